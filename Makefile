@@ -1,0 +1,40 @@
+# `make demo` and `make test` set up .venv by themselves and are quick when it is there.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench docs clean
+
+demo: .venv/.installed
+	$(BIN)/matcha demo --output demo-out
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: .venv/.installed-dev
+	$(BIN)/python benchmarks/epoch.py --out results/bench-epoch.json
+
+docs: .venv/.installed-docs
+	$(BIN)/mkdocs build --strict
+
+.venv/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet -c constraints.txt torch
+	$(BIN)/pip install --quiet -c constraints.txt -e .
+	touch $@
+
+.venv/.installed-dev: .venv/.installed
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+.venv/.installed-docs: .venv/.installed
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'
+	touch $@
+
+clean:
+	rm -rf .venv dist build site demo-out .mypy_cache .ruff_cache .pytest_cache

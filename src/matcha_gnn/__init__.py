@@ -1,0 +1,123 @@
+"""matcha-gnn: adapt a trained graph neural network to a graph whose structure has shifted.
+
+Reading order, which is also the data flow:
+
+1. `graph`      check a graph, take its labels away
+2. `hops`       propagate once, keep every depth
+3. `backbones`  how hops become a representation
+4. `methods`    the base test-time adaptation methods
+5. `losses`     what the hop weights γ minimise
+6. `adapt`      Algorithm 1
+7. `result`     predictions, history, status
+8. `experiments`, `report`, `cli`
+
+Names are loaded when first used, so that `matcha --help` does not wait for torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "adapt": "matcha_gnn.adapt",
+    "Adaptation": "matcha_gnn.result",
+    "BaseMethod": "matcha_gnn.methods",
+    "Backbone": "matcha_gnn.backbones",
+    "Difference": "matcha_gnn.losses",
+    "ERM": "matcha_gnn.methods",
+    "Entropy": "matcha_gnn.losses",
+    "GPRGNN": "matcha_gnn.backbones",
+    "Graph": "matcha_gnn.graph",
+    "Hops": "matcha_gnn.hops",
+    "IncompatibleError": "matcha_gnn.errors",
+    "InvalidArgumentError": "matcha_gnn.errors",
+    "InvalidFileError": "matcha_gnn.errors",
+    "InvalidGraphError": "matcha_gnn.errors",
+    "Loss": "matcha_gnn.losses",
+    "MatchaError": "matcha_gnn.errors",
+    "PIC": "matcha_gnn.losses",
+    "Prediction": "matcha_gnn.methods",
+    "PseudoLabel": "matcha_gnn.losses",
+    "Status": "matcha_gnn.result",
+    "Touches": "matcha_gnn.methods",
+    "View": "matcha_gnn.methods",
+    "fit": "matcha_gnn.train",
+    "load_model": "matcha_gnn.modelfile",
+    "read_graph": "matcha_gnn.graph",
+    "save_model": "matcha_gnn.modelfile",
+    "unlabelled": "matcha_gnn.graph",
+    "write_graph": "matcha_gnn.graph",
+}
+_MODULES = ("datasets", "experiments", "functional", "metrics", "testing", "theory")
+
+__all__ = [
+    "Adaptation",
+    "Backbone",
+    "BaseMethod",
+    "Difference",
+    "ERM",
+    "Entropy",
+    "GPRGNN",
+    "Graph",
+    "Hops",
+    "IncompatibleError",
+    "InvalidArgumentError",
+    "InvalidFileError",
+    "InvalidGraphError",
+    "Loss",
+    "MatchaError",
+    "PIC",
+    "Prediction",
+    "PseudoLabel",
+    "Status",
+    "Touches",
+    "View",
+    "adapt",
+    "datasets",
+    "experiments",
+    "fit",
+    "functional",
+    "load_model",
+    "metrics",
+    "read_graph",
+    "save_model",
+    "testing",
+    "theory",
+    "unlabelled",
+    "write_graph",
+]
+
+if TYPE_CHECKING:
+    from matcha_gnn import datasets, experiments, functional, metrics, testing, theory
+    from matcha_gnn.adapt import adapt
+    from matcha_gnn.backbones import GPRGNN, Backbone
+    from matcha_gnn.errors import (
+        IncompatibleError,
+        InvalidArgumentError,
+        InvalidFileError,
+        InvalidGraphError,
+        MatchaError,
+    )
+    from matcha_gnn.graph import Graph, read_graph, unlabelled, write_graph
+    from matcha_gnn.hops import Hops
+    from matcha_gnn.losses import PIC, Difference, Entropy, Loss, PseudoLabel
+    from matcha_gnn.methods import ERM, BaseMethod, Prediction, Touches, View
+    from matcha_gnn.modelfile import load_model, save_model
+    from matcha_gnn.result import Adaptation, Status
+    from matcha_gnn.train import fit
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"matcha_gnn.{name}")
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        # A function may share its module's name (adapt): keep the function, not the module.
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'matcha_gnn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

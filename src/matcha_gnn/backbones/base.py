@@ -1,0 +1,118 @@
+"""Step 3: a backbone says how hops become a representation, and which numbers mix them."""
+
+import abc
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from matcha_gnn.errors import IncompatibleError, InvalidGraphError
+from matcha_gnn.graph import Graph, content_hash
+from matcha_gnn.hops import Hops, HopsKey
+from matcha_gnn.kernels import Adjacency, filter_hops, propagate
+from matcha_gnn.summary import SourceSummary
+from matcha_gnn.typing import Coefficients, Repr
+
+
+class Backbone(nn.Module, abc.ABC):
+    """A node classifier whose representation is Z = Σ_k c_k(γ) H_k with H_k = P^k encode(X).
+
+    A subclass gives `encode`, and may override `coefficients` where c is not γ itself.
+
+    Attributes:
+        gamma: the hop-aggregation parameters, what adaptation moves.
+        head: the linear classifier on Z.
+        num_hops: K.
+        source: what training recorded of the source graph, or None before training.
+        mixes_linearly: Z is linear in c for fixed hops, so adaptation needs sums only.
+    """
+
+    mixes_linearly: ClassVar[bool] = True
+    gamma: nn.Parameter
+    head: nn.Linear
+    num_hops: int
+    in_channels: int
+    source: SourceSummary | None = None
+
+    @abc.abstractmethod
+    def encode(self, x: Tensor) -> Repr:
+        """H_0: what enters propagation, [N, D]."""
+
+    @abc.abstractmethod
+    def config(self) -> dict[str, Any]:
+        """Arguments that build this architecture again, as JSON values."""
+
+    @abc.abstractmethod
+    def reset_parameters(self) -> None:
+        """Draw fresh parameters from torch's global generator."""
+
+    def coefficients(self, gamma: Tensor) -> Coefficients:
+        """c(γ), the weight of each hop, [K+1]; differentiable in γ."""
+        return gamma
+
+    def gamma_gradient(self, gamma: Tensor, coef_gradient: Tensor) -> Tensor:
+        """Carry a gradient in c back to γ; a subclass with its own `coefficients` needs its own."""
+        return coef_gradient.to(gamma)
+
+    def encoder_parameters(self) -> list[nn.Parameter]:
+        """θ: the parameters that decide H_0, in a fixed order."""
+        outside = {id(self.gamma), *(id(p) for p in self.head.parameters())}
+        return [p for p in self.parameters() if id(p) not in outside]
+
+    def hops(self, graph: Graph, *, keyed: bool = True) -> Hops:
+        """H_0 … H_K on a graph.
+
+        Args:
+            graph: a checked graph.
+            keyed: record what they were made from, so that they can be handed to `adapt` later.
+                Hashing reads the features once; hops that are used on the spot can go without.
+        """
+        return Hops(self._stack(graph), self.hops_key(graph) if keyed else None)
+
+    def hops_key(self, graph: Graph) -> HopsKey:
+        """Content hashes of the graph and of all that decides the hops in this model."""
+        encoder = [*self.encoder_parameters(), *self.buffers(), torch.tensor(self.num_hops)]
+        return HopsKey(graph.fingerprint, content_hash(*encoder))
+
+    def representation(self, graph: Graph) -> Repr:
+        """Z with gradients to every parameter, [N, D]."""
+        return self.filtered(self.accept(graph.x), graph.adjacency)
+
+    def filtered(self, x: Tensor, adjacency: Adjacency) -> Repr:
+        """`representation` for features that are already checked."""
+        return filter_hops(adjacency, self.encode(x), self.coefficients(self.gamma))
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """Logits, [N, C], in PyG's calling convention.
+
+        Args:
+            x: features, [N, F].
+            edge_index: senders and receivers, [2, E].
+            edge_weight: [E], or None for ones.
+        """
+        adjacency = Adjacency.normalised(edge_index, x.shape[0], edge_weight, x.dtype)
+        logits: Tensor = self.head(self.filtered(x, adjacency))
+        return logits
+
+    def accept(self, x: Tensor) -> Tensor:
+        """Return the features in the model's precision, or say what does not fit."""
+        if x.shape[1] != self.in_channels:
+            allowed = f"{self.in_channels} features, as the model was trained with"
+            raise InvalidGraphError("graph.x", f"{x.shape[1]} features", allowed)
+        weight = self.head.weight
+        if x.device != weight.device:
+            raise IncompatibleError(f"graph is on {x.device}, the model on {weight.device}")
+        return x.to(weight.dtype)
+
+    def frozen(self) -> Self:
+        """In evaluation mode with no parameter asking for gradients."""
+        return self.eval().requires_grad_(False)
+
+    @torch.no_grad()
+    def _stack(self, graph: Graph) -> Tensor:
+        was_training = self.training
+        self.eval()
+        try:
+            return propagate(graph.adjacency, self.encode(self.accept(graph.x)), self.num_hops)
+        finally:
+            self.train(was_training)

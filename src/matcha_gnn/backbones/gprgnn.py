@@ -1,0 +1,167 @@
+"""GPRGNN (Chien et al., ICLR 2021): hops mixed by free weights, laid out as in the paper's runs."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from matcha_gnn.backbones.base import Backbone
+from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.kernels import masked_dropout
+from matcha_gnn.typing import Coefficients, Repr
+
+GAMMA_STARTS = ("ppr", "nppr", "sgc", "random")
+
+
+class GPRGNN(Backbone):
+    """Linear → batch norm → ReLU → Σ_k γ_k P^k → linear head without bias.
+
+    Dropout acts on the input, on the hidden layer, and once more before propagation, as in the
+    published runs. The paper's text has no ReLU: `relu=False`.
+
+    Args:
+        in_channels: features F.
+        out_channels: classes C, at least 2.
+        hidden_channels: width D.
+        K: hops.
+        alpha: the number in the starting values of γ.
+        gamma_start: "ppr" α(1−α)^k with the rest on hop K; "nppr" α^k, absolute values summing
+            to one; "sgc" all weight on hop int(α); "random" uniform, absolute values summing to
+            one; or K+1 numbers.
+        dropout: rate at all three places.
+        relu: False for the paper's text.
+
+    Shapes:
+        x [N, F], edge_index [2, E] → logits [N, C]
+
+    Example:
+        >>> model = GPRGNN(in_channels=8, out_channels=3, hidden_channels=4, K=2)
+        >>> model(torch.ones(5, 8), torch.tensor([[0, 1], [1, 0]])).shape
+        torch.Size([5, 3])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        hidden_channels: int = 32,
+        K: int = 9,  # noqa: N803 (the field's name for it)
+        alpha: float = 1.0,
+        gamma_start: str | list[float] = "ppr",
+        dropout: float = 0.5,
+        relu: bool = True,
+    ) -> None:
+        super().__init__()
+        _check_sizes(in_channels, out_channels, hidden_channels, K, dropout)
+        self.in_channels, self.num_hops = in_channels, K
+        self.alpha, self.gamma_start = alpha, gamma_start
+        self.dropout, self.relu = dropout, relu
+        self.linear = nn.Linear(in_channels, hidden_channels)
+        self.norm = nn.BatchNorm1d(hidden_channels)
+        self.gamma = nn.Parameter(starting_gamma(gamma_start, K, alpha))
+        self.head = nn.Linear(hidden_channels, out_channels, bias=False)
+        self._dropped: Tensor | None = None
+
+    def reset_parameters(self) -> None:
+        """Draw fresh parameters from torch's global generator."""
+        self.linear.reset_parameters()
+        self.norm.reset_parameters()
+        self.head.reset_parameters()
+        with torch.no_grad():
+            self.gamma.copy_(starting_gamma(self.gamma_start, self.num_hops, self.alpha))
+
+    def config(self) -> dict[str, Any]:
+        """Arguments that build this architecture again."""
+        return {
+            "in_channels": self.in_channels,
+            "out_channels": self.head.out_features,
+            "hidden_channels": self.head.in_features,
+            "K": self.num_hops,
+            "alpha": self.alpha,
+            "gamma_start": self.gamma_start,
+            "dropout": self.dropout,
+            "relu": self.relu,
+        }
+
+    def encode(self, x: Tensor) -> Repr:
+        """H_0 from features [N, F]: [N, D]."""
+        h = self.norm(self._input_layer(x))
+        h = F.relu(h) if self.relu else h
+        h = F.dropout(h, self.dropout, self.training)
+        return F.dropout(h, self.dropout, self.training)
+
+    def _input_layer(self, x: Tensor) -> Tensor:
+        if not (self.training and self.dropout > 0):
+            return self.linear(x) if x.layout == torch.strided else _sparse_linear(x, self.linear)
+        if x.layout != torch.strided:
+            return _sparse_linear(_sparse_dropout(x, self.dropout), self.linear)
+        if self._dropped is None or self._dropped.shape != x.shape:
+            self._dropped = torch.empty_like(x)
+        dropped = masked_dropout(x, self.dropout, out=self._dropped)
+        return F.linear(dropped, self.linear.weight / (1 - self.dropout), self.linear.bias)
+
+    def train(self, mode: bool = True) -> "GPRGNN":
+        """Switch mode; leaving training gives the buffer of dropped features back."""
+        if not mode:
+            self._dropped = None
+        return super().train(mode)
+
+
+def starting_gamma(start: str | list[float], num_hops: int, alpha: float) -> Coefficients:
+    """The K+1 starting values of γ.
+
+    Example:
+        >>> starting_gamma("ppr", 2, 0.5)
+        tensor([0.5000, 0.2500, 0.2500])
+    """
+    depth = torch.arange(num_hops + 1, dtype=torch.float32)
+    if not isinstance(start, str):
+        return _given_gamma(start, num_hops)
+    if start == "ppr":
+        gamma = alpha * (1 - alpha) ** depth
+        gamma[-1] = (1 - alpha) ** num_hops
+        return gamma
+    if start == "nppr":
+        gamma = alpha**depth
+        return gamma / gamma.abs().sum()
+    if start == "sgc":
+        if int(alpha) != alpha or not 0 <= alpha <= num_hops:
+            raise InvalidArgumentError("alpha", alpha, f"a hop 0 to {num_hops} for 'sgc'")
+        return (depth == alpha).float()
+    if start == "random":
+        bound = (3 / (num_hops + 1)) ** 0.5
+        gamma = torch.empty(num_hops + 1).uniform_(-bound, bound)
+        return gamma / gamma.abs().sum()
+    allowed = f"{', '.join(GAMMA_STARTS)}, or {num_hops + 1} numbers"
+    raise InvalidArgumentError("gamma_start", repr(start), allowed)
+
+
+def _given_gamma(values: list[float], num_hops: int) -> Coefficients:
+    gamma = torch.as_tensor(values, dtype=torch.float32)
+    if gamma.shape != (num_hops + 1,):
+        got = f"{gamma.numel()} numbers"
+        raise InvalidArgumentError("gamma_start", got, f"K + 1 = {num_hops + 1} numbers")
+    return gamma.clone()
+
+
+def _check_sizes(features: int, classes: int, width: int, num_hops: int, dropout: float) -> None:
+    least = {"in_channels": (features, 1), "out_channels": (classes, 2)}
+    least |= {"hidden_channels": (width, 1), "K": (num_hops, 0)}
+    for name, (value, low) in least.items():
+        if value < low:
+            raise InvalidArgumentError(name, value, f"an integer >= {low}")
+    if not 0 <= dropout < 1:
+        raise InvalidArgumentError("dropout", dropout, "a rate in [0, 1)")
+
+
+def _sparse_linear(x: Tensor, layer: nn.Linear) -> Tensor:
+    product: Tensor = torch.sparse.mm(x, layer.weight.T) + layer.bias
+    return product
+
+
+def _sparse_dropout(x: Tensor, rate: float) -> Tensor:
+    values = F.dropout(x.values(), rate)
+    return torch.sparse_csr_tensor(
+        x.crow_indices(), x.col_indices(), values, x.shape, check_invariants=False
+    )

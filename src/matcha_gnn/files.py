@@ -1,0 +1,79 @@
+"""Files that appear whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from matcha_gnn.errors import InvalidFileError
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Give a fresh path beside `path`; rename it over `path` if the block ends well.
+
+    Args:
+        path: the file to write. Its folder must exist and be writable.
+
+    Yields:
+        A path in the same folder to write to.
+
+    Raises:
+        InvalidFileError: the folder is missing or cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> target = Path(tempfile.mkdtemp()) / "note.txt"
+        >>> with replacing(target) as beside:
+        ...     _ = beside.write_text("whole")
+        >>> target.read_text()
+        'whole'
+    """
+    path = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(
+            prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent
+        )
+    except OSError as error:
+        raise InvalidFileError(
+            "output", f"{path} ({error.strerror})", "a path in a writable folder"
+        ) from error
+    os.close(handle)
+    beside = Path(name)
+    try:
+        yield beside
+        # mkstemp makes private files; the result should be as readable as any new file.
+        beside.chmod(0o666 & ~_umask())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def output_folder(path: str | Path) -> Path:
+    """Create `path` as a folder if needed and make sure files can be written there."""
+    path = Path(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise InvalidFileError(
+            "output folder", f"{path} ({error.strerror})", "a folder that can be written"
+        ) from error
+    return path
+
+
+def existing_file(path: str | Path, argument: str) -> Path:
+    """Return `path` if it is a readable file, else raise one clear line."""
+    path = Path(path)
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "no such file"
+        raise InvalidFileError(argument, f"{path} ({what})", "an existing file")
+    return path

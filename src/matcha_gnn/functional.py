@@ -1,0 +1,138 @@
+"""Each formula once. No classes, no defaults, no graph.
+
+The cluster losses exist in two forms that agree in value and gradient:
+
+- on representations Z [N, D] and predictions Y [N, C], differentiable by autograd;
+- from sums: with Z = Σ_k c_k H_k, the variances are quadratic forms in c,
+  σ²_total = cᵀ S c and σ²_inter = cᵀ B c, so K+1 by K+1 numbers are all that is needed.
+  These few numbers live on the host as float64 arrays, wherever the hops are.
+"""
+
+import numpy as np
+import scipy.linalg
+import torch
+from torch import Tensor
+
+from matcha_gnn.typing import ClassSums, FloatArray, HopForm, Probs, Repr
+
+
+def entropy(probs: Probs) -> Tensor:
+    """Shannon entropy of each row in nats, [N]; 0 log 0 counts as 0.
+
+    Example:
+        >>> entropy(torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
+        tensor([0.6931, 0.0000])
+    """
+    terms: Tensor = torch.special.xlogy(probs, probs)
+    return -terms.sum(-1)
+
+
+def class_means(z: Repr, probs: Probs, min_share: float) -> tuple[Tensor, Tensor]:
+    """Soft class means [C, D] and the mass of each class [C].
+
+    A class that holds less than `min_share` of all mass has no mean of its own: its mass is
+    returned as zero, so it adds nothing to σ²_inter.
+    """
+    mass = probs.sum(0)
+    mass = torch.where(mass > min_share * mass.sum(), mass, torch.zeros_like(mass))
+    safe = torch.where(mass > 0, mass, torch.ones_like(mass))
+    return (probs.T @ z) / safe[:, None], mass
+
+
+def inter_variance(z: Repr, probs: Probs, min_share: float) -> Tensor:
+    """σ²_inter = Σ_c n_c ‖μ_c − μ‖², how far the soft classes lie apart (a sum over nodes)."""
+    means, mass = class_means(z, probs, min_share)
+    return (mass * (means - z.mean(0)).square().sum(1)).sum()
+
+
+def total_variance(z: Repr) -> Tensor:
+    """σ² = Σ_i ‖z_i − μ‖² = σ²_intra + σ²_inter."""
+    return (z - z.mean(0)).square().sum()
+
+
+def pic(z: Repr, probs: Probs, min_share: float) -> Tensor:
+    """Prediction-informed clustering loss σ²_intra / σ² (equation 6 of the paper), in [0, 1].
+
+    Written as 1 − σ²_inter / σ², the same by the decomposition of variance. Representations
+    that are all equal have no clusters: the loss is 1 with zero gradient.
+    """
+    total = total_variance(z)
+    if total <= 0:
+        return 1 - 0 * total
+    return 1 - inter_variance(z, probs, min_share) / total
+
+
+def difference(z: Repr, probs: Probs, min_share: float) -> Tensor:
+    """(σ²_intra − σ²_inter) / N, the paper's ablation; per node, so that step sizes carry over."""
+    return (total_variance(z) - 2 * inter_variance(z, probs, min_share)) / z.shape[0]
+
+
+def between_form(
+    class_sums: ClassSums, mass: FloatArray, mean: FloatArray, min_share: float
+) -> HopForm:
+    """B with σ²_inter = cᵀ B c, [K+1, K+1]: the Gram matrix of (Σ_i Y_ic H_k[i] − n_c m_k) / √n_c.
+
+    Args:
+        class_sums: Σ_i Y_ic H_k[i], [C, K+1, D].
+        mass: n_c = Σ_i Y_ic, [C].
+        mean: m_k = mean_i H_k[i], [K+1, D].
+        min_share: classes with less of the mass than this are left out.
+    """
+    kept = mass > min_share * mass.sum()
+    mass = mass[kept]
+    apart = (class_sums[kept] - mass[:, None, None] * mean) / np.sqrt(mass)[:, None, None]
+    flat = apart.swapaxes(0, 1).reshape(mean.shape[0], -1)
+    form: HopForm = flat @ flat.T
+    return form
+
+
+def pic_from_forms(coef: FloatArray, between: HopForm, total: HopForm) -> tuple[float, FloatArray]:
+    """PIC and its gradient in c: 1 − cᵀBc / cᵀSc, and −2 (Bc·s − b·Sc) / s².
+
+    Example:
+        >>> pic_from_forms(np.ones(2), np.eye(2), np.diag([2.0, 6.0]))
+        (0.75, array([-0.125,  0.125]))
+    """
+    inter_slope, total_slope = between @ coef, total @ coef
+    inter, variance = float(coef @ inter_slope), float(coef @ total_slope)
+    if variance <= 0:
+        return 1.0, np.zeros_like(coef)
+    ratio = inter / variance
+    return 1 - ratio, -2 * (inter_slope - ratio * total_slope) / variance
+
+
+def difference_from_forms(
+    coef: FloatArray, between: HopForm, total: HopForm, num_nodes: int
+) -> tuple[float, FloatArray]:
+    """`difference` and its gradient in c from the two forms."""
+    slope = (total @ coef - 2 * (between @ coef)) / num_nodes
+    return float(coef @ slope), 2 * slope
+
+
+def best_coefficients(between: HopForm, total: HopForm) -> FloatArray:
+    """The c that minimises PIC for fixed predictions: top generalised eigenvector of (B, S).
+
+    Scaled to unit total variance; its sign is arbitrary, as PIC does not see it.
+    """
+    # S is singular when hops repeat (K large, or a graph without edges): drop its null space.
+    values, vectors = scipy.linalg.eigh(total)
+    kept = values > values[-1] * len(total) * np.finfo(float).eps
+    whitening = vectors[:, kept] / np.sqrt(values[kept])
+    best: FloatArray = whitening @ scipy.linalg.eigh(whitening.T @ between @ whitening)[1][:, -1]
+    return best
+
+
+def entropy_terms(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Entropy of softmax(logits) per node [N], and its derivative in the logits [N, C]."""
+    log_probs = logits.log_softmax(-1)
+    probs = log_probs.exp()
+    value = -(probs * log_probs).sum(-1)
+    return value, -probs * (log_probs + value[:, None])
+
+
+def pseudo_label_terms(logits: Tensor, probs: Probs) -> tuple[Tensor, Tensor]:
+    """Cross entropy of softmax(logits) against argmax(probs), [N], and its derivative [N, C]."""
+    labels = probs.argmax(-1, keepdim=True)
+    log_probs = logits.log_softmax(-1)
+    slope = log_probs.exp().scatter_add(-1, labels, -torch.ones_like(labels, dtype=logits.dtype))
+    return -log_probs.gather(-1, labels).squeeze(-1), slope

@@ -1,0 +1,339 @@
+"""Step 1: check a graph, take its labels away, and read and write graph files."""
+
+import pickle
+import zipfile
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import scipy.sparse
+import torch
+import xxhash
+from torch import Tensor
+
+from matcha_gnn.errors import InvalidFileError, InvalidGraphError
+from matcha_gnn.files import existing_file, replacing
+from matcha_gnn.kernels import Adjacency
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+class GraphLike(Protocol):
+    """What we need of a PyG `Data`: features and edges. Labels and masks are optional."""
+
+    x: Any
+    edge_index: Any
+
+
+@dataclass(frozen=True)
+class GraphFacts:
+    """What is worth telling about a graph before work starts."""
+
+    num_nodes: int
+    num_edges: int
+    num_features: int
+    self_loops: int
+    duplicate_edges: int
+    isolated_nodes: int
+    directed: bool
+    sparse_features: bool
+
+    def remarks(self) -> list[str]:
+        """Sentences about what a reader may not expect; empty for a plain graph."""
+        said = {
+            f"{self.self_loops:,} self loops: kept, with their weight": self.self_loops,
+            f"{self.duplicate_edges:,} repeated edges: their weights add up": self.duplicate_edges,
+            f"{self.isolated_nodes:,} isolated nodes: they keep their own features": (
+                self.isolated_nodes
+            ),
+            "directed: a node receives along its incoming edges": self.directed,
+        }
+        return [sentence for sentence, applies in said.items() if applies]
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A checked graph without labels: all that adaptation may see.
+
+    Attributes:
+        x: features, dense [N, F] or sparse CSR.
+        edge_index: senders and receivers, [2, E].
+        edge_weight: [E], or None for ones.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    edge_weight: Tensor | None = None
+    _prints: dict[tuple[int, ...], str] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.x.shape[0]
+
+    @property
+    def num_features(self) -> int:
+        """F."""
+        return self.x.shape[1]
+
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """The normalised adjacency, built once."""
+        dtype = self.x.dtype
+        return Adjacency.normalised(self.edge_index, self.num_nodes, self.edge_weight, dtype)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the content: two graphs share it only if their tensors are equal.
+
+        Taken anew after any in-place change of the tensors.
+        """
+        tensors = [t for t in (*_parts(self.x), self.edge_index, self.edge_weight) if t is not None]
+        versions = tuple(t._version for t in tensors)
+        if versions not in self._prints:
+            self._prints.clear()
+            self._prints[versions] = content_hash(*tensors)
+        return self._prints[versions]
+
+    @cached_property
+    def facts(self) -> GraphFacts:
+        """Counts for reports and warnings."""
+        sender, receiver = self.edge_index.cpu().numpy()
+        shape = (self.num_nodes, self.num_nodes)
+        ones = np.ones(len(sender), dtype=np.int64)
+        counts = scipy.sparse.coo_array((ones, (receiver, sender)), shape=shape).tocsr()
+        pattern = counts.copy()
+        pattern.data[:] = 1
+        touched = np.zeros(self.num_nodes, dtype=bool)
+        apart = sender != receiver
+        touched[sender[apart]] = touched[receiver[apart]] = True
+        return GraphFacts(
+            num_nodes=self.num_nodes,
+            num_edges=len(sender),
+            num_features=self.num_features,
+            self_loops=int((~apart).sum()),
+            duplicate_edges=len(sender) - counts.nnz,
+            isolated_nodes=int((~touched).sum()),
+            directed=bool(abs(pattern - pattern.T).sum()),
+            sparse_features=self.x.layout == torch.sparse_csr,
+        )
+
+
+def unlabelled(graph: GraphLike) -> Graph:
+    """Check a PyG `Data` and return a view of it without labels; tensors are shared, not copied.
+
+    Args:
+        graph: has `x` [N, F] (float32 or float64; dense or sparse) and `edge_index` [2, E]
+            (int64), and may have `edge_weight` [E]. Anything else is ignored, `y` above all.
+
+    Raises:
+        InvalidGraphError: one line that names the part, what it was, and what is allowed.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1], [1, 0]]))
+        >>> view = unlabelled(data)
+        >>> view.num_nodes, view.facts.isolated_nodes, hasattr(view, "y")
+        (3, 1, False)
+    """
+    if isinstance(graph, Graph):
+        return graph
+    x = _checked_features(getattr(graph, "x", None))
+    edge_index = _checked_edges(getattr(graph, "edge_index", None), x.shape[0])
+    weight = _checked_weights(getattr(graph, "edge_weight", None), edge_index.shape[1])
+    if edge_index.device != x.device:
+        raise InvalidGraphError("graph.edge_index", f"device {edge_index.device}", str(x.device))
+    return Graph(x, edge_index, weight)
+
+
+def _checked_features(x: object) -> Tensor:
+    allowed = "a float32 or float64 tensor [nodes, features] with at least one of each"
+    if not isinstance(x, Tensor):
+        raise InvalidGraphError("graph.x", type(x).__name__, allowed)
+    if x.layout == torch.sparse_coo:
+        x = x.to_sparse_csr()
+    if x.dim() != 2 or 0 in x.shape:
+        raise InvalidGraphError("graph.x", f"shape {list(x.shape)}", allowed)
+    if x.dtype not in (torch.float32, torch.float64):
+        raise InvalidGraphError("graph.x", x.dtype, allowed)
+    values = x.values() if x.layout == torch.sparse_csr else x
+    # One sum finds any NaN or infinity without a mask of N by F; only a hit is looked up.
+    if not torch.isfinite(values.sum()) and not bool(torch.isfinite(values).all()):
+        bad = int((~torch.isfinite(values)).sum())
+        raise InvalidGraphError("graph.x", f"{bad} NaN or infinite entries", "finite numbers")
+    return x
+
+
+def _checked_edges(edge_index: object, num_nodes: int) -> Tensor:
+    allowed = "an int64 tensor [2, edges]"
+    if not isinstance(edge_index, Tensor):
+        raise InvalidGraphError("graph.edge_index", type(edge_index).__name__, allowed)
+    if edge_index.dtype not in (torch.int64, torch.int32):
+        raise InvalidGraphError("graph.edge_index", edge_index.dtype, allowed)
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+        raise InvalidGraphError("graph.edge_index", f"shape {list(edge_index.shape)}", allowed)
+    if edge_index.numel():
+        low, high = int(edge_index.min()), int(edge_index.max())
+        if low < 0 or high >= num_nodes:
+            wrong = low if low < 0 else high
+            allowed = f"node numbers 0 to {num_nodes - 1}"
+            raise InvalidGraphError("graph.edge_index", f"node number {wrong}", allowed)
+    return edge_index.long()
+
+
+def _checked_weights(weight: object, num_edges: int) -> Tensor | None:
+    if weight is None:
+        return None
+    allowed = f"a float tensor [{num_edges}] of finite numbers >= 0"
+    if not isinstance(weight, Tensor) or not weight.is_floating_point():
+        got = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
+        raise InvalidGraphError("graph.edge_weight", got, allowed)
+    if weight.shape != (num_edges,):
+        raise InvalidGraphError("graph.edge_weight", f"shape {list(weight.shape)}", allowed)
+    if not bool((torch.isfinite(weight) & (weight >= 0)).all()):
+        raise InvalidGraphError("graph.edge_weight", "negative or non-finite entries", allowed)
+    return weight
+
+
+def content_hash(*tensors: Tensor) -> str:
+    """128-bit hash of shapes, types and bytes."""
+    digest = xxhash.xxh3_128()
+    for tensor in tensors:
+        digest.update(f"{tensor.dtype}{list(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).numpy().data)
+    return digest.hexdigest()
+
+
+def _parts(x: Tensor) -> tuple[Tensor, ...]:
+    if x.layout == torch.sparse_csr:
+        return x.crow_indices(), x.col_indices(), x.values()
+    return (x,)
+
+
+def read_graph(path: str | Path) -> "Data":
+    """Read a graph file: `.npz` without pickles, or `.pt` with `weights_only=True`.
+
+    Args:
+        path: the file. An `.npz` holds `x` [N, F], or `x_data`, `x_indices`, `x_indptr`,
+            `x_shape` of a CSR matrix; `edge_index` [2, E]; and may hold `edge_weight` [E],
+            `y` [N], `train_mask`, `val_mask`, `test_mask` [N].
+
+    Returns:
+        A PyG `Data`, checked; sparse features stay sparse.
+
+    Raises:
+        InvalidFileError: missing, not readable, or parts are missing.
+        InvalidGraphError: readable, but not a graph.
+    """
+    path = existing_file(path, "graph")
+    readers = {".npz": _read_npz, ".pt": _read_pt}
+    if path.suffix not in readers:
+        raise InvalidFileError("graph", path, "a file named .npz or .pt")
+    data = readers[path.suffix](path)
+    view = unlabelled(data)
+    for name in ("y", *MASKS):
+        values = getattr(data, name, None)
+        if values is not None and values.shape[0] != view.num_nodes:
+            raise InvalidGraphError(f"graph.{name}", f"{len(values)} rows", f"{view.num_nodes}")
+    return data
+
+
+def _read_npz(path: Path) -> "Data":
+    from torch_geometric.data import Data
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        raise InvalidFileError(
+            "graph", f"{path} (not a plain array file)", "an .npz written without pickles"
+        ) from error
+    if "edge_index" not in arrays:
+        raise InvalidFileError("graph", f"{path} (no array edge_index)", "an .npz graph")
+    data = Data(x=_features_from(arrays, path), edge_index=torch.from_numpy(arrays["edge_index"]))
+    for name in ("edge_weight", "y", *MASKS):
+        if name in arrays:
+            data[name] = torch.from_numpy(arrays[name])
+    return data
+
+
+def _features_from(arrays: dict[str, Any], path: Path) -> Tensor:
+    if "x" in arrays:
+        return torch.from_numpy(arrays["x"])
+    names = [f"x_{part}" for part in ("indptr", "indices", "data", "shape")]
+    if any(name not in arrays for name in names):
+        allowed = "x, or all of x_data, x_indices, x_indptr, x_shape"
+        raise InvalidFileError("graph", f"{path} (no array x)", allowed)
+    indptr, indices, values, shape = (arrays[name] for name in names)
+    try:
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(indptr.astype(np.int64)),
+            torch.from_numpy(indices.astype(np.int64)),
+            torch.from_numpy(values),
+            tuple(int(n) for n in shape),
+            check_invariants=True,
+        )
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise InvalidGraphError("graph.x", f"{path} (broken CSR parts)", "a CSR matrix") from error
+
+
+def _read_pt(path: Path) -> "Data":
+    from torch_geometric.data import Data
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
+
+    known = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
+    try:
+        with torch.serialization.safe_globals(known):
+            data = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        allowed = "a PyG Data saved with torch.save, readable with weights_only=True"
+        raise InvalidFileError("graph", f"{path} (cannot be read safely)", allowed) from error
+    if not isinstance(data, Data):
+        raise InvalidFileError("graph", f"{path} ({type(data).__name__})", "a PyG Data")
+    return data
+
+
+def write_graph(graph: GraphLike, path: str | Path) -> None:
+    """Write a graph as `.npz` or `.pt`, whole or not at all; see `read_graph` for the parts.
+
+    Example:
+        >>> import tempfile
+        >>> from torch_geometric.data import Data
+        >>> path = Path(tempfile.mkdtemp()) / "g.npz"
+        >>> write_graph(Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]])), path)
+        >>> read_graph(path).x.shape
+        torch.Size([2, 1])
+    """
+    path = Path(path)
+    view = unlabelled(graph)
+    if path.suffix == ".pt":
+        with replacing(path) as beside:
+            torch.save(graph, beside)
+        return
+    if path.suffix != ".npz":
+        raise InvalidFileError("output", path, "a file named .npz or .pt")
+    arrays = _feature_arrays(view.x) | {"edge_index": view.edge_index.cpu().numpy()}
+    for name in ("edge_weight", "y", *MASKS):
+        values = getattr(graph, name, None)
+        if values is not None:
+            arrays[name] = values.cpu().numpy()
+    with replacing(path) as beside, open(beside, "wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _feature_arrays(x: Tensor) -> dict[str, Any]:
+    if x.layout == torch.sparse_csr:
+        indptr, indices, values = (part.cpu().numpy() for part in _parts(x))
+        return {
+            "x_indptr": indptr,
+            "x_indices": indices,
+            "x_data": values,
+            "x_shape": np.array(x.shape),
+        }
+    return {"x": x.cpu().numpy()}

@@ -1,0 +1,83 @@
+"""Fast code, chosen by what the machine and the tensors allow, never by the user.
+
+Every kernel has its definition in `reference`; a faster twin gives the same numbers.
+"""
+
+from functools import cache
+from types import ModuleType
+
+from torch import Tensor, float32
+
+from matcha_gnn.kernels import reference
+from matcha_gnn.kernels.dropout import masked_dropout
+from matcha_gnn.kernels.propagate import Adjacency, filter_hops, propagate
+from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
+
+__all__ = [
+    "Adjacency",
+    "class_sums",
+    "classify",
+    "filter_hops",
+    "gram",
+    "hop_logits",
+    "masked_dropout",
+    "mix",
+    "node_sums",
+    "propagate",
+]
+
+
+def mix(stack: HopStack, coef: Coefficients) -> Repr:
+    """Z = Σ_k c_k H_k, [N, D]."""
+    return reference.mix(stack, coef)
+
+
+def node_sums(stack: HopStack) -> FloatArray:
+    """Σ_i H_k[i], [K+1, D]."""
+    return reference.node_sums(stack)
+
+
+def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
+    """Σ_i weights[i, c] · H_k[i] in float64, [C, K+1, D]; weights is [N, C]."""
+    return _fastest(stack).class_sums(stack, weights)  # type: ignore[no-any-return]
+
+
+def hop_logits(stack: HopStack, weight: Tensor) -> Tensor:
+    """Each hop's logits relative to the last class, [N, K+1, C−1], for a head's weight [C, D]."""
+    return reference.hop_logits(stack, weight)
+
+
+def classify(
+    stack: HopStack, logits: Tensor, coef: Coefficients, bias: Tensor, node_sums: FloatArray
+) -> tuple[Probs, ClassSums, FloatArray]:
+    """Softmax predictions [N, C], their class sums [C, K+1, D] and mass [C], in one read.
+
+    Args:
+        stack: [N, K+1, D].
+        logits: `hop_logits` of the stack, [N, K+1, C−1].
+        coef: [K+1].
+        bias: the head's, relative to the last class, [C−1].
+        node_sums: Σ_i H_k[i], [K+1, D]; it stands for the last class's own sums.
+    """
+    fastest = _fastest(stack)
+    return fastest.classify(stack, logits, coef, bias, node_sums)  # type: ignore[no-any-return]
+
+
+def gram(stack: HopStack, mean: FloatArray) -> HopForm:
+    """S_kl = Σ_i ⟨H_k[i] − m_k, H_l[i] − m_l⟩ in float64, [K+1, K+1]; mean is [K+1, D]."""
+    return reference.gram(stack, mean)
+
+
+def _fastest(stack: HopStack) -> ModuleType:
+    on_cpu = stack.is_cpu and stack.dtype is float32
+    return (_compiled() or reference) if on_cpu else reference
+
+
+@cache
+def _compiled() -> ModuleType | None:
+    # Imported on first use: numba takes half a second, and `import matcha_gnn` should not.
+    try:
+        from matcha_gnn.kernels import cpu
+    except ImportError:
+        return None
+    return cpu

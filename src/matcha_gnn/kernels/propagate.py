@@ -1,0 +1,123 @@
+"""Sparse products with the normalised adjacency, and the polynomial filter's own autograd."""
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx
+
+from matcha_gnn.typing import Coefficients, HopStack, Repr
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """P = D^-1/2 (A + I) D^-1/2 as a sparse CSR tensor, row i gathering what node i receives.
+
+    Degrees count incoming weight, and a node that has a self loop keeps it: the convention of
+    PyG's `gcn_norm`. Parallel edges add up.
+    """
+
+    matrix: Tensor
+
+    @classmethod
+    def normalised(
+        cls, edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None, dtype: torch.dtype
+    ) -> "Adjacency":
+        """Build from edges [2, E] (row 0 sends, row 1 receives) and weights [E] or ones.
+
+        Example:
+            >>> edges = torch.tensor([[0, 1], [1, 0]])
+            >>> Adjacency.normalised(edges, 2, None, torch.float32).matrix.to_dense()
+            tensor([[0.5000, 0.5000],
+                    [0.5000, 0.5000]])
+        """
+        sender, receiver = edge_index.cpu().numpy()
+        given = np.ones(len(sender)) if edge_weight is None else edge_weight.detach().cpu().numpy()
+        loops = np.ones(num_nodes)
+        own = sender == receiver
+        # PyG keeps the weight of the last self loop a node has, and adds 1 where it has none.
+        loops[sender[own]] = given[own]
+        nodes = np.arange(num_nodes)
+        row = np.concatenate([receiver[~own], nodes])
+        col = np.concatenate([sender[~own], nodes])
+        weight = np.concatenate([given[~own], loops]).astype(np.float64)
+        degree = np.bincount(row, weight, minlength=num_nodes)
+        scale = np.divide(1, np.sqrt(degree), out=np.zeros(num_nodes), where=degree > 0)
+        values = scale[row] * weight * scale[col]
+        csr = scipy.sparse.coo_array((values, (row, col)), shape=(num_nodes, num_nodes)).tocsr()
+        return cls(_csr_tensor(csr, dtype).to(edge_index.device))
+
+    @cached_property
+    def transpose(self) -> Tensor:
+        """Pᵀ; the same numbers when the graph is undirected."""
+        return _csr_tensor(_scipy(self.matrix).T.tocsr(), self.matrix.dtype).to(self.matrix.device)
+
+    def __matmul__(self, h: Repr) -> Repr:
+        """P h, one hop."""
+        product: Repr = self.matrix @ h
+        return product
+
+
+def propagate(adjacency: Adjacency, h: Repr, num_hops: int) -> HopStack:
+    """Stack h, P h, …, P^K h node-major, so that a node's hops lie side by side: [N, K+1, D]."""
+    stack = torch.empty(h.shape[0], num_hops + 1, h.shape[1], dtype=h.dtype, device=h.device)
+    stack[:, 0] = h
+    for k in range(1, num_hops + 1):
+        h = adjacency @ h
+        stack[:, k] = h
+    return stack
+
+
+def filter_hops(adjacency: Adjacency, h: Repr, coef: Coefficients) -> Repr:
+    """Σ_k c_k P^k h, differentiable in h and c, for training."""
+    result: Repr = _PolynomialFilter.apply(h, coef, adjacency)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _PolynomialFilter(torch.autograd.Function):
+    """Keeps the K hops of the forward pass, and needs K products with Pᵀ backward (Horner)."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, h: Tensor, coef: Tensor, adjacency: Adjacency) -> Tensor:
+        hops = [h]
+        for _ in range(coef.numel() - 1):
+            hops.append(adjacency @ hops[-1])
+        ctx.save_for_backward(coef, *hops)
+        ctx.adjacency = adjacency  # type: ignore[attr-defined]
+        mixed = hops[0] * coef[0]
+        for weight, hop in zip(coef[1:], hops[1:], strict=True):
+            mixed.addcmul_(hop, weight)
+        return mixed
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        (g,) = gradients
+        coef, *hops = ctx.saved_tensors  # type: ignore[attr-defined]
+        transpose = ctx.adjacency.transpose  # type: ignore[attr-defined]
+        coef_gradient = torch.stack([(g * hop).sum() for hop in hops])
+        h_gradient = g * coef[-1]
+        for weight in coef[:-1].flip(0):
+            h_gradient = (transpose @ h_gradient).addcmul_(g, weight)
+        return h_gradient, coef_gradient, None
+
+
+def _csr_tensor(matrix: scipy.sparse.csr_array, dtype: torch.dtype) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*[Ss]parse.*")
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(matrix.indptr.astype(np.int64)),
+            torch.from_numpy(matrix.indices.astype(np.int64)),
+            torch.from_numpy(matrix.data).to(dtype),
+            matrix.shape,
+            check_invariants=False,
+        )
+
+
+def _scipy(matrix: Tensor) -> scipy.sparse.csr_array:
+    parts = (matrix.values(), matrix.col_indices(), matrix.crow_indices())
+    rows, columns = matrix.shape
+    return scipy.sparse.csr_array(tuple(p.cpu().numpy() for p in parts), shape=(rows, columns))

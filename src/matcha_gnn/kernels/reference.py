@@ -1,0 +1,72 @@
+"""Plain torch: the definition of every kernel, and what runs where no faster one does.
+
+Sums over nodes are taken by blocks in the stack's own precision, added up in float64, and
+brought to the host.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
+
+BLOCK = 1 << 16
+
+
+def mix(stack: HopStack, coef: Coefficients) -> Repr:
+    """Z = Σ_k c_k H_k, [N, D]."""
+    return torch.einsum("nkd,k->nd", stack, coef.to(stack.dtype))
+
+
+def node_sums(stack: HopStack) -> FloatArray:
+    """Σ_i H_k[i], [K+1, D]."""
+    sums = torch.zeros(stack.shape[1:], dtype=torch.float64, device=stack.device)
+    for rows in _blocks(stack.shape[0]):
+        sums += stack[rows].sum(0)
+    return np.asarray(sums.cpu())
+
+
+def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
+    """Σ_i weights[i, c] · H_k[i] in float64, [C, K+1, D]; weights is [N, C]."""
+    flat = stack.flatten(1)
+    sums = torch.zeros(weights.shape[1], flat.shape[1], dtype=torch.float64, device=stack.device)
+    for rows in _blocks(stack.shape[0]):
+        sums += weights[rows].T.to(flat.dtype) @ flat[rows]
+    return np.asarray(sums.view(-1, *stack.shape[1:]).cpu())
+
+
+def hop_logits(stack: HopStack, weight: Tensor) -> Tensor:
+    """Each hop's logits relative to the last class, H_k (W_c − W_C)ᵀ, [N, K+1, C−1]."""
+    return stack @ (weight[:-1] - weight[-1]).T
+
+
+def classify(
+    stack: HopStack, logits: Tensor, coef: Coefficients, bias: Tensor, node_sums: FloatArray
+) -> tuple[Probs, ClassSums, FloatArray]:
+    """Softmax predictions [N, C] from hop logits, their class sums [C, K+1, D] and mass [C].
+
+    Softmax only sees differences of logits and probabilities sum to one, so the last class needs
+    neither logits nor sums of its own.
+    """
+    mixed = torch.einsum("nkc,k->nc", logits, coef.to(logits.dtype)) + bias
+    probs = torch.nn.functional.pad(mixed, (0, 1)).softmax(-1)
+    first = class_sums(stack, probs[:, :-1])
+    sums = np.concatenate([first, (node_sums - first.sum(0))[None]])
+    return probs, sums, np.asarray(probs.sum(0, dtype=torch.float64).cpu())
+
+
+def gram(stack: HopStack, mean: FloatArray) -> HopForm:
+    """S_kl = Σ_i ⟨H_k[i] − m_k, H_l[i] − m_l⟩ in float64, [K+1, K+1]; mean is [K+1, D]."""
+    form = torch.zeros(stack.shape[1], stack.shape[1], dtype=torch.float64, device=stack.device)
+    centre = torch.from_numpy(mean).to(stack)
+    for rows in _blocks(stack.shape[0]):
+        hops = (stack[rows] - centre).transpose(0, 1).flatten(1)
+        form += hops @ hops.T
+    return np.asarray(form.cpu())
+
+
+def _blocks(num_nodes: int) -> Iterator[slice]:
+    for start in range(0, num_nodes, BLOCK):
+        yield slice(start, start + BLOCK)

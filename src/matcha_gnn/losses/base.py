@@ -1,0 +1,88 @@
+"""Step 5: what γ minimises, in two forms that agree in value and gradient."""
+
+import abc
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from matcha_gnn import functional
+from matcha_gnn.hops import Hops
+from matcha_gnn.methods.base import Prediction, View
+from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
+
+
+class Loss(abc.ABC):
+    """A label-free objective of the representation, given the base method's prediction.
+
+    Calling the loss is the plain form on Z, for autograd. `from_sums` is the fast form for
+    models that mix cached hops linearly: the value, and its exact gradient in the hop weights.
+    """
+
+    name: ClassVar[str]
+
+    @abc.abstractmethod
+    def __call__(self, z: Repr, logits: Tensor, probs: Probs) -> Tensor:
+        """The loss, [].
+
+        Args:
+            z: representations, [N, D].
+            logits: the model's head on z, [N, C].
+            probs: the base method's prediction, [N, C], held constant.
+        """
+
+    def prepare(self, hops: Hops) -> None:  # noqa: B027 (optional, not abstract)
+        """Take from the hops what stays the same in every round."""
+
+    @abc.abstractmethod
+    def from_sums(self, view: View, prediction: Prediction) -> tuple[float, FloatArray]:
+        """Value and gradient [K+1] in the hop weights c."""
+
+    def settings(self) -> dict[str, Any]:
+        """Constructor arguments, for the record."""
+        return dict(vars(self))
+
+
+class ClusterLoss(Loss):
+    """A loss of the two variances, σ²_total = cᵀSc and σ²_inter = cᵀBc.
+
+    Args:
+        min_share: a class that holds less than this share of the predicted mass has no mean of
+            its own and adds nothing to σ²_inter.
+    """
+
+    def __init__(self, min_share: float = 1e-9) -> None:
+        self.min_share = min_share
+
+    def prepare(self, hops: Hops) -> None:
+        """The Gram matrix of the hops."""
+        _ = hops.gram
+
+    def _forms(self, view: View, prediction: Prediction) -> tuple[HopForm, HopForm]:
+        hops, sums = view.hops, prediction.class_sums(view.hops)
+        between = functional.between_form(sums, prediction.mass, hops.mean, self.min_share)
+        return between, hops.gram
+
+
+class LogitLoss(Loss):
+    """A mean over nodes of a term in the node's logits.
+
+    With g_i the term's derivative in the logits of node i, the gradient in c_k is
+    mean_i ⟨g_i, W H_k[i]⟩ = ⟨W, Σ_i g_i ⊗ H_k[i]⟩ / N: class sums with weights g.
+    """
+
+    @abc.abstractmethod
+    def node_terms(self, logits: Tensor, probs: Probs) -> tuple[Tensor, Tensor]:
+        """Each node's term [N], and its derivative in the logits [N, C]."""
+
+    def __call__(self, z: Repr, logits: Tensor, probs: Probs) -> Tensor:
+        """The mean of the terms."""
+        return self.node_terms(logits, probs)[0].mean()
+
+    def from_sums(self, view: View, prediction: Prediction) -> tuple[float, FloatArray]:
+        """Value and gradient in the hop weights."""
+        terms, slopes = self.node_terms(view.logits, prediction.probs)
+        sums = view.hops.class_sums(slopes)
+        head = view.model.head.weight.detach().double().cpu().numpy()
+        gradient = np.einsum("ckd,cd->k", sums, head) / view.hops.num_nodes
+        return float(terms.double().mean()), gradient

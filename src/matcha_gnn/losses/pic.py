@@ -1,0 +1,34 @@
+"""The prediction-informed clustering loss, Matcha's own."""
+
+from torch import Tensor
+
+from matcha_gnn import functional
+from matcha_gnn.losses.base import ClusterLoss
+from matcha_gnn.methods.base import Prediction, View
+from matcha_gnn.typing import FloatArray, Probs, Repr
+
+
+class PIC(ClusterLoss):
+    """σ²_intra / (σ²_intra + σ²_inter) of the representations under the predicted classes.
+
+    In [0, 1]; does not change when γ is scaled or its sign flipped.
+
+    Args:
+        min_share: see `ClusterLoss`.
+
+    Example:
+        >>> import torch
+        >>> z, probs = torch.tensor([[0.0], [0.0], [1.0]]), torch.eye(2)[[0, 0, 1]]
+        >>> PIC()(z, probs, probs)
+        tensor(0.)
+    """
+
+    name = "pic"
+
+    def __call__(self, z: Repr, logits: Tensor, probs: Probs) -> Tensor:
+        """PIC on representations."""
+        return functional.pic(z, probs, self.min_share)
+
+    def from_sums(self, view: View, prediction: Prediction) -> tuple[float, FloatArray]:
+        """PIC and its gradient in the hop weights."""
+        return functional.pic_from_forms(view.coef_array, *self._forms(view, prediction))

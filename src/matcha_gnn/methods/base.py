@@ -1,0 +1,150 @@
+"""Step 4: what a base test-time adaptation method sees, says and returns."""
+
+import abc
+import enum
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.graph import Graph
+from matcha_gnn.hops import Hops
+from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, Probs, Repr
+
+State = Any
+"""Whatever a method carries from one call to the next; the loop only passes it on."""
+
+
+class Touches(enum.Enum):
+    """Parts that a method changes for its own prediction; the caller's are never changed."""
+
+    NORM = "norm"
+    HEAD = "head"
+    ENCODER = "encoder"
+    FEATURES = "features"
+    EDGES = "edges"
+
+
+class Prediction:
+    """What a base method answers in one round.
+
+    Attributes:
+        probs: class probabilities, [N, C], detached.
+
+    Args:
+        probs: as above.
+        class_sums: Σ_i probs[i, c] H_k[i] of the view's hops, [C, K+1, D], where it came for
+            free; otherwise it is taken when a loss asks for it.
+        mass: Σ_i probs[i, c], [C], likewise.
+    """
+
+    def __init__(
+        self, probs: Probs, class_sums: ClassSums | None = None, mass: FloatArray | None = None
+    ) -> None:
+        self.probs, self._class_sums, self._mass = probs, class_sums, mass
+
+    @property
+    def mass(self) -> FloatArray:
+        """Σ_i probs[i, c], [C]."""
+        if self._mass is None:
+            self._mass = self.probs.sum(0, dtype=torch.float64).cpu().numpy()
+        return self._mass
+
+    @property
+    def class_shares(self) -> FloatArray:
+        """Mean prediction, [C]."""
+        return self.mass / len(self.probs)
+
+    def class_sums(self, hops: Hops) -> ClassSums:
+        """Σ_i probs[i, c] H_k[i], [C, K+1, D]."""
+        if self._class_sums is None:
+            self._class_sums = hops.class_sums(self.probs)
+        return self._class_sums
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The model at the current γ on the target graph, as a method may see it: without labels.
+
+    Attributes:
+        model: a private copy in evaluation mode; read it, do not change it.
+        graph: the target graph without labels.
+        hops: its cached hops, [N, K+1, D].
+        gamma: the current hop-aggregation parameters.
+        seed: for methods that draw at random.
+    """
+
+    model: Backbone
+    graph: Graph
+    hops: Hops
+    gamma: Tensor
+    seed: int
+
+    @cached_property
+    def coef(self) -> Coefficients:
+        """c(γ), [K+1]."""
+        return self.model.coefficients(self.gamma)
+
+    @cached_property
+    def coef_array(self) -> FloatArray:
+        """The same on the host, in float64."""
+        return np.array(self.coef.tolist())
+
+    @cached_property
+    def z(self) -> Repr:
+        """The representation at the current γ, [N, D]."""
+        return self.hops.mix(self.coef)
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """The head on z, [N, C]."""
+        logits: Tensor = self.model.head(self.z)
+        return logits
+
+    def classify(self) -> Prediction:
+        """Softmax of the logits; for cached hops in one read, class sums included."""
+        return Prediction(*self.hops.classify(self.coef, self.model.head))
+
+
+class BaseMethod(abc.ABC):
+    """A test-time adaptation method that Matcha can be put around.
+
+    A method keeps nothing on itself between calls: what it learns goes out as state and comes
+    back in. It reads `view`, never labels, and does not print, move devices or copy the model.
+
+    Attributes:
+        name: what the command line calls it.
+        touches: the parts it changes for its own prediction.
+    """
+
+    name: ClassVar[str]
+    touches: ClassVar[frozenset[Touches]] = frozenset()
+
+    def require(self, model: Backbone) -> None:  # noqa: B027 (optional, not abstract)
+        """Raise IncompatibleError if the model lacks what this method needs."""
+
+    def start(self, view: View) -> State:
+        """The state before the first call, or at every call when the loop restarts methods."""
+        return None
+
+    @abc.abstractmethod
+    def predict(self, view: View, state: State) -> tuple[Prediction, State]:
+        """One run of the method at the view's γ: its prediction, and its state afterwards."""
+
+    def settings(self) -> dict[str, Any]:
+        """Constructor arguments, for the record."""
+        return {key: value for key, value in vars(self).items() if not key.startswith("_")}
+
+
+def softmax_prediction(logits: Tensor) -> Prediction:
+    """A prediction from logits [N, C], detached.
+
+    Example:
+        >>> softmax_prediction(torch.zeros(1, 2)).probs
+        tensor([[0.5000, 0.5000]])
+    """
+    return Prediction(logits.detach().softmax(-1))

@@ -1,0 +1,20 @@
+"""ERM: no adaptation by the base method; the source model's own prediction."""
+
+from matcha_gnn.methods.base import BaseMethod, Prediction, State, View
+
+
+class ERM(BaseMethod):
+    """Softmax of the source head on the current representation.
+
+    Batch norm uses the statistics of the source, dropout is off.
+
+    Example:
+        >>> ERM().settings()
+        {}
+    """
+
+    name = "erm"
+
+    def predict(self, view: View, state: State) -> tuple[Prediction, State]:
+        """The model's own prediction; there is no state."""
+        return view.classify(), state

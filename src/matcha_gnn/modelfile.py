@@ -1,0 +1,83 @@
+"""Model files: safetensors with the architecture and source summary inside; never a pickle."""
+
+import json
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from matcha_gnn.backbones import BACKBONES, Backbone
+from matcha_gnn.errors import InvalidFileError
+from matcha_gnn.files import existing_file, replacing
+from matcha_gnn.summary import SourceSummary
+
+FORMAT = "matcha-gnn model 1"
+_SUMMARY = "source_summary."
+
+
+def save_model(model: Backbone, path: str | Path) -> None:
+    """Write weights, architecture and source summary to `path`, whole or not at all.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from matcha_gnn.backbones import GPRGNN
+        >>> path = Path(tempfile.mkdtemp()) / "model.safetensors"
+        >>> save_model(GPRGNN(4, 2), path)
+        >>> load_model(path).num_hops
+        9
+    """
+    tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
+    if model.source is not None:
+        for name, tensor in model.source.tensors().items():
+            tensors[_SUMMARY + name] = tensor.detach().cpu().contiguous()
+    metadata = {
+        "format": FORMAT,
+        "backbone": type(model).__name__.lower(),
+        "config": json.dumps(model.config()),
+    }
+    with replacing(path) as beside:
+        save_file(tensors, str(beside), metadata)
+
+
+def load_model(path: str | Path) -> Backbone:
+    """Read a model that `save_model` wrote, in evaluation mode, on the CPU.
+
+    Raises:
+        InvalidFileError: not such a file, or of an architecture this version does not know.
+    """
+    path = existing_file(path, "model")
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        allowed = "a .safetensors file written by matcha"
+        raise InvalidFileError("model", f"{path} (not a safetensors file)", allowed) from error
+    model = _build(metadata, path)
+    summary = {
+        name.removeprefix(_SUMMARY): tensors.pop(name)
+        for name in list(tensors)
+        if name.startswith(_SUMMARY)
+    }
+    try:
+        model.load_state_dict(tensors)
+        model.source = SourceSummary.from_tensors(summary) if summary else None
+    except (RuntimeError, KeyError) as error:
+        first = str(error).splitlines()[0]
+        allowed = "weights that fit the architecture named in the file"
+        raise InvalidFileError("model", f"{path} ({first})", allowed) from error
+    return model.eval()
+
+
+def _build(metadata: dict[str, str], path: Path) -> Backbone:
+    if metadata.get("format") != FORMAT:
+        got = metadata.get("format", "no format")
+        raise InvalidFileError("model", f"{path} ({got})", f"a file of format {FORMAT!r}")
+    name = metadata.get("backbone", "none")
+    if name not in BACKBONES:
+        allowed = ", ".join(sorted(BACKBONES))
+        raise InvalidFileError("model", f"{path} (architecture {name!r})", allowed)
+    try:
+        return BACKBONES[name](**json.loads(metadata.get("config", "{}")))
+    except (TypeError, ValueError) as error:
+        raise InvalidFileError("model", f"{path} ({error})", "a known configuration") from error

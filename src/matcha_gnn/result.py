@@ -1,0 +1,150 @@
+"""Step 7: the one object that adaptation returns."""
+
+import enum
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.functional import entropy
+from matcha_gnn.typing import FloatArray, Probs
+
+CONVERGED_WITHIN = 1e-4
+"""A last step that moves the loss by less than this counts as converged."""
+UNINFORMATIVE_FROM = 0.99
+"""Mean entropy of the first prediction, as a share of its maximum, from which it says nothing."""
+
+
+class Status(enum.StrEnum):
+    """How an adaptation ended."""
+
+    UNADAPTED = "unadapted"
+    CONVERGED = "converged"
+    STOPPED = "stopped"
+    COLLAPSED_CLASS = "collapsed class"
+    UNINFORMATIVE = "uninformative predictions"
+    NON_FINITE = "non-finite"
+
+    @property
+    def sentence(self) -> str:
+        """What it means, for a reader."""
+        return {
+            Status.UNADAPTED: "No round was asked for: this is the source model's prediction.",
+            Status.CONVERGED: "The loss had stopped moving at the last round.",
+            Status.STOPPED: "All rounds were run; the loss was still moving.",
+            Status.COLLAPSED_CLASS: (
+                "A class that some nodes had before adaptation is given to no node any more."
+            ),
+            Status.UNINFORMATIVE: (
+                "The source model's predictions were close to uniform, so the loss had little "
+                "to go by."
+            ),
+            Status.NON_FINITE: (
+                "A loss or gradient was not finite; the last finite round is returned."
+            ),
+        }[self]
+
+
+@dataclass
+class History:
+    """What each round saw before its step; the last entry is after the last step.
+
+    Attributes:
+        loss: one number per round.
+        gamma: γ, [K+1] each.
+        class_shares: the mean prediction, [C] each.
+    """
+
+    loss: list[float] = field(default_factory=list)
+    gamma: list[Tensor] = field(default_factory=list)
+    class_shares: list[FloatArray] = field(default_factory=list)
+
+    def add(self, loss: float, gamma: Tensor, class_shares: FloatArray) -> None:
+        """Record one round."""
+        self.loss.append(loss)
+        self.gamma.append(gamma)
+        self.class_shares.append(class_shares)
+
+    def rows(self) -> list[dict[str, float]]:
+        """One flat row per round, for CSV files and data frames."""
+        return [
+            {"round": t, "loss": loss}
+            | {f"gamma_{k}": g for k, g in enumerate(gamma.tolist())}
+            | {f"share_{c}": s for c, s in enumerate(shares.tolist())}
+            for t, (loss, gamma, shares) in enumerate(
+                zip(self.loss, self.gamma, self.class_shares, strict=True)
+            )
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Adaptation:
+    """Predictions on the target graph, and how they came about.
+
+    Attributes:
+        probs: adapted class probabilities, [N, C].
+        probs_before: the base method's prediction at the source γ, [N, C].
+        model: an adapted copy of the model; the caller's is untouched.
+        gamma: adapted hop-aggregation parameters.
+        gamma_before: the source's.
+        history: loss, γ and class shares per round.
+        status: how it ended.
+        seconds: wall-clock time by stage: inference and setup once; forward, loss, backward
+            and update over all rounds.
+        settings: every argument that decided the outcome.
+    """
+
+    probs: Probs
+    probs_before: Probs
+    model: Backbone
+    gamma: Tensor
+    gamma_before: Tensor
+    history: History
+    status: Status
+    seconds: dict[str, float]
+    settings: dict[str, Any]
+
+    @property
+    def labels(self) -> Tensor:
+        """The most probable class of each node, [N]."""
+        return self.probs.argmax(1)
+
+    @property
+    def labels_before(self) -> Tensor:
+        """The same before adaptation, [N]."""
+        return self.probs_before.argmax(1)
+
+    @property
+    def changed(self) -> float:
+        """Share of nodes whose label changed: accuracy cannot have moved by more than this."""
+        return float((self.labels != self.labels_before).double().mean())
+
+    def report(self, path: str | Path, labels: Tensor | None = None) -> None:
+        """Write a self-contained HTML page.
+
+        Args:
+            path: the file to write.
+            labels: true classes [N], to show accuracy; never used to adapt.
+        """
+        from matcha_gnn.report import write_page
+
+        write_page(self, path, labels)
+
+
+def outcome(history: History, first: Probs, last: Probs, finite: bool, epochs: int) -> Status:
+    """Name how a run ended, the most serious finding first."""
+    if not finite:
+        return Status.NON_FINITE
+    if epochs == 0:
+        return Status.UNADAPTED
+    if float(entropy(first).mean()) > UNINFORMATIVE_FROM * torch.log(torch.tensor(first.shape[1])):
+        return Status.UNINFORMATIVE
+    had = torch.bincount(first.argmax(1), minlength=first.shape[1]) > 0
+    has = torch.bincount(last.argmax(1), minlength=first.shape[1]) > 0
+    if bool((had & ~has).any()):
+        return Status.COLLAPSED_CLASS
+    moved = abs(history.loss[-1] - history.loss[-2])
+    return Status.CONVERGED if moved < CONVERGED_WITHIN else Status.STOPPED

@@ -1,0 +1,127 @@
+"""What a model file says of its source graph: a few statistics, no rows of data."""
+
+from dataclasses import asdict, dataclass, fields
+
+import torch
+from torch import Tensor
+
+from matcha_gnn.typing import Probs
+
+DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
+"""Left edges of the degree bins: 0, 1, 2–3, 4–7, … and everything above a million."""
+CONFIDENCE_BINS = 20
+
+
+@dataclass(frozen=True)
+class SourceSummary:
+    """Statistics of the labelled source nodes, shipped with the model.
+
+    Attributes:
+        class_prior: share of each class, [C].
+        degree_histogram: share of nodes per bin of incoming degree, bins `DEGREE_EDGES`, [22].
+        mean_degree: average incoming degree, [].
+        confidence_histogram: share of nodes per bin of their largest probability, [20].
+        class_edges: share of edges from class a to class b, [C, C].
+        norm_mean: running mean at the batch norm, [D]; empty where there is none.
+        norm_variance: running variance there, [D].
+        own_logit_centroids: mean of a node's own logits H_0 Wᵀ per class, [C, C].
+        own_logit_covariance: covariance of the own logits within classes, [C, C].
+    """
+
+    class_prior: Tensor
+    degree_histogram: Tensor
+    mean_degree: Tensor
+    confidence_histogram: Tensor
+    class_edges: Tensor
+    norm_mean: Tensor
+    norm_variance: Tensor
+    own_logit_centroids: Tensor
+    own_logit_covariance: Tensor
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every field by name."""
+        return asdict(self)
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> "SourceSummary":
+        """The inverse of `tensors`."""
+        return cls(**{f.name: tensors[f.name] for f in fields(cls)})
+
+    @property
+    def edge_homophily(self) -> float:
+        """Share of edges inside a class."""
+        return float(self.class_edges.diagonal().sum())
+
+
+def summarise(
+    own_logits: Tensor,
+    probs: Probs,
+    labels: Tensor,
+    labelled: Tensor,
+    edge_index: Tensor,
+    norm: torch.nn.BatchNorm1d | None,
+) -> SourceSummary:
+    """Measure a source graph.
+
+    Args:
+        own_logits: H_0 Wᵀ, [N, C].
+        probs: the model's predictions, [N, C].
+        labels: classes, [N]; read at labelled nodes only.
+        labelled: which nodes have a label, bool [N].
+        edge_index: [2, E].
+        norm: the model's batch norm, if it has one.
+    """
+    num_classes = probs.shape[1]
+    own = own_logits[labelled].double()
+    members = torch.nn.functional.one_hot(labels[labelled], num_classes).double()
+    counts = members.sum(0)
+    centroids = (members.T @ own) / counts.clamp_min(1)[:, None]
+    within = own - members @ centroids
+    degree = torch.bincount(edge_index[1], minlength=len(probs))
+    empty = torch.zeros(0)
+    return SourceSummary(
+        class_prior=(counts / counts.sum()).float(),
+        degree_histogram=degree_histogram(degree),
+        mean_degree=degree.double().mean().float(),
+        confidence_histogram=confidence_histogram(probs),
+        class_edges=class_edge_shares(labels, labelled, edge_index, num_classes),
+        norm_mean=empty if norm is None else _copy(norm.running_mean),
+        norm_variance=empty if norm is None else _copy(norm.running_var),
+        own_logit_centroids=centroids.float(),
+        own_logit_covariance=(within.T @ within / max(1, len(own) - num_classes)).float(),
+    )
+
+
+def degree_histogram(degree: Tensor) -> Tensor:
+    """Share of nodes in each bin of `DEGREE_EDGES`.
+
+    Example:
+        >>> degree_histogram(torch.tensor([0, 1, 3, 3]))[:3]
+        tensor([0.2500, 0.2500, 0.5000])
+    """
+    bins = torch.bucketize(degree, DEGREE_EDGES.to(degree.device), right=True) - 1
+    return _shares(torch.bincount(bins, minlength=len(DEGREE_EDGES) - 1))
+
+
+def confidence_histogram(probs: Probs) -> Tensor:
+    """Share of nodes by their largest probability, in `CONFIDENCE_BINS` equal bins of [0, 1]."""
+    bins = (probs.amax(1) * CONFIDENCE_BINS).long().clamp_max(CONFIDENCE_BINS - 1)
+    return _shares(torch.bincount(bins, minlength=CONFIDENCE_BINS))
+
+
+def class_edge_shares(
+    labels: Tensor, labelled: Tensor, edge_index: Tensor, num_classes: int
+) -> Tensor:
+    """Share of edges from class a to class b among edges between labelled nodes, [C, C]."""
+    known = labelled[edge_index].all(0)
+    sender, receiver = labels[edge_index[:, known]]
+    counts = torch.bincount(sender * num_classes + receiver, minlength=num_classes**2)
+    return _shares(counts).view(num_classes, num_classes)
+
+
+def _shares(counts: Tensor) -> Tensor:
+    return (counts.double() / counts.sum().clamp_min(1)).float()
+
+
+def _copy(buffer: Tensor | None) -> Tensor:
+    return torch.zeros(0) if buffer is None else buffer.detach().clone()

@@ -1,0 +1,48 @@
+"""Seconds by stage, with the stages of the paper's time table."""
+
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import torch
+
+
+@dataclass
+class Stopwatch:
+    """Adds up wall-clock seconds under a name; waits for the GPU where there is one.
+
+    Example:
+        >>> watch = Stopwatch(torch.device("cpu"))
+        >>> with watch.stage("forward"):
+        ...     _ = sum(range(10))
+        >>> list(watch.seconds)
+        ['forward']
+    """
+
+    device: torch.device
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def stage(self, name: str) -> "_Stage":
+        """Time a `with` block and add it to `seconds[name]`."""
+        return _Stage(self, name)
+
+    def read(self) -> float:
+        """The clock, once the GPU has caught up."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return perf_counter()
+
+
+class _Stage:
+    """A context manager by hand: a generator's overhead would show in a round of 0.3 ms."""
+
+    __slots__ = ("name", "start", "watch")
+
+    def __init__(self, watch: Stopwatch, name: str) -> None:
+        self.watch, self.name = watch, name
+
+    def __enter__(self) -> None:
+        self.start = self.watch.read()
+
+    def __exit__(self, *raised: object) -> None:
+        seconds = self.watch.seconds
+        seconds[self.name] = seconds.get(self.name, 0.0) + self.watch.read() - self.start
