@@ -7,7 +7,7 @@ Reading order, which is also the data flow:
 3. `backbones`  how hops become a representation
 4. `methods`    the base test-time adaptation methods
 5. `losses`     what the hop weights γ minimise
-6. `adapt`      Algorithm 1
+6. `adaptation` Algorithm 1
 7. `result`     predictions, history, status
 8. `experiments`, `report`, `cli`
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "adapt": "matcha_gnn.adapt",
+    "adapt": "matcha_gnn.adaptation",
     "Adaptation": "matcha_gnn.result",
     "BaseMethod": "matcha_gnn.methods",
     "Backbone": "matcha_gnn.backbones",
@@ -90,7 +90,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from matcha_gnn import datasets, experiments, functional, metrics, testing, theory
-    from matcha_gnn.adapt import adapt
+    from matcha_gnn.adaptation import adapt
     from matcha_gnn.backbones import GPRGNN, Backbone
     from matcha_gnn.errors import (
         IncompatibleError,
@@ -113,7 +113,6 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"matcha_gnn.{name}")
     if name in _HOME:
         value = getattr(importlib.import_module(_HOME[name]), name)
-        # A function may share its module's name (adapt): keep the function, not the module.
         globals()[name] = value
         return value
     raise AttributeError(f"module 'matcha_gnn' has no attribute {name!r}")

@@ -20,7 +20,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         A path in the same folder to write to.
 
     Raises:
-        InvalidFileError: the folder is missing or cannot be written.
+        InvalidFileError: the folder is missing or cannot be written, or `path` is a folder.
 
     Example:
         >>> import tempfile
@@ -31,6 +31,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
         'whole'
     """
     path = Path(path)
+    if os.path.isdir(path):
+        raise InvalidFileError("output", f"{path} (a folder)", "a file name")
     try:
         handle, name = tempfile.mkstemp(
             prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent
@@ -73,7 +75,10 @@ def output_folder(path: str | Path) -> Path:
 def existing_file(path: str | Path, argument: str) -> Path:
     """Return `path` if it is a readable file, else raise one clear line."""
     path = Path(path)
-    if not path.is_file():
-        what = "a folder" if path.is_dir() else "no such file"
+    # os.path answers no where pathlib raises, such as for a name that is too long.
+    if not os.path.isfile(path):
+        what = "a folder" if os.path.isdir(path) else "no such file"
         raise InvalidFileError(argument, f"{path} ({what})", "an existing file")
+    if not os.access(path, os.R_OK):
+        raise InvalidFileError(argument, f"{path} (permission denied)", "a readable file")
     return path

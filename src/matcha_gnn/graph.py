@@ -1,11 +1,9 @@
 """Step 1: check a graph, take its labels away, and read and write graph files."""
 
-import pickle
-import zipfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -16,11 +14,15 @@ from torch import Tensor
 from matcha_gnn.errors import InvalidFileError, InvalidGraphError
 from matcha_gnn.files import existing_file, replacing
 from matcha_gnn.kernels import Adjacency
+from matcha_gnn.kernels.propagate import csr_tensor, no_beta_warning
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+T = TypeVar("T")
 MASKS = ("train_mask", "val_mask", "test_mask")
+FLOATS = (torch.float32, torch.float64)
+SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 
 
 class GraphLike(Protocol):
@@ -69,7 +71,9 @@ class Graph:
     x: Tensor
     edge_index: Tensor
     edge_weight: Tensor | None = None
-    _prints: dict[tuple[int, ...], str] = field(default_factory=dict, init=False, repr=False)
+    _kept: dict[str, tuple[tuple[int, ...], Any]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @property
     def num_nodes(self) -> int:
@@ -81,28 +85,39 @@ class Graph:
         """F."""
         return self.x.shape[1]
 
-    @cached_property
+    # These three are kept, and made anew after an in-place change of the tensors they are made
+    # from. Torch counts the changes; it does not see those made through NumPy or `.data`.
+
+    @property
     def adjacency(self) -> Adjacency:
-        """The normalised adjacency, built once."""
-        dtype = self.x.dtype
-        return Adjacency.normalised(self.edge_index, self.num_nodes, self.edge_weight, dtype)
+        """The normalised adjacency."""
+        edges, weight = self.edge_index, self.edge_weight
+        return self._keep(
+            "adjacency",
+            (edges, weight),
+            lambda: Adjacency.normalised(edges, self.num_nodes, weight, self.x.dtype),
+        )
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the content: two graphs share it only if their tensors are equal.
+        """A hash of the content: two graphs share it only if their tensors are equal."""
+        tensors = (*_parts(self.x), self.edge_index, self.edge_weight)
+        return self._keep("fingerprint", tensors, lambda: content_hash(*_given(tensors)))
 
-        Taken anew after any in-place change of the tensors.
-        """
-        tensors = [t for t in (*_parts(self.x), self.edge_index, self.edge_weight) if t is not None]
-        versions = tuple(t._version for t in tensors)
-        if versions not in self._prints:
-            self._prints.clear()
-            self._prints[versions] = content_hash(*tensors)
-        return self._prints[versions]
-
-    @cached_property
+    @property
     def facts(self) -> GraphFacts:
         """Counts for reports and warnings."""
+        return self._keep("facts", (self.edge_index,), self._count)
+
+    def _keep(self, name: str, sources: Sequence[Tensor | None], make: Callable[[], T]) -> T:
+        # Tensors made in inference mode have no count: outside it they cannot change.
+        versions = tuple(0 if t.is_inference() else t._version for t in _given(sources))
+        if name not in self._kept or self._kept[name][0] != versions:
+            self._kept[name] = versions, make()
+        value: T = self._kept[name][1]
+        return value
+
+    def _count(self) -> GraphFacts:
         sender, receiver = self.edge_index.cpu().numpy()
         shape = (self.num_nodes, self.num_nodes)
         ones = np.ones(len(sender), dtype=np.int64)
@@ -155,12 +170,15 @@ def _checked_features(x: object) -> Tensor:
     allowed = "a float32 or float64 tensor [nodes, features] with at least one of each"
     if not isinstance(x, Tensor):
         raise InvalidGraphError("graph.x", type(x).__name__, allowed)
-    if x.layout == torch.sparse_coo:
-        x = x.to_sparse_csr()
     if x.dim() != 2 or 0 in x.shape:
         raise InvalidGraphError("graph.x", f"shape {list(x.shape)}", allowed)
-    if x.dtype not in (torch.float32, torch.float64):
+    if x.dtype not in FLOATS:
         raise InvalidGraphError("graph.x", x.dtype, allowed)
+    if x.layout != torch.strided:
+        if x.layout not in SPARSE or x.dense_dim():
+            raise InvalidGraphError("graph.x", x.layout, f"{allowed}, dense or COO, CSR, CSC")
+        with no_beta_warning():
+            x = x.to_sparse_csr()
     values = x.values() if x.layout == torch.sparse_csr else x
     # One sum finds any NaN or infinity without a mask of N by F; only a hit is looked up.
     if not torch.isfinite(values.sum()) and not bool(torch.isfinite(values).all()):
@@ -171,8 +189,9 @@ def _checked_features(x: object) -> Tensor:
 
 def _checked_edges(edge_index: object, num_nodes: int) -> Tensor:
     allowed = "an int64 tensor [2, edges]"
-    if not isinstance(edge_index, Tensor):
-        raise InvalidGraphError("graph.edge_index", type(edge_index).__name__, allowed)
+    if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
+        got = edge_index.layout if isinstance(edge_index, Tensor) else type(edge_index).__name__
+        raise InvalidGraphError("graph.edge_index", got, allowed)
     if edge_index.dtype not in (torch.int64, torch.int32):
         raise InvalidGraphError("graph.edge_index", edge_index.dtype, allowed)
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
@@ -189,8 +208,8 @@ def _checked_edges(edge_index: object, num_nodes: int) -> Tensor:
 def _checked_weights(weight: object, num_edges: int) -> Tensor | None:
     if weight is None:
         return None
-    allowed = f"a float tensor [{num_edges}] of finite numbers >= 0"
-    if not isinstance(weight, Tensor) or not weight.is_floating_point():
+    allowed = f"a float32 or float64 tensor [{num_edges}] of finite numbers >= 0"
+    if not isinstance(weight, Tensor) or weight.dtype not in FLOATS:
         got = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
         raise InvalidGraphError("graph.edge_weight", got, allowed)
     if weight.shape != (num_edges,):
@@ -207,6 +226,10 @@ def content_hash(*tensors: Tensor) -> str:
         digest.update(f"{tensor.dtype}{list(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().view(-1).numpy().data)
     return digest.hexdigest()
+
+
+def _given(tensors: Sequence[Tensor | None]) -> list[Tensor]:
+    return [t for t in tensors if t is not None]
 
 
 def _parts(x: Tensor) -> tuple[Tensor, ...]:
@@ -235,12 +258,21 @@ def read_graph(path: str | Path) -> "Data":
     if path.suffix not in readers:
         raise InvalidFileError("graph", path, "a file named .npz or .pt")
     data = readers[path.suffix](path)
-    view = unlabelled(data)
-    for name in ("y", *MASKS):
-        values = getattr(data, name, None)
-        if values is not None and values.shape[0] != view.num_nodes:
-            raise InvalidGraphError(f"graph.{name}", f"{len(values)} rows", f"{view.num_nodes}")
+    _check_node_values(data, unlabelled(data).num_nodes)
     return data
+
+
+def _check_node_values(graph: GraphLike, num_nodes: int) -> None:
+    """Labels and masks, where there are any, have one row for each node."""
+    for name in ("y", *MASKS):
+        values = getattr(graph, name, None)
+        if values is None:
+            continue
+        if not isinstance(values, Tensor) or values.shape[:1] != (num_nodes,):
+            is_tensor = isinstance(values, Tensor)
+            got = f"shape {list(values.shape)}" if is_tensor else type(values).__name__
+            allowed = f"a tensor with one row for each of {num_nodes} nodes"
+            raise InvalidGraphError(f"graph.{name}", got, allowed)
 
 
 def _read_npz(path: Path) -> "Data":
@@ -249,37 +281,48 @@ def _read_npz(path: Path) -> "Data":
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+    # Bytes that are no array file fail in any way: bad zip, bad header, bad compression, …
+    except Exception as error:
         raise InvalidFileError(
             "graph", f"{path} (not a plain array file)", "an .npz written without pickles"
         ) from error
     if "edge_index" not in arrays:
         raise InvalidFileError("graph", f"{path} (no array edge_index)", "an .npz graph")
-    data = Data(x=_features_from(arrays, path), edge_index=torch.from_numpy(arrays["edge_index"]))
+    data = Data(x=_features_from(arrays, path), edge_index=_tensor(arrays, "edge_index"))
     for name in ("edge_weight", "y", *MASKS):
         if name in arrays:
-            data[name] = torch.from_numpy(arrays[name])
+            data[name] = _tensor(arrays, name)
     return data
+
+
+def _tensor(arrays: dict[str, Any], name: str) -> Tensor:
+    array = arrays[name]
+    try:
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
+    except (TypeError, AttributeError) as error:
+        got = getattr(array, "dtype", type(array).__name__)
+        raise InvalidGraphError(f"graph.{name}", got, "an array of numbers") from error
 
 
 def _features_from(arrays: dict[str, Any], path: Path) -> Tensor:
     if "x" in arrays:
-        return torch.from_numpy(arrays["x"])
+        return _tensor(arrays, "x")
     names = [f"x_{part}" for part in ("indptr", "indices", "data", "shape")]
     if any(name not in arrays for name in names):
         allowed = "x, or all of x_data, x_indices, x_indptr, x_shape"
         raise InvalidFileError("graph", f"{path} (no array x)", allowed)
-    indptr, indices, values, shape = (arrays[name] for name in names)
+    indptr, indices, values, shape = (_tensor(arrays, name).numpy() for name in names)
     try:
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(indptr.astype(np.int64)),
-            torch.from_numpy(indices.astype(np.int64)),
-            torch.from_numpy(values),
-            tuple(int(n) for n in shape),
-            check_invariants=True,
-        )
-    except (RuntimeError, TypeError, AttributeError) as error:
-        raise InvalidGraphError("graph.x", f"{path} (broken CSR parts)", "a CSR matrix") from error
+        matrix = scipy.sparse.csr_array((values, indices, indptr), shape=tuple(shape.tolist()))
+        matrix.check_format(full_check=True)
+        whole = all(part.dtype.kind in "iu" for part in (indptr, indices, shape))
+    except (ValueError, TypeError):
+        whole = False
+    if not whole or matrix.nnz != len(values):
+        raise InvalidGraphError("graph.x", f"{path} (broken CSR parts)", "a CSR matrix")
+    # SciPy allows columns in any order and repeated; torch does not.
+    matrix.sum_duplicates()
+    return csr_tensor(matrix, torch.from_numpy(values).dtype)
 
 
 def _read_pt(path: Path) -> "Data":
@@ -289,9 +332,12 @@ def _read_pt(path: Path) -> "Data":
 
     known = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
     try:
-        with torch.serialization.safe_globals(known):
+        # Sparse tensors with indices out of range would read foreign memory later on.
+        checked = torch.sparse.check_sparse_tensor_invariants(True)  # type: ignore[no-untyped-call]
+        with torch.serialization.safe_globals(known), checked, no_beta_warning():
             data = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
+    # A refused class, a truncated archive, a tensor that breaks its own rules, …
+    except Exception as error:
         allowed = "a PyG Data saved with torch.save, readable with weights_only=True"
         raise InvalidFileError("graph", f"{path} (cannot be read safely)", allowed) from error
     if not isinstance(data, Data):
@@ -310,30 +356,28 @@ def write_graph(graph: GraphLike, path: str | Path) -> None:
         >>> read_graph(path).x.shape
         torch.Size([2, 1])
     """
+    from torch_geometric.data import Data
+
     path = Path(path)
-    view = unlabelled(graph)
-    if path.suffix == ".pt":
-        with replacing(path) as beside:
-            torch.save(graph, beside)
-        return
-    if path.suffix != ".npz":
+    writers: dict[str, Callable[[Data, BinaryIO], None]]
+    writers = {".npz": _write_npz, ".pt": torch.save}
+    if path.suffix not in writers:
         raise InvalidFileError("output", path, "a file named .npz or .pt")
-    arrays = _feature_arrays(view.x) | {"edge_index": view.edge_index.cpu().numpy()}
-    for name in ("edge_weight", "y", *MASKS):
-        values = getattr(graph, name, None)
-        if values is not None:
-            arrays[name] = values.cpu().numpy()
+    view = unlabelled(graph)
+    _check_node_values(graph, view.num_nodes)
+    extra = {name: getattr(graph, name, None) for name in ("edge_weight", "y", *MASKS)}
+    parts = {"x": view.x, "edge_index": view.edge_index, **extra}
+    plain = Data(**{name: t.detach().cpu() for name, t in parts.items() if t is not None})
     with replacing(path) as beside, open(beside, "wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+        writers[path.suffix](plain, file)
 
 
-def _feature_arrays(x: Tensor) -> dict[str, Any]:
+def _write_npz(graph: "Data", file: BinaryIO) -> None:
+    parts = dict(graph)
+    x = parts.pop("x")
     if x.layout == torch.sparse_csr:
-        indptr, indices, values = (part.cpu().numpy() for part in _parts(x))
-        return {
-            "x_indptr": indptr,
-            "x_indices": indices,
-            "x_data": values,
-            "x_shape": np.array(x.shape),
-        }
-    return {"x": x.cpu().numpy()}
+        names = ("x_indptr", "x_indices", "x_data")
+        parts |= dict(zip(names, _parts(x), strict=True)) | {"x_shape": torch.tensor(x.shape)}
+    else:
+        parts["x"] = x
+    np.savez(file, **{name: part.numpy() for name, part in parts.items()})

@@ -43,6 +43,8 @@ def evaluate(predicted: Tensor, labels: Tensor, mask: Tensor | None = None) -> S
         raise InvalidArgumentError("labels", f"shape {list(labels.shape)}", allowed)
     if mask is not None:
         predicted, labels = predicted[mask], labels[mask]
+    if len(labels) and int(labels.min()) < 0:
+        raise InvalidArgumentError("labels", f"class {int(labels.min())}", "classes >= 0")
     if not len(labels):
         raise InvalidArgumentError("mask", "no node", "at least one node to score")
     confusion = confusion_matrix(labels, predicted)
@@ -63,6 +65,7 @@ def accuracy(predicted: Tensor, labels: Tensor, mask: Tensor | None = None) -> f
 
 def confusion_matrix(rows: Tensor, columns: Tensor) -> Tensor:
     """Counts of (row class, column class) in float64, [C, C]."""
+    rows, columns = rows.long(), columns.long()
     size = int(max(rows.max(), columns.max())) + 1
     return torch.bincount(rows * size + columns, minlength=size**2).view(size, size).double()
 

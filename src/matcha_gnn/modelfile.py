@@ -59,25 +59,35 @@ def load_model(path: str | Path) -> Backbone:
         for name in list(tensors)
         if name.startswith(_SUMMARY)
     }
+    for tensor in tensors.values():
+        if tensor.is_floating_point():
+            model.to(tensor.dtype)
+            break
     try:
         model.load_state_dict(tensors)
         model.source = SourceSummary.from_tensors(summary) if summary else None
     except (RuntimeError, KeyError) as error:
-        first = str(error).splitlines()[0]
         allowed = "weights that fit the architecture named in the file"
-        raise InvalidFileError("model", f"{path} ({first})", allowed) from error
+        raise InvalidFileError("model", f"{path} ({_reason(error)})", allowed) from error
     return model.eval()
+
+
+def _reason(error: Exception) -> str:
+    """The first complaint in one line; torch puts a heading above its list of them."""
+    lines = str(error).splitlines()
+    return (lines[1] if len(lines) > 1 else lines[0]).strip()
 
 
 def _build(metadata: dict[str, str], path: Path) -> Backbone:
     if metadata.get("format") != FORMAT:
         got = metadata.get("format", "no format")
-        raise InvalidFileError("model", f"{path} ({got})", f"a file of format {FORMAT!r}")
+        raise InvalidFileError("model", f"{path} ({got!r})", f"a file of format {FORMAT!r}")
     name = metadata.get("backbone", "none")
     if name not in BACKBONES:
         allowed = ", ".join(sorted(BACKBONES))
         raise InvalidFileError("model", f"{path} (architecture {name!r})", allowed)
     try:
         return BACKBONES[name](**json.loads(metadata.get("config", "{}")))
-    except (TypeError, ValueError) as error:
-        raise InvalidFileError("model", f"{path} ({error})", "a known configuration") from error
+    except (TypeError, ValueError, RuntimeError) as error:
+        allowed = f"a configuration of {name}"
+        raise InvalidFileError("model", f"{path} ({_reason(error)})", allowed) from error

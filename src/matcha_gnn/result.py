@@ -80,7 +80,7 @@ class History:
         ]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Adaptation:
     """Predictions on the target graph, and how they came about.
 
@@ -90,6 +90,8 @@ class Adaptation:
         model: an adapted copy of the model; the caller's is untouched.
         gamma: adapted hop-aggregation parameters.
         gamma_before: the source's.
+        pic_before: the PIC loss at the source γ, whatever the loss was.
+        pic_after: the PIC loss at the adapted γ.
         history: loss, γ and class shares per round.
         status: how it ended.
         seconds: wall-clock time by stage: inference and setup once; forward, loss, backward
@@ -102,6 +104,8 @@ class Adaptation:
     model: Backbone
     gamma: Tensor
     gamma_before: Tensor
+    pic_before: float
+    pic_after: float
     history: History
     status: Status
     seconds: dict[str, float]
@@ -121,6 +125,14 @@ class Adaptation:
     def changed(self) -> float:
         """Share of nodes whose label changed: accuracy cannot have moved by more than this."""
         return float((self.labels != self.labels_before).double().mean())
+
+    def __repr__(self) -> str:
+        """One line instead of every tensor."""
+        return (
+            f"Adaptation({self.settings['method']} + {self.settings['loss']}: {self.status}, "
+            f"{len(self.history.loss) - 1} rounds, PIC {self.pic_before:.4f} → "
+            f"{self.pic_after:.4f}, {self.changed:.1%} of labels changed)"
+        )
 
     def report(self, path: str | Path, labels: Tensor | None = None) -> None:
         """Write a self-contained HTML page.

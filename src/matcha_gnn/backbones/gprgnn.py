@@ -1,5 +1,8 @@
 """GPRGNN (Chien et al., ICLR 2021): hops mixed by free weights, laid out as in the paper's runs."""
 
+import math
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -48,19 +51,23 @@ class GPRGNN(Backbone):
         hidden_channels: int = 32,
         K: int = 9,  # noqa: N803 (the field's name for it)
         alpha: float = 1.0,
-        gamma_start: str | list[float] = "ppr",
+        gamma_start: str | Sequence[float] = "ppr",
         dropout: float = 0.5,
         relu: bool = True,
     ) -> None:
         super().__init__()
-        _check_sizes(in_channels, out_channels, hidden_channels, K, dropout)
-        self.in_channels, self.num_hops = in_channels, K
-        self.alpha, self.gamma_start = alpha, gamma_start
-        self.dropout, self.relu = dropout, relu
-        self.linear = nn.Linear(in_channels, hidden_channels)
-        self.norm = nn.BatchNorm1d(hidden_channels)
-        self.gamma = nn.Parameter(starting_gamma(gamma_start, K, alpha))
-        self.head = nn.Linear(hidden_channels, out_channels, bias=False)
+        self.in_channels = _size("in_channels", in_channels, 1)
+        self.num_hops = _size("K", K, 0)
+        width = _size("hidden_channels", hidden_channels, 1)
+        classes = _size("out_channels", out_channels, 2)
+        if not 0 <= dropout < 1:
+            raise InvalidArgumentError("dropout", dropout, "a rate in [0, 1)")
+        self.alpha, self.dropout, self.relu = float(alpha), float(dropout), bool(relu)
+        self.linear = nn.Linear(self.in_channels, width)
+        self.norm = nn.BatchNorm1d(width)
+        self.gamma = nn.Parameter(starting_gamma(gamma_start, self.num_hops, self.alpha))
+        self.gamma_start = gamma_start if isinstance(gamma_start, str) else self.gamma.tolist()
+        self.head = nn.Linear(width, classes, bias=False)
         self._dropped: Tensor | None = None
 
     def reset_parameters(self) -> None:
@@ -96,10 +103,20 @@ class GPRGNN(Backbone):
             return self.linear(x) if x.layout == torch.strided else _sparse_linear(x, self.linear)
         if x.layout != torch.strided:
             return _sparse_linear(_sparse_dropout(x, self.dropout), self.linear)
-        if self._dropped is None or self._dropped.shape != x.shape:
-            self._dropped = torch.empty_like(x)
-        dropped = masked_dropout(x, self.dropout, out=self._dropped)
-        return F.linear(dropped, self.linear.weight / (1 - self.dropout), self.linear.bias)
+        if x.requires_grad:
+            return F.linear(F.dropout(x, self.dropout), self.linear.weight, self.linear.bias)
+        # The buffer is out of reach until its gradient is taken: a second forward pass before
+        # that needs one of its own.
+        buffer, self._dropped = self._dropped, None
+        if buffer is not None and (buffer.shape, buffer.dtype) != (x.shape, x.dtype):
+            buffer = None
+        dropped = masked_dropout(x, self.dropout, out=buffer)
+        product = F.linear(dropped, self.linear.weight / (1 - self.dropout), self.linear.bias)
+        if product.requires_grad:
+            product.register_hook(  # type: ignore[no-untyped-call]
+                lambda _: setattr(self, "_dropped", dropped)
+            )
+        return product
 
     def train(self, mode: bool = True) -> "GPRGNN":
         """Switch mode; leaving training gives the buffer of dropped features back."""
@@ -108,7 +125,7 @@ class GPRGNN(Backbone):
         return super().train(mode)
 
 
-def starting_gamma(start: str | list[float], num_hops: int, alpha: float) -> Coefficients:
+def starting_gamma(start: str | Sequence[float], num_hops: int, alpha: float) -> Coefficients:
     """The K+1 starting values of γ.
 
     Example:
@@ -118,6 +135,8 @@ def starting_gamma(start: str | list[float], num_hops: int, alpha: float) -> Coe
     depth = torch.arange(num_hops + 1, dtype=torch.float32)
     if not isinstance(start, str):
         return _given_gamma(start, num_hops)
+    if not math.isfinite(alpha):
+        raise InvalidArgumentError("alpha", alpha, "a finite number")
     if start == "ppr":
         gamma = alpha * (1 - alpha) ** depth
         gamma[-1] = (1 - alpha) ** num_hops
@@ -137,22 +156,23 @@ def starting_gamma(start: str | list[float], num_hops: int, alpha: float) -> Coe
     raise InvalidArgumentError("gamma_start", repr(start), allowed)
 
 
-def _given_gamma(values: list[float], num_hops: int) -> Coefficients:
+def _given_gamma(values: Sequence[float], num_hops: int) -> Coefficients:
     gamma = torch.as_tensor(values, dtype=torch.float32)
-    if gamma.shape != (num_hops + 1,):
-        got = f"{gamma.numel()} numbers"
-        raise InvalidArgumentError("gamma_start", got, f"K + 1 = {num_hops + 1} numbers")
-    return gamma.clone()
+    if gamma.shape != (num_hops + 1,) or not gamma.isfinite().all():
+        allowed = f"K + 1 = {num_hops + 1} finite numbers"
+        raise InvalidArgumentError("gamma_start", gamma.tolist(), allowed)
+    return gamma.detach().clone()
 
 
-def _check_sizes(features: int, classes: int, width: int, num_hops: int, dropout: float) -> None:
-    least = {"in_channels": (features, 1), "out_channels": (classes, 2)}
-    least |= {"hidden_channels": (width, 1), "K": (num_hops, 0)}
-    for name, (value, low) in least.items():
-        if value < low:
-            raise InvalidArgumentError(name, value, f"an integer >= {low}")
-    if not 0 <= dropout < 1:
-        raise InvalidArgumentError("dropout", dropout, "a rate in [0, 1)")
+def _size(name: str, value: object, least: int) -> int:
+    """Any kind of integer as Python's own, so that the configuration can be written as JSON."""
+    try:
+        size = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        size = least - 1
+    if size < least:
+        raise InvalidArgumentError(name, value, f"an integer >= {least}")
+    return size
 
 
 def _sparse_linear(x: Tensor, layer: nn.Linear) -> Tensor:
@@ -161,6 +181,7 @@ def _sparse_linear(x: Tensor, layer: nn.Linear) -> Tensor:
 
 
 def _sparse_dropout(x: Tensor, rate: float) -> Tensor:
+    x = x.to_sparse_csr()
     values = F.dropout(x.values(), rate)
     return torch.sparse_csr_tensor(
         x.crow_indices(), x.col_indices(), values, x.shape, check_invariants=False

@@ -41,7 +41,8 @@ def csbm(
     Args:
         num_nodes: N.
         num_features: F, at least the number of classes minus one.
-        degree: the real average degree. (The published runs write d for twice this.)
+        degree: the real average degree. (The published runs write d for twice this.) Its limit
+            is reached when the smallest class, or the space between classes, is full of edges.
         homophily: expected share of edges inside a class.
         signal: norm of a class centre in units of the noise.
         shift: norm of the displacement of all centres in units of the noise.
@@ -59,11 +60,12 @@ def csbm(
     from torch_geometric.data import Data
 
     sizes = _class_sizes(num_nodes, shares)
-    _check(num_nodes, num_features, degree, homophily, len(shares))
+    _check(num_features, homophily, signal, shift, len(shares), seed)
+    rates = _link_rates(sizes, degree, homophily)
     rng = np.random.default_rng(seed)
     # Classes lie in one run each while edges are drawn, then nodes are shuffled.
     order = rng.permutation(num_nodes)
-    edges = _draw_edges(rng, sizes, degree, homophily)
+    edges = _draw_edges(rng, sizes, *rates)
     labels = np.repeat(np.arange(len(sizes)), sizes)
     y = np.empty(num_nodes, np.int64)
     y[order] = labels
@@ -115,32 +117,51 @@ def _class_sizes(num_nodes: int, shares: Sequence[float]) -> IntArray:
 
 
 def _check(
-    num_nodes: int, num_features: int, degree: float, homophily: float, num_classes: int
+    num_features: int,
+    homophily: float,
+    signal: float,
+    shift: float,
+    num_classes: int,
+    seed: int,
 ) -> None:
     if num_features < num_classes - 1 or num_features < 1:
         raise InvalidArgumentError("num_features", num_features, f">= {max(1, num_classes - 1)}")
     if not 0 <= homophily <= 1:
         raise InvalidArgumentError("homophily", homophily, "a share in [0, 1]")
-    if not 0 <= degree <= num_nodes / num_classes:
-        allowed = f"0 to {num_nodes / num_classes:g} (nodes / classes)"
+    for name, value in (("signal", signal), ("shift", shift)):
+        if not np.isfinite(value):
+            raise InvalidArgumentError(name, value, "a finite number")
+    if seed < 0:
+        raise InvalidArgumentError("seed", seed, "an integer >= 0")
+
+
+def _link_rates(
+    sizes: IntArray, degree: float, homophily: float
+) -> tuple[NDArray[np.float64], float]:
+    """Probability of a link between two nodes of the same class [C], and of different classes."""
+    num_nodes = int(sizes.sum())
+    # Neighbours that a node of the smallest class, or an average node elsewhere, can have.
+    inside, outside = int(sizes.min()) - 1, (num_nodes**2 - (sizes**2).sum()) / num_nodes
+    shares = ((homophily, inside), (1 - homophily, outside))
+    limit = min(room / share for share, room in shares if share > 0)
+    if not 0 <= degree <= limit:
+        allowed = f"0 to {limit:g} for these classes and this homophily"
         raise InvalidArgumentError("degree", degree, allowed)
+    within = degree * homophily / np.maximum(1, sizes - 1)
+    return within, degree * (1 - homophily) / outside
 
 
 def _draw_edges(
-    rng: np.random.Generator, sizes: IntArray, degree: float, homophily: float
+    rng: np.random.Generator, sizes: IntArray, within: NDArray[np.float64], across: float
 ) -> IntArray:
     """One direction of every edge, [2, E/2], in the order where each class is one run of nodes."""
-    num_nodes, starts = int(sizes.sum()), np.cumsum(sizes) - sizes
-    across = (num_nodes**2 - (sizes**2).sum()) / 2
+    starts = np.cumsum(sizes) - sizes
     edges = [np.empty((2, 0), np.int64)]
     for a, size in enumerate(sizes):
-        pairs = int(size * (size - 1) // 2)
-        rate = degree * homophily / max(1, size - 1)
-        triangle = _distinct(rng, pairs, min(1.0, rate))
+        triangle = _distinct(rng, int(size * (size - 1) // 2), min(1.0, within[a]))
         edges.append(_upper_triangle(triangle) + starts[a])
         for b in range(a + 1, len(sizes)):
-            rate = num_nodes * degree * (1 - homophily) / 2 / across
-            cells = _distinct(rng, int(size * sizes[b]), min(1.0, rate))
+            cells = _distinct(rng, int(size * sizes[b]), min(1.0, across))
             edges.append(np.stack([cells // sizes[b] + starts[a], cells % sizes[b] + starts[b]]))
     return np.concatenate(edges, axis=1)
 

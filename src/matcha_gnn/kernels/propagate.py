@@ -1,14 +1,16 @@
 """Sparse products with the normalised adjacency, and the polynomial filter's own autograd."""
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx
+from torch.autograd.function import FunctionCtx, once_differentiable
 
 from matcha_gnn.typing import Coefficients, HopStack, Repr
 
@@ -22,6 +24,7 @@ class Adjacency:
     """
 
     matrix: Tensor
+    _cast: dict[torch.dtype, "Adjacency"] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def normalised(
@@ -49,12 +52,20 @@ class Adjacency:
         scale = np.divide(1, np.sqrt(degree), out=np.zeros(num_nodes), where=degree > 0)
         values = scale[row] * weight * scale[col]
         csr = scipy.sparse.coo_array((values, (row, col)), shape=(num_nodes, num_nodes)).tocsr()
-        return cls(_csr_tensor(csr, dtype).to(edge_index.device))
+        return cls(csr_tensor(csr, dtype).to(edge_index.device))
 
     @cached_property
     def transpose(self) -> Tensor:
         """Pᵀ; the same numbers when the graph is undirected."""
-        return _csr_tensor(_scipy(self.matrix).T.tocsr(), self.matrix.dtype).to(self.matrix.device)
+        return csr_tensor(_scipy(self.matrix).T.tocsr(), self.matrix.dtype).to(self.matrix.device)
+
+    def to(self, dtype: torch.dtype) -> "Adjacency":
+        """The same matrix in another precision; converted once."""
+        if dtype == self.matrix.dtype:
+            return self
+        if dtype not in self._cast:
+            self._cast[dtype] = Adjacency(self.matrix.to(dtype))
+        return self._cast[dtype]
 
     def __matmul__(self, h: Repr) -> Repr:
         """P h, one hop."""
@@ -64,6 +75,7 @@ class Adjacency:
 
 def propagate(adjacency: Adjacency, h: Repr, num_hops: int) -> HopStack:
     """Stack h, P h, …, P^K h node-major, so that a node's hops lie side by side: [N, K+1, D]."""
+    adjacency = adjacency.to(h.dtype)
     stack = torch.empty(h.shape[0], num_hops + 1, h.shape[1], dtype=h.dtype, device=h.device)
     stack[:, 0] = h
     for k in range(1, num_hops + 1):
@@ -74,12 +86,17 @@ def propagate(adjacency: Adjacency, h: Repr, num_hops: int) -> HopStack:
 
 def filter_hops(adjacency: Adjacency, h: Repr, coef: Coefficients) -> Repr:
     """Σ_k c_k P^k h, differentiable in h and c, for training."""
-    result: Repr = _PolynomialFilter.apply(h, coef, adjacency)  # type: ignore[no-untyped-call]
+    result: Repr = _PolynomialFilter.apply(  # type: ignore[no-untyped-call]
+        h, coef, adjacency.to(h.dtype)
+    )
     return result
 
 
 class _PolynomialFilter(torch.autograd.Function):
-    """Keeps the K hops of the forward pass, and needs K products with Pᵀ backward (Horner)."""
+    """Keeps the K hops of the forward pass, and needs K products with Pᵀ backward (Horner).
+
+    The hops are kept without their history, so a second derivative is refused, not wrong.
+    """
 
     @staticmethod
     def forward(ctx: FunctionCtx, h: Tensor, coef: Tensor, adjacency: Adjacency) -> Tensor:
@@ -94,6 +111,7 @@ class _PolynomialFilter(torch.autograd.Function):
         return mixed
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         (g,) = gradients
         coef, *hops = ctx.saved_tensors  # type: ignore[attr-defined]
@@ -105,9 +123,17 @@ class _PolynomialFilter(torch.autograd.Function):
         return h_gradient, coef_gradient, None
 
 
-def _csr_tensor(matrix: scipy.sparse.csr_array, dtype: torch.dtype) -> Tensor:
+@contextmanager
+def no_beta_warning() -> Iterator[None]:
+    """Hide what torch says once about any compressed sparse tensor; users cannot act on it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*[Ss]parse.*")
+        yield
+
+
+def csr_tensor(matrix: scipy.sparse.csr_array, dtype: torch.dtype) -> Tensor:
+    """A SciPy matrix with sorted, distinct columns in each row as a torch tensor."""
+    with no_beta_warning():
         return torch.sparse_csr_tensor(
             torch.from_numpy(matrix.indptr.astype(np.int64)),
             torch.from_numpy(matrix.indices.astype(np.int64)),

@@ -38,6 +38,10 @@ class Loss(abc.ABC):
     def from_sums(self, view: View, prediction: Prediction) -> tuple[float, FloatArray]:
         """Value and gradient [K+1] in the hop weights c."""
 
+    def value(self, view: View, prediction: Prediction) -> float:
+        """The loss alone, at a view."""
+        return self.from_sums(view, prediction)[0]
+
     def settings(self) -> dict[str, Any]:
         """Constructor arguments, for the record."""
         return dict(vars(self))

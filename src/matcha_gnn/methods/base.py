@@ -119,10 +119,12 @@ class BaseMethod(abc.ABC):
     Attributes:
         name: what the command line calls it.
         touches: the parts it changes for its own prediction.
+        draws_at_random: its answer depends on the seed, so renumbering nodes changes it.
     """
 
     name: ClassVar[str]
     touches: ClassVar[frozenset[Touches]] = frozenset()
+    draws_at_random: ClassVar[bool] = False
 
     def require(self, model: Backbone) -> None:  # noqa: B027 (optional, not abstract)
         """Raise IncompatibleError if the model lacks what this method needs."""

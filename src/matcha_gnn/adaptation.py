@@ -48,9 +48,9 @@ def adapt(
     method: BaseMethod | None = None,
     loss: Loss | None = None,
     *,
-    epochs: int = 100,
-    lr: float = 0.1,
-    optimizer: str = "adam",
+    epochs: int = 50,
+    lr: float = 1.0,
+    optimizer: str = "sgd",
     moves: str = "gamma",
     restart: bool = True,
     hops: Hops | None = None,
@@ -67,7 +67,7 @@ def adapt(
         loss: what γ minimises; PIC by default.
         epochs: rounds; 0 gives the base method's prediction without adaptation.
         lr: step size.
-        optimizer: "adam" or "sgd" (the published runs: sgd with lr 1).
+        optimizer: "sgd", as in the published runs, or "adam".
         moves: which parameters take the steps: "gamma"; "theta", the encoder; or "both".
         restart: run the base method from its start in each round; otherwise it carries on.
         hops: `model.hops(graph)` from an earlier call, checked against both; else made here.
@@ -102,16 +102,17 @@ def adapt(
 
     with watch.stage("inference"):
         hops = hops.require(model.hops_key(target)) if hops else adapted.hops(target, keyed=False)
-        view = View(adapted, target, hops, adapted.gamma.detach(), seed)
-        state = method.start(view)
-        first, _ = method.predict(view, state)
+        first_view = _view(adapted, target, hops, seed)
+        state = method.start(first_view)
+        first, _ = method.predict(first_view, state)
     with watch.stage("setup"):
         loss.prepare(hops)
 
     finite = True
     for epoch in range(epochs):
         with watch.stage("forward"), torch.no_grad():
-            view = _view(adapted, target, hops, moves, seed)
+            hops = hops if moves == "gamma" else adapted.hops(target, keyed=False)
+            view = _view(adapted, target, hops, seed)
             prediction, state = method.predict(view, method.start(view) if restart else state)
         value = objective(view, prediction, watch)
         finite = math.isfinite(value)
@@ -124,7 +125,8 @@ def adapt(
             progress(epoch + 1, epochs)
 
     with watch.stage("forward"), torch.no_grad():
-        view = _view(adapted, target, hops, moves, seed)
+        hops = hops if moves == "gamma" else adapted.hops(target, keyed=False)
+        view = _view(adapted, target, hops, seed)
         last, _ = method.predict(view, method.start(view) if restart else state)
     history.add(objective(view, last, watch), view.gamma, last.class_shares)
 
@@ -134,6 +136,8 @@ def adapt(
         model=adapted.frozen(),
         gamma=adapted.gamma.detach().clone(),
         gamma_before=model.gamma.detach().clone(),
+        pic_before=PIC().value(first_view, first),
+        pic_after=PIC().value(view, last),
         history=history,
         status=outcome(history, first.probs, last.probs, finite, epochs),
         seconds=watch.seconds,
@@ -141,9 +145,7 @@ def adapt(
     )
 
 
-def _view(model: Backbone, graph: Graph, hops: Hops, moves: str, seed: int) -> View:
-    if moves != "gamma":
-        hops = model.hops(graph, keyed=False)
+def _view(model: Backbone, graph: Graph, hops: Hops, seed: int) -> View:
     return View(model, graph, hops, model.gamma.detach().clone(), seed)
 
 

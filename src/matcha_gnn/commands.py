@@ -1,0 +1,267 @@
+"""What each command does, for `cli` to call: read files, call the library, write, print."""
+
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from matcha_gnn import console, experiments, metrics
+from matcha_gnn.adaptation import adapt as adapt_model
+from matcha_gnn.backbones import BACKBONES, GPRGNN, Backbone
+from matcha_gnn.datasets import csbm
+from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
+from matcha_gnn.files import output_folder
+from matcha_gnn.graph import read_graph, unlabelled, write_graph
+from matcha_gnn.losses import LOSSES
+from matcha_gnn.methods import METHODS
+from matcha_gnn.modelfile import load_model, save_model
+from matcha_gnn.outputs import write_outputs
+from matcha_gnn.registry import resolve
+from matcha_gnn.report.tables import comparison_table
+from matcha_gnn.train import fit
+
+GENERATORS = {"csbm": csbm}
+
+
+def demo(output: Path, seed: int, json: bool) -> None:
+    """Homophily 0.8 → 0.2 on the paper's CSBM, with fewer features and epochs than its runs."""
+    folder = output_folder(output)
+    nodes, features = 5000, 1000
+    source = csbm(nodes, features, homophily=0.8, seed=seed)
+    target = csbm(nodes, features, homophily=0.2, seed=1000 + seed)
+    model = GPRGNN(features, 2)
+    with console.progress_bar("training on homophily 0.8", quiet=json) as progress:
+        fit(model, source, epochs=200, seed=seed, progress=progress)
+    save_model(model, folder / "source-model.safetensors")
+    with console.progress_bar("adapting to homophily 0.2", quiet=json) as progress:
+        result = adapt_model(model, target, seed=seed, progress=progress)
+    summary = write_outputs(result, folder, target.y, None)
+    if json:
+        console.print_json(summary)
+        return
+    console.out.print(
+        "A GPRGNN trained where 80% of edges join alike nodes meets a graph where 20% do. "
+        "Only its hop weights γ move; the labels of that graph are used for this table alone."
+    )
+    _print_summary(summary)
+    console.out.print(f"Look at {folder / 'report.html'}")
+
+
+def train(
+    graph: Path,
+    output: Path,
+    backbone: str,
+    hops: int,
+    hidden: int,
+    epochs: int,
+    train_fraction: float | None,
+    seed: int,
+    json: bool,
+) -> None:
+    """Train on a graph file and write a model file."""
+    build: Any = resolve("--backbone", backbone, BACKBONES)
+    if output.suffix != ".safetensors":
+        raise InvalidFileError("output", output, "a file named .safetensors")
+    if not output.parent.is_dir():
+        raise InvalidFileError("output", f"{output} (no such folder)", "a path in a folder")
+    data = read_graph(graph)
+    if data.y is None:
+        raise InvalidFileError("graph", f"{graph} (no array y)", "a graph with labels y")
+    mask = None
+    if train_fraction is not None:
+        mask = _stratified(data.y, train_fraction, seed)
+    model: Backbone = build(data.x.shape[1], int(data.y.max()) + 1, hidden_channels=hidden, K=hops)
+    start = perf_counter()
+    with console.progress_bar("training", quiet=json) as progress:
+        run = fit(model, data, epochs=epochs, train_mask=mask, seed=seed, progress=progress)
+    save_model(model, output)
+    said = {
+        "model": str(output),
+        "train_accuracy": run.train_accuracy,
+        "final_loss": run.loss[-1] if run.loss else None,
+        "gamma": model.gamma.tolist(),
+        "seconds": perf_counter() - start,
+    }
+    if json:
+        console.print_json(said)
+        return
+    console.out.print(
+        f"{output}: accuracy {run.train_accuracy:.1%} on its training nodes, "
+        f"{said['seconds']:.1f} s"
+    )
+
+
+def adapt(
+    model: Path,
+    graph: Path,
+    output: Path,
+    *,
+    method: str,
+    loss: str,
+    epochs: int,
+    lr: float,
+    optimizer: str,
+    seed: int,
+    device: str,
+    json: bool,
+) -> None:
+    """Adapt a model file to a graph file and write a folder."""
+    base = resolve("--method", method, METHODS)()
+    objective = resolve("--loss", loss, LOSSES)()
+    on = _device(device)
+    source, data = load_model(model).to(on), read_graph(graph).to(on)
+    output_folder(output)
+    with console.progress_bar("adapting", quiet=json) as progress:
+        result = adapt_model(
+            source,
+            data,
+            base,
+            objective,
+            epochs=epochs,
+            lr=lr,
+            optimizer=optimizer,
+            seed=seed,
+            progress=progress,
+        )
+    summary = write_outputs(result, output, data.y, getattr(data, "test_mask", None))
+    if json:
+        console.print_json(summary)
+        return
+    _print_summary(summary)
+    console.out.print(f"Written to {output}: predictions.npz, model.safetensors, report.html, …")
+
+
+def inspect(graph: Path, model: Path | None, json: bool) -> None:
+    """Describe a graph file, beside the source graph of a model where one is given."""
+    source = load_model(model) if model else None
+    data = read_graph(graph)
+    view = unlabelled(data)
+    facts = view.facts
+    target: dict[str, Any] = {
+        "nodes": facts.num_nodes,
+        "edges": facts.num_edges,
+        "features": facts.num_features,
+        "average degree": round(metrics.average_degree(view.edge_index, view.num_nodes), 4),
+    }
+    if data.y is not None:
+        target["edge homophily"] = round(metrics.edge_homophily(view.edge_index, data.y), 4)
+        target["node homophily"] = round(metrics.node_homophily(view.edge_index, data.y), 4)
+        target["class shares"] = _shares(torch.bincount(data.y).double())
+    beside: dict[str, Any] = {}
+    if source is not None:
+        result = adapt_model(source, data, epochs=0)
+        target["predicted class shares"] = _shares(result.probs.double().sum(0))
+        target["mean confidence"] = round(float(result.probs.amax(1).mean()), 4)
+        beside = _source_facts(source)
+    said = {"graph": target, "remarks": facts.remarks(), "source": beside or None}
+    if json:
+        console.print_json(said)
+        return
+    names = [*target, *(name for name in beside if name not in target)]
+    header = ["", str(graph), "source graph"] if beside else ["", str(graph)]
+    rows = [[n, str(target.get(n, "")), str(beside.get(n, ""))][: len(header)] for n in names]
+    console.print_rows("Graph", header, rows)
+    for remark in facts.remarks():
+        console.out.print(remark)
+
+
+def make_graph(name: str, output: Path, settings: dict[str, Any], json: bool) -> None:
+    """Draw a graph and write it."""
+    data = resolve("NAME", name, GENERATORS)(**settings)
+    write_graph(data, output)
+    said = {"graph": str(output), "nodes": data.num_nodes, "edges": data.num_edges}
+    if json:
+        console.print_json(said)
+    else:
+        console.out.print(f"{output}: {data.num_nodes:,} nodes, {data.num_edges:,} directed edges")
+
+
+def reproduce(
+    name: str | None,
+    list_names: bool,
+    show: bool,
+    seeds: int | None,
+    jobs: int | None,
+    results: Path | None,
+    json: bool,
+) -> None:
+    """Run an experiment, or only show its records."""
+    from matcha_gnn.experiments.store import default_folder
+
+    if list_names or name is None:
+        known = {each: experiments.load(each).title for each in experiments.names()}
+        if json:
+            console.print_json(known)
+        else:
+            console.print_rows("matcha reproduce NAME", ["name", "what"], list(known.items()))
+        return
+    experiment, folder = experiments.load(name), results or default_folder()
+    if not show:
+        if seeds is not None and seeds < 1:
+            raise InvalidArgumentError("--seeds", seeds, "an integer >= 1")
+        wanted = tuple(range(seeds)) if seeds else None
+        with console.progress_bar(f"{name}: cells", quiet=json) as progress:
+            experiments.run(experiment, folder, seeds=wanted, jobs=jobs, progress=progress)
+    cells = experiments.compare(experiment, folder)
+    if json:
+        console.print_json([cell.as_dict() for cell in cells])
+    else:
+        console.out.print(comparison_table(experiment, cells))
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    rows = []
+    if summary["accuracy_before"] is not None:
+        percent = [f"{summary[key]:.1%}" for key in ("accuracy_before", "accuracy_after")]
+        rows.append(["accuracy", *percent])
+    rows.append(["PIC loss", f"{summary['pic_before']:.4f}", f"{summary['pic_after']:.4f}"])
+    pairs = zip(summary["gamma_before"], summary["gamma_after"], strict=True)
+    rows += [[f"γ {k}", f"{a:+.3f}", f"{b:+.3f}"] for k, (a, b) in enumerate(pairs)]
+    title = f"{summary['method']} + {summary['loss']}, {summary['epochs']} rounds"
+    console.print_rows(title, ["", "before", "after"], rows)
+    console.out.print(
+        f"{summary['status']}: {summary['meaning']} {summary['labels_changed']:.1%} of labels "
+        "changed; accuracy cannot have moved by more than that."
+    )
+
+
+def _source_facts(model: Backbone) -> dict[str, Any]:
+    if model.source is None:
+        return {"note": "the model file has no source summary"}
+    return {
+        "average degree": round(float(model.source.mean_degree), 4),
+        "edge homophily": round(model.source.edge_homophily, 4),
+        "class shares": _shares(model.source.class_prior.double()),
+        "features": model.in_channels,
+    }
+
+
+def _shares(counts: Tensor) -> str:
+    shares = (counts / counts.sum()).tolist()
+    text = ", ".join(f"{share:.3f}" for share in shares[:10])
+    return text + (f", … ({len(shares)} classes)" if len(shares) > 10 else "")
+
+
+def _stratified(labels: Tensor, fraction: float, seed: int) -> Tensor:
+    if not 0 < fraction <= 1:
+        raise InvalidArgumentError("--train-fraction", fraction, "a share in (0, 1]")
+    draw = torch.rand(len(labels), generator=torch.Generator().manual_seed(seed))
+    mask = torch.zeros(len(labels), dtype=torch.bool)
+    for label in range(int(labels.max()) + 1):
+        members = (labels == label).nonzero().squeeze(1)
+        count = max(min(1, len(members)), round(fraction * len(members)))
+        mask[members[draw[members].argsort()[:count]]] = True
+    return mask
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InvalidArgumentError(
+            "--device", repr(name), "cpu, or a device torch can use"
+        ) from error
+    return device

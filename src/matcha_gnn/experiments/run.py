@@ -1,0 +1,146 @@
+"""Run the cells of an experiment; cells that share a source model share its training."""
+
+import multiprocessing
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import groupby
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from matcha_gnn.experiments import store
+from matcha_gnn.experiments.spec import Cell, Experiment, cells
+from matcha_gnn.typing import Progress
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from matcha_gnn.backbones import Backbone
+
+
+def run(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    seeds: tuple[int, ...] | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Run what is not recorded yet, several source models at a time.
+
+    Args:
+        experiment: what to run.
+        folder: where records are kept; a cell that has one with the same settings is skipped.
+        seeds: instead of the experiment's own.
+        jobs: processes; by default one per core, each with its share of the threads.
+        progress: called with the cells done and their number.
+
+    Returns:
+        The number of cells that were run.
+    """
+    todo = [c for c in cells(experiment, seeds) if not store.recorded(c, folder)]
+    groups = [list(group) for _, group in groupby(todo, key=_source_model)]
+    jobs = min(jobs or os.cpu_count() or 1, max(1, len(groups)))
+    done = 0
+    for finished in _work(groups, folder, jobs):
+        done += finished
+        if progress:
+            progress(done, len(todo))
+    return done
+
+
+def _source_model(cell: Cell) -> tuple[str, int]:
+    return repr((sorted(cell.source.items()), cell.train)), cell.seed
+
+
+def _work(groups: list[list[Cell]], folder: Path, jobs: int) -> Iterator[int]:
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    # Spawned, not forked: threads of compiled kernels do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, context, _limit_threads, (threads,)) as pool:
+        running = [pool.submit(run_group, group, folder) for group in groups]
+        for future in as_completed(running):
+            yield future.result()
+
+
+def _limit_threads(threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+def run_group(group: Iterable[Cell], folder: Path) -> int:
+    """Train one source model, then run and record every cell that adapts it."""
+    model, training_seconds, count = None, 0.0, 0
+    target: tuple[Any, Data | None] = (None, None)
+    for cell in group:
+        if model is None:
+            start = perf_counter()
+            model = _train(cell)
+            training_seconds = perf_counter() - start
+        if target[0] != cell.target:
+            target = (cell.target, make_graph(cell.target))
+        assert target[1] is not None
+        _adapt(cell, model, target[1], training_seconds, folder)
+        count += 1
+    return count
+
+
+def make_graph(arguments: Mapping[str, Any]) -> "Data":
+    """Draw the graph that a column names."""
+    from matcha_gnn import datasets
+    from matcha_gnn.registry import resolve
+
+    arguments = dict(arguments)
+    generator = resolve("generator", arguments.pop("generator"), {"csbm": datasets.csbm})
+    return generator(**arguments)
+
+
+def _train(cell: Cell) -> "Backbone":
+    from matcha_gnn.backbones import BACKBONES
+    from matcha_gnn.registry import resolve
+    from matcha_gnn.train import fit
+
+    graph, spec = make_graph(cell.source), cell.train
+    build: Any = resolve("backbone", spec.backbone, BACKBONES)
+    model: Backbone = build(
+        graph.num_features,
+        int(graph.y.max()) + 1,
+        hidden_channels=spec.hidden_channels,
+        K=spec.K,
+    )
+    fit(
+        model,
+        graph,
+        epochs=spec.epochs,
+        lr=spec.lr,
+        weight_decay=spec.weight_decay,
+        seed=cell.seed,
+    )
+    return model
+
+
+def _adapt(
+    cell: Cell, model: "Backbone", graph: "Data", training_seconds: float, folder: Path
+) -> None:
+    from matcha_gnn.adaptation import adapt
+    from matcha_gnn.losses import LOSSES
+    from matcha_gnn.methods import METHODS
+    from matcha_gnn.metrics import evaluate
+    from matcha_gnn.registry import resolve
+
+    spec = cell.run
+    result = adapt(
+        model,
+        graph,
+        resolve("method", spec.method, METHODS)(**spec.method_options),
+        resolve("loss", spec.loss, LOSSES)(),
+        epochs=spec.epochs,
+        lr=spec.lr,
+        optimizer=spec.optimizer,
+        seed=cell.seed,
+    )
+    scores = evaluate(result.probs, graph.y).as_dict()
+    numbers = scores | {"status": str(result.status), "gamma": result.gamma.tolist()}
+    store.write(cell, numbers, {"train": training_seconds} | result.seconds, folder)

@@ -1,0 +1,161 @@
+"""An experiment is a TOML file, read into frozen dataclasses; an unknown key is an error."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from importlib import resources
+from typing import Any, TypeVar
+
+from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.registry import resolve
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TrainSpec:
+    """How the source model is trained."""
+
+    backbone: str
+    hidden_channels: int
+    K: int
+    epochs: int
+    lr: float
+    weight_decay: float
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """A source graph and a target graph: arguments of the generator."""
+
+    source: Mapping[str, Any]
+    target: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RowSpec:
+    """A base method, alone (epochs = 0) or inside Matcha.
+
+    `only` holds settings for single columns, by the column's name.
+    """
+
+    method: str
+    method_options: Mapping[str, Any] = field(default_factory=dict)
+    loss: str = "pic"
+    optimizer: str = "sgd"
+    lr: float = 1.0
+    epochs: int = 50
+    only: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def at(self, column: str) -> "RowSpec":
+        """The settings that hold in one column."""
+        settings = {f.name: getattr(self, f.name) for f in fields(self)}
+        return _build(RowSpec, settings | {"only": {}} | dict(self.only.get(column, {})), column)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table of the paper: columns × rows × seeds."""
+
+    name: str
+    title: str
+    seeds: tuple[int, ...]
+    data: Mapping[str, Any]
+    train: TrainSpec
+    columns: Mapping[str, ColumnSpec]
+    rows: Mapping[str, RowSpec]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number: a column, a row and a seed of an experiment."""
+
+    experiment: str
+    column: str
+    row: str
+    seed: int
+    source: Mapping[str, Any]
+    target: Mapping[str, Any]
+    train: TrainSpec
+    run: RowSpec
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the record."""
+        return asdict(self)
+
+
+def names() -> list[str]:
+    """Every experiment that ships with the package."""
+    files = resources.files("matcha_gnn.experiments") / "paper"
+    stems = (f.name.removesuffix(".toml") for f in files.iterdir() if f.name.endswith(".toml"))
+    return sorted(stem for stem in stems if stem != "published")
+
+
+def load(name: str) -> Experiment:
+    """Read an experiment by name.
+
+    Example:
+        >>> experiment = load("table1")
+        >>> len(experiment.columns), experiment.seeds
+        (8, (0, 1, 2, 3, 4))
+    """
+    resolve("name", name, dict.fromkeys(names()))
+    return parse(name, tomllib.loads(_text(f"{name}.toml")))
+
+
+def parse(name: str, raw: Mapping[str, Any]) -> Experiment:
+    """Turn a TOML document into an experiment."""
+    rows = {row: _build(RowSpec, given, f"rows.{row}") for row, given in raw["rows"].items()}
+    columns = {c: _build(ColumnSpec, given, f"columns.{c}") for c, given in raw["columns"].items()}
+    for row, spec in rows.items():
+        for column in spec.only:
+            resolve(f"{name}: rows.{row}.only", column, columns)
+    parts = {
+        "name": name,
+        "seeds": tuple(raw["seeds"]),
+        "train": _build(TrainSpec, raw["train"], "train"),
+        "columns": columns,
+        "rows": rows,
+    }
+    return _build(Experiment, dict(raw) | parts, name)
+
+
+def published(name: str) -> Mapping[str, Mapping[str, tuple[float, float]]]:
+    """The paper's mean and standard deviation by row and column; empty where it has none."""
+    table: Mapping[str, Any] = tomllib.loads(_text("published.toml")).get(name, {})
+    return table
+
+
+def cells(experiment: Experiment, seeds: tuple[int, ...] | None = None) -> list[Cell]:
+    """Every cell, those that share a source model side by side."""
+    made = [
+        Cell(
+            experiment=experiment.name,
+            column=column,
+            row=row,
+            seed=seed,
+            source=dict(experiment.data) | dict(graphs.source) | {"seed": seed},
+            target=dict(experiment.data) | dict(graphs.target) | {"seed": 1000 + seed},
+            train=experiment.train,
+            run=spec.at(column),
+        )
+        for column, graphs in experiment.columns.items()
+        for row, spec in experiment.rows.items()
+        for seed in seeds or experiment.seeds
+    ]
+    return sorted(made, key=lambda cell: (repr(sorted(cell.source.items())), cell.seed))
+
+
+def _text(file: str) -> str:
+    return (resources.files("matcha_gnn.experiments") / "paper" / file).read_text("utf-8")
+
+
+def _build(kind: type[T], given: Mapping[str, Any], where: str) -> T:
+    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    for key in given:
+        if key not in known:
+            raise InvalidArgumentError(f"{where}.{key}", "an unknown key", ", ".join(sorted(known)))
+    try:
+        return kind(**given)
+    except TypeError as error:
+        raise InvalidArgumentError(where, str(error), "all of its keys") from error

@@ -1,0 +1,77 @@
+"""One JSON file per cell: what was run, with what, on what, and what came out."""
+
+import json
+import platform
+import re
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from matcha_gnn.errors import InvalidFileError
+from matcha_gnn.experiments.spec import Cell
+from matcha_gnn.files import replacing
+
+PACKAGES = ("matcha-gnn", "torch", "torch-geometric", "numpy", "scipy")
+_PROJECT = Path(__file__).parents[3]
+
+
+def default_folder() -> Path:
+    """`results` here, or that of the checkout this package runs from."""
+    here = Path("results")
+    return here if here.is_dir() or not (_PROJECT / "results").is_dir() else _PROJECT / "results"
+
+
+def path_of(cell: Cell, folder: Path) -> Path:
+    """Where a cell's record lies."""
+    row = re.sub(r"[^a-z0-9]+", "-", cell.row.lower()).strip("-")
+    return folder / cell.experiment / cell.column / f"{row}.{cell.seed}.json"
+
+
+def recorded(cell: Cell, folder: Path) -> bool:
+    """Whether the record is there and is of this very cell, settings included."""
+    path = path_of(cell, folder)
+    return path.is_file() and read(path)["cell"] == json.loads(json.dumps(cell.as_dict()))
+
+
+def write(cell: Cell, numbers: Mapping[str, Any], seconds: Mapping[str, float], to: Path) -> None:
+    """Write one record, whole or not at all."""
+    path = path_of(cell, to)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    record = {
+        "cell": cell.as_dict(),
+        "numbers": dict(numbers),
+        "seconds": {stage: round(value, 6) for stage, value in seconds.items()},
+        "versions": {name: version(name) for name in PACKAGES}
+        | {"python": platform.python_version()},
+        "code": _commit(),
+        "hardware": f"{platform.machine()}, {_threads()} threads",
+    }
+    with replacing(path) as beside:
+        beside.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read one record."""
+    try:
+        record: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InvalidFileError("results", f"{path} ({error})", "a record") from error
+    return record
+
+
+def _commit() -> str | None:
+    """The commit this package was run from, marked if files differ; None outside a checkout."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def _threads() -> int:
+    import torch
+
+    return torch.get_num_threads()

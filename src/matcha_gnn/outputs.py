@@ -1,0 +1,81 @@
+"""The files that `matcha adapt` writes, each whole or not at all."""
+
+import csv
+import json
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from matcha_gnn.files import output_folder, replacing
+from matcha_gnn.metrics import evaluate
+from matcha_gnn.modelfile import save_model
+from matcha_gnn.result import Adaptation
+
+PACKAGES = ("matcha-gnn", "torch", "torch_geometric", "numpy")
+
+
+def write_outputs(
+    result: Adaptation, folder: str | Path, labels: Tensor | None, mask: Tensor | None
+) -> dict[str, Any]:
+    """Write predictions, adapted model, history, report and, last, the summary.
+
+    Args:
+        result: what `adapt` returned.
+        folder: created if needed.
+        labels: true classes [N] for accuracy, or None.
+        mask: the nodes that accuracy counts, bool [N], or None for all.
+
+    Returns:
+        The summary, as written to summary.json.
+    """
+    folder = output_folder(folder)
+    with replacing(folder / "predictions.npz") as beside, open(beside, "wb") as file:
+        np.savez(file, probs=result.probs.cpu().numpy(), labels=result.labels.cpu().numpy())
+    save_model(result.model, folder / "model.safetensors")
+    _write_history(result, folder / "history.csv")
+    result.report(folder / "report.html", labels)
+    summary = summarise_run(result, labels, mask)
+    with replacing(folder / "summary.json") as beside:
+        beside.write_text(json.dumps(summary, indent=2) + "\n")
+    return summary
+
+
+def summarise_run(
+    result: Adaptation, labels: Tensor | None, mask: Tensor | None = None
+) -> dict[str, Any]:
+    """The content of summary.json; accuracies are None without labels."""
+    before = after = None
+    if labels is not None:
+        before = evaluate(result.probs_before, labels, mask).accuracy
+        after = evaluate(result.probs, labels, mask).accuracy
+    return {
+        "status": str(result.status),
+        "meaning": result.status.sentence,
+        **result.settings,
+        "pic_before": result.pic_before,
+        "pic_after": result.pic_after,
+        "gamma_before": result.gamma_before.tolist(),
+        "gamma_after": result.gamma.tolist(),
+        "accuracy_before": before,
+        "accuracy_after": after,
+        "labels_changed": result.changed,
+        "seconds": result.seconds,
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of this package and what its numbers depend on."""
+    return {name: version(name) for name in PACKAGES} | {"python": platform.python_version()}
+
+
+def _write_history(result: Adaptation, path: Path) -> None:
+    rows = result.history.rows()
+    with replacing(path) as beside, open(beside, "w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,24 @@
+"""Step 8: pages for readers. Imported on demand, as it brings in matplotlib and jinja2."""
+
+from matcha_gnn.report.figures import (
+    Picture,
+    confidence_histograms,
+    gamma_bars,
+    label_confusion,
+    loss_curve,
+    pictures,
+    share_curves,
+)
+from matcha_gnn.report.page import render_page, write_page
+
+__all__ = [
+    "Picture",
+    "confidence_histograms",
+    "gamma_bars",
+    "label_confusion",
+    "loss_curve",
+    "pictures",
+    "render_page",
+    "share_curves",
+    "write_page",
+]

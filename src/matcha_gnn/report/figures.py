@@ -1,0 +1,267 @@
+"""One function per figure: from a result to inline SVG with a title and a caption."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+from numpy.typing import NDArray
+from torch import Tensor
+
+from matcha_gnn.metrics import confusion_matrix
+from matcha_gnn.report.svg import COLOURS, HEIGHT, INK, WIDTH, inline_svg, sheet
+from matcha_gnn.result import Adaptation
+from matcha_gnn.summary import CONFIDENCE_BINS
+from matcha_gnn.typing import FloatArray
+
+IntArray = NDArray[np.int64]
+BEFORE: dict[str, Any] = {"facecolor": "none", "edgecolor": INK, "linewidth": 0.9}
+AFTER: dict[str, Any] = {"facecolor": COLOURS[0], "edgecolor": COLOURS[0], "linewidth": 0.9}
+"""Outline against fill: told apart without colour, too."""
+MARKERS = "osD^vPX*<>"
+MAX_LINES = 10
+MAX_ROUNDS = 1000
+"""Rounds drawn at most, so that a long run does not make a heavy page."""
+MAX_CONFUSED = 20
+DARKEST = 0.6
+"""Opacity of a full cell: text stays readable on it in light and dark."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the page.
+
+    Attributes:
+        title: its heading.
+        svg: an `<svg>` element with an accessible name.
+        caption: how to read it.
+        wide: takes a row of the page for itself.
+    """
+
+    title: str
+    svg: str
+    caption: str
+    wide: bool = False
+
+
+def pictures(result: Adaptation) -> list[Picture]:
+    """All figures, in the order of the page."""
+    return [
+        gamma_bars(result),
+        loss_curve(result),
+        share_curves(result),
+        confidence_histograms(result),
+        label_confusion(result),
+    ]
+
+
+def gamma_bars(result: Adaptation) -> Picture:
+    """γ of each hop before and after, as paired bars."""
+    before, after = _array(result.gamma_before).ravel(), _array(result.gamma).ravel()
+    hops = np.arange(len(before))
+    most = int(np.nan_to_num(abs(after - before)).argmax())
+    moved = f"Largest change at hop {most}: {before[most]:.3g} to {after[most]:.3g}."
+    with sheet() as (figure, axes):
+        axes.bar(hops - 0.2, before, 0.36, label="before", **BEFORE)
+        axes.bar(hops + 0.2, after, 0.36, label="after", **AFTER)
+        axes.axhline(0, color=INK, linewidth=0.8)
+        _label(axes, "hop", "γ")
+        axes.xaxis.set_major_locator(MaxNLocator(11, integer=True))
+        figure.legend(loc="outside upper center", ncols=2)
+        description = f"Bars of γ for {len(hops)} hops, before and after. {moved}"
+        svg = inline_svg(figure, "gamma", description)
+    return Picture("Weight of each hop", svg, moved)
+
+
+def loss_curve(result: Adaptation) -> Picture:
+    """The loss over the rounds."""
+    loss = np.array(result.history.loss, dtype=float)
+    loss[~np.isfinite(loss)] = np.nan
+    drawn = _drawn_rounds(len(loss))
+    ends = f"From {loss[0]:.4g} before the first round to {loss[-1]:.4g} after the last."
+    gaps = int(np.isnan(loss).sum())
+    missing = f" {gaps} not finite and left out." if gaps else ""
+    with sheet() as (figure, axes):
+        axes.plot(drawn, loss[drawn], color=COLOURS[0], linewidth=1.8)
+        axes.plot(drawn[[0, -1]], loss[drawn[[0, -1]]], "o", color=COLOURS[0], markersize=4)
+        _label(axes, "rounds done", f"loss ({result.settings['loss']})")
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        description = f"Line of the loss over {len(loss) - 1} rounds. {ends}{missing}"
+        svg = inline_svg(figure, "loss", description.replace("nan", "not finite"))
+    caption = (ends + missing).replace("nan", "not finite")
+    return Picture("Loss over the rounds", svg, caption + _thinned(drawn, len(loss)))
+
+
+def share_curves(result: Adaptation) -> Picture:
+    """The mean prediction of each class over the rounds."""
+    shares = np.stack(result.history.class_shares)
+    total = shares.shape[1]
+    classes = np.sort(np.argsort(-np.nan_to_num(shares[-1]), kind="stable")[:MAX_LINES])
+    drawn = _drawn_rounds(len(shares))
+    cut = f" Only the {len(classes)} largest of {total} classes at the end are drawn."
+    cut = cut if total > len(classes) else ""
+    with sheet(HEIGHT + 0.4) as (figure, axes):
+        for line, one in enumerate(classes):
+            axes.plot(drawn, shares[drawn, one], label=str(one), **_line_style(line, len(drawn)))
+        _label(axes, "rounds done", "share of all predicted mass")
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        axes.set_ylim(bottom=0)
+        figure.legend(loc="outside upper center", ncols=5, title="class", handlelength=2.4)
+        description = f"Lines of the mean prediction per class. {_share_ends(shares, classes)}"
+        svg = inline_svg(figure, "shares", description + cut)
+    caption = f"Mean predicted probability of each class.{cut}{_thinned(drawn, len(shares))}"
+    return Picture("Class shares over the rounds", svg, caption)
+
+
+def confidence_histograms(result: Adaptation) -> Picture:
+    """How sure the predictions were and are: histograms of the largest probability."""
+    before, after = (_array(probs.amax(1)) for probs in (result.probs_before, result.probs))
+    before, after = before[np.isfinite(before)], after[np.isfinite(after)]
+    means = f"Mean {_mean(before)} before, {_mean(after)} after."
+    bins = np.linspace(0, 1, CONFIDENCE_BINS + 1)
+    least = bins[bins <= 1 / result.probs.shape[1]][-1]
+    with sheet() as (figure, axes):
+        for values, label, style in ((after, "after", AFTER), (before, "before", BEFORE)):
+            share = np.histogram(values, bins)[0] / max(1, len(values))
+            alpha = 0.55 if label == "after" else None
+            axes.stairs(share, bins, fill=label == "after", alpha=alpha, label=label, **style)
+        _label(axes, "confidence (largest probability)", "share of nodes")
+        axes.set_xlim(least, 1)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        figure.legend(loc="outside upper center", ncols=2, reverse=True)
+        description = f"Histograms of the largest probability of each node. {means}"
+        svg = inline_svg(figure, "confidence", description)
+    return Picture("Confidence before and after", svg, means)
+
+
+def label_confusion(result: Adaptation) -> Picture:
+    """Which labels became which: counts of old against new classes."""
+    counts = _label_counts(result)
+    total, changed = len(counts), int(counts.sum() - counts.trace())
+    classes = _most_changed(counts)
+    cut = f" Only the {len(classes)} classes with the most changes, of {total}, are shown."
+    cut = cut if total > len(classes) else ""
+    with sheet(WIDTH if len(classes) > 6 else HEIGHT) as (figure, axes):
+        _heat_map(axes, counts, classes)
+        axes.set_xticks(range(len(classes)), [str(c) for c in classes])
+        axes.set_yticks(range(len(classes)), [str(c) for c in classes])
+        _label(axes, "class after", "class before", grid=False)
+        description = f"Table of old against new labels. {_biggest_move(counts)}{cut}"
+        svg = inline_svg(figure, "confusion", description)
+    reading = (
+        "Blue: kept, the stronger the larger the share of the row. Orange: changed, the stronger "
+        "the more nodes. Empty: none."
+    )
+    caption = f"{changed:,} of {int(counts.sum()):,} labels changed. {_biggest_move(counts)}"
+    return Picture("Old against new labels", svg, f"{caption} {reading}{cut}", wide=True)
+
+
+def _array(tensor: Tensor) -> FloatArray:
+    values: FloatArray = tensor.detach().cpu().double().numpy()
+    return values
+
+
+def _label(axes: Axes, x: str, y: str, grid: bool = True) -> None:
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(grid, axis="y")
+    axes.set_axisbelow(True)
+
+
+def _mean(values: FloatArray) -> str:
+    return f"{values.mean():.3f}" if len(values) else "not finite"
+
+
+def _drawn_rounds(total: int) -> IntArray:
+    """At most `MAX_ROUNDS` of the rounds, evenly spread, both ends among them."""
+    return np.unique(np.linspace(0, total - 1, min(total, MAX_ROUNDS)).round().astype(np.int64))
+
+
+def _thinned(drawn: IntArray, total: int) -> str:
+    return f" {len(drawn):,} of {total:,} rounds are drawn." if len(drawn) < total else ""
+
+
+def _line_style(line: int, points: int) -> dict[str, Any]:
+    """Five colours solid, then dashed, and ten markers, a few on each line."""
+    every = max(1, points // 6)
+    return {
+        "color": COLOURS[line % len(COLOURS)],
+        "linestyle": "-" if line < len(COLOURS) else (0, (4, 1.5)),
+        "linewidth": 1.5,
+        "marker": MARKERS[line],
+        "markersize": 4,
+        # Shifted from line to line, so that markers do not pile up.
+        "markevery": (line * every // MAX_LINES, every),
+    }
+
+
+def _share_ends(shares: FloatArray, classes: IntArray) -> str:
+    ends = (f"class {c}: {shares[0, c]:.1%} to {shares[-1, c]:.1%}" for c in classes)
+    return "First to last, " + ", ".join(ends) + "."
+
+
+def _label_counts(result: Adaptation) -> IntArray:
+    """Nodes by old and new label, [C, C]."""
+    counts = np.zeros((result.probs.shape[1],) * 2, dtype=np.int64)
+    seen = confusion_matrix(result.labels_before, result.labels).cpu().numpy()
+    counts[: len(seen), : len(seen)] = seen
+    return counts
+
+
+def _most_changed(counts: IntArray) -> IntArray:
+    changes = counts.sum(0) + counts.sum(1) - 2 * counts.diagonal()
+    return np.sort(np.argsort(-changes, kind="stable")[:MAX_CONFUSED])
+
+
+def _biggest_move(counts: IntArray) -> str:
+    moves = counts - np.diag(counts.diagonal())
+    old, new = np.unravel_index(moves.argmax(), moves.shape)
+    if not moves[old, new]:
+        return "No label changed."
+    return f"Most frequent change: class {old} to class {new}, {moves[old, new]:,} nodes."
+
+
+def _heat_map(axes: Axes, counts: IntArray, classes: IntArray) -> None:
+    """Counts on shaded cells; rectangles, as a raster would not scale."""
+    size, chosen = len(classes), np.ix_(classes, classes)
+    opacity, counts = _opacity(counts)[chosen], counts[chosen]
+    texts = [[_short(int(count)) if count else "" for count in row] for row in counts]
+    points = 0.75 * 72 * WIDTH / size
+    fitting = points / (0.64 * max(len(text) for row in texts for text in row))
+    for old, new in np.ndindex(size, size):
+        colour = to_rgba(COLOURS[0] if old == new else COLOURS[1], float(opacity[old, new]))
+        axes.add_patch(Rectangle((new - 0.5, old - 0.5), 1, 1, facecolor=colour))
+        axes.text(new, old, texts[old][new], ha="center", va="center", fontsize=min(9, fitting))
+    axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5))
+    axes.tick_params(length=0, labelsize=min(9, points / 1.6))
+    axes.spines[:].set_visible(False)
+
+
+def _opacity(counts: IntArray) -> FloatArray:
+    """Of each cell: on the diagonal by its share of the row, elsewhere by its count.
+
+    Few labels move in most runs: as shares of a row they would all be invisible.
+    """
+    kept = counts.diagonal() / counts.sum(1).clip(1)
+    moves = counts - np.diag(counts.diagonal())
+    shade: FloatArray = moves / moves.max().clip(1)
+    np.fill_diagonal(shade, kept)
+    return DARKEST * shade
+
+
+def _short(count: int) -> str:
+    """A count that fits into a cell.
+
+    Example:
+        >>> [_short(n) for n in (7, 9999, 12345, 25000000)]
+        ['7', '9999', '12k', '25M']
+    """
+    for unit, name in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= 10 * unit:
+            return f"{round(count / unit)}{name}"
+    return str(count)

@@ -1,0 +1,105 @@
+"""The sheet that every figure is drawn on, and its way into an HTML page.
+
+Inline SVG takes part in its page: its ids and styles are the page's, and `currentColor` is the
+page's text colour, so one drawing is readable on light and on dark paper.
+"""
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+WIDTH, HEIGHT = 4.5, 2.9
+"""Inches. At 324 points wide, 9-point text stays legible on a phone of 360 pixels."""
+INK = "#010203"
+"""Stands for the page's text colour, which matplotlib has no name for."""
+COLOURS = ("#1f83c4", "#d55e00", "#009e73", "#c0649c", INK)
+"""After Okabe and Ito, with at least 3:1 contrast to both light and dark paper."""
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.formatter.useoffset": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "grid.alpha": 0.18,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+} | dict.fromkeys(
+    (
+        "axes.edgecolor",
+        "axes.labelcolor",
+        "grid.color",
+        "hatch.color",
+        "text.color",
+        "xtick.color",
+        "ytick.color",
+    ),
+    INK,
+)
+
+
+@contextmanager
+def sheet(height: float = HEIGHT) -> Iterator[tuple[Figure, Axes]]:
+    """Give an empty figure in the report's style, whatever the caller's matplotlib settings.
+
+    Ticks and text read the style when they are rendered: call `inline_svg` inside the block.
+
+    Args:
+        height: in inches; the width is always `WIDTH`.
+
+    Yields:
+        The figure and its only axes.
+    """
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        yield figure, figure.add_subplot()
+
+
+def inline_svg(figure: Figure, name: str, description: str) -> str:
+    """Render a figure as an `<svg>` element that scales and has an accessible name.
+
+    Args:
+        figure: drawn on a `sheet`.
+        name: unique on the page; ids are made from it.
+        description: what a reader who does not see the figure should know.
+
+    Returns:
+        The same bytes for the same figure, name and description.
+    """
+    # Without a fixed salt the ids of clip paths and markers are random.
+    matplotlib.rcParams["svg.hashsalt"] = name
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+    return _embedded(buffer.getvalue(), description)
+
+
+def _embedded(document: str, description: str) -> str:
+    """The drawing of a matplotlib SVG document, in an element of our own."""
+    head, body = re.split(r"(?<=>)", document[document.index("<svg") :], maxsplit=1)
+    box = re.findall(r'viewBox="[^"]*"', head)[0]
+    # The style sheet would apply to the whole page; its one line of effect is on our element.
+    body = re.sub(r"<!--.*?-->|<style.*?</style>|<defs>\s*</defs>", "", body, flags=re.DOTALL)
+    body = _without_unused_ids(body).replace(INK, "currentColor")
+    body = re.sub(r"<[^>]+>", lambda tag: _rounded(tag[0]), body)
+    body = re.sub(r"\s*\n\s*", "\n", body)
+    name = escape(description)
+    return f'<svg role="img" aria-label="{name}" {box} stroke-linejoin="round">{body.strip()}'
+
+
+def _without_unused_ids(body: str) -> str:
+    """Drop ids such as axes_1, which would occur once per figure on the page."""
+    used = set(re.findall(r'(?:url\(|href=")#([^")]+)', body))
+    return re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", body)
+
+
+def _rounded(tag: str) -> str:
+    """Hundredths of a point are enough."""
+    return re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", tag)

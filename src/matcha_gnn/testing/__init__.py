@@ -1,0 +1,24 @@
+"""Checks that every built-in part passes, and that any third-party part can be run through.
+
+Each check raises AssertionError with a sentence that says what was expected. No test framework is
+needed: call them from a plain script or from any test runner.
+
+Example:
+    >>> from matcha_gnn.methods import ERM
+    >>> check_method(ERM())
+"""
+
+from matcha_gnn.testing.backbones import check_backbone
+from matcha_gnn.testing.graphs import awkward_graphs, tiny_graph, trained_model
+from matcha_gnn.testing.losses import check_loss
+from matcha_gnn.testing.methods import FixedPrediction, check_method
+
+__all__ = [
+    "FixedPrediction",
+    "awkward_graphs",
+    "check_backbone",
+    "check_loss",
+    "check_method",
+    "tiny_graph",
+    "trained_model",
+]

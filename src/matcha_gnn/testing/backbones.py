@@ -1,0 +1,70 @@
+"""The battery for backbones: cached hops and the plain forward pass agree."""
+
+import copy
+
+import torch
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.graph import unlabelled
+from matcha_gnn.methods import View
+from matcha_gnn.testing.graphs import FEATURES, tiny_graph
+
+
+def check_backbone(model: Backbone) -> None:
+    """Check a backbone for 6 features and 3 classes, trained or not.
+
+    Args:
+        model: the model; it is not changed.
+
+    Raises:
+        AssertionError: says what was expected.
+    """
+    assert model.in_channels == FEATURES, f"give a model for {FEATURES} features"
+    model = copy.deepcopy(model).double().frozen()
+    graph = tiny_graph()
+    graph.x = graph.x.double()
+    target = unlabelled(graph)
+    hops = model.hops(target)
+    view = View(model, target, hops, model.gamma.detach(), seed=0)
+    plain = model(graph.x, graph.edge_index)
+    torch.testing.assert_close(
+        view.logits, plain, msg=lambda d: f"cached hops and forward should agree\n{d}"
+    )
+    probs = view.classify().probs
+    torch.testing.assert_close(
+        probs, plain.softmax(-1), msg=lambda d: f"classify and forward should agree\n{d}"
+    )
+    _check_gamma_gradient(model)
+    _check_hops_key(model)
+    _check_rebuilds(model)
+
+
+def _check_gamma_gradient(model: Backbone) -> None:
+    gamma = model.gamma.detach().clone().requires_grad_(True)
+    direction = torch.linspace(-1, 1, model.num_hops + 1, dtype=gamma.dtype)
+    (expected,) = torch.autograd.grad(model.coefficients(gamma) @ direction, gamma)
+    ours = model.gamma_gradient(gamma.detach(), direction)
+    torch.testing.assert_close(
+        ours, expected, msg=lambda d: f"gamma_gradient should be the chain rule\n{d}"
+    )
+
+
+def _check_hops_key(model: Backbone) -> None:
+    first, other = unlabelled(tiny_graph(0.2)), unlabelled(tiny_graph(0.8))
+    hops = copy.deepcopy(model).float().hops(first)
+    model = copy.deepcopy(model).float()
+    assert hops.require(model.hops_key(first)) is hops, "hops should be accepted again"
+    try:
+        hops.require(model.hops_key(other))
+    except IncompatibleError:
+        return
+    raise AssertionError("hops of another graph should be refused")
+
+
+def _check_rebuilds(model: Backbone) -> None:
+    twin = type(model)(**model.config())
+    twin.load_state_dict(model.state_dict())
+    shapes = {name: tensor.shape for name, tensor in twin.state_dict().items()}
+    expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    assert shapes == expected, "config() should build the same architecture again"

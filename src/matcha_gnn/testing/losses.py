@@ -1,0 +1,74 @@
+"""The battery for losses: the two forms agree, and awkward predictions do no harm."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.graph import unlabelled
+from matcha_gnn.hops import Hops
+from matcha_gnn.losses import Loss
+from matcha_gnn.methods import Prediction, View
+from matcha_gnn.testing.graphs import awkward_graphs, tiny_graph, trained_model
+from matcha_gnn.typing import Probs
+
+
+def check_loss(loss: Loss, tolerance: float = 1e-10) -> None:
+    """Check a loss in float64 against autograd on its plain form.
+
+    Args:
+        loss: the loss, ready to use.
+        tolerance: largest difference allowed between the two forms, in value and gradient.
+
+    Raises:
+        AssertionError: says what was expected.
+    """
+    model = trained_model().double().requires_grad_(False)
+    graph = tiny_graph()
+    graph.x = graph.x.double()
+    view = _view(model, graph)
+    for name, probs in _predictions(len(graph.x)).items():
+        _check_forms_agree(loss, view, probs, name, tolerance)
+    for name, awkward in awkward_graphs().items():
+        awkward.x = awkward.x.double()
+        small = _view(model, awkward)
+        value, slope = loss.from_sums(small, Prediction(small.logits.softmax(-1)))
+        assert np.isfinite(value), f"{name}: the loss should be finite"
+        assert np.isfinite(slope).all(), f"{name}: the gradient should be finite"
+
+
+def _view(model: Backbone, graph: object) -> View:
+    target = unlabelled(graph)  # type: ignore[arg-type]
+    hops: Hops = model.hops(target, keyed=False)
+    return View(model, target, hops, model.gamma.detach(), seed=0)
+
+
+def _predictions(num_nodes: int) -> dict[str, Probs]:
+    draw = torch.Generator().manual_seed(0)
+    soft = torch.rand(num_nodes, 3, generator=draw, dtype=torch.float64)
+    soft = soft / soft.sum(1, keepdim=True)
+    hard = torch.eye(3, dtype=torch.float64)[soft.argmax(1)]
+    empty = soft.clone()
+    empty[:, 2] = 0
+    return {
+        "soft predictions": soft,
+        "hard predictions": hard,
+        "a class without mass": empty / empty.sum(1, keepdim=True),
+        "one class only": torch.eye(3, dtype=torch.float64)[torch.zeros(num_nodes).long()],
+        "uniform predictions": torch.full_like(soft, 1 / 3),
+    }
+
+
+def _check_forms_agree(loss: Loss, view: View, probs: Probs, name: str, tolerance: float) -> None:
+    coef = view.coef.clone().requires_grad_(True)
+    z = torch.einsum("nkd,k->nd", view.hops.stack, coef)
+    plain = loss(z, view.model.head(z), probs)
+    (gradient,) = torch.autograd.grad(plain, coef)
+    value, slope = loss.from_sums(view, Prediction(probs))
+    _assert_close(value, plain, f"{name}: value", tolerance)
+    _assert_close(slope, gradient, f"{name}: gradient", tolerance)
+
+
+def _assert_close(ours: object, plain: Tensor, what: str, tolerance: float) -> None:
+    apart = float(np.abs(np.asarray(ours) - plain.detach().numpy()).max())
+    assert apart < tolerance, f"{what}: the two forms differ by {apart:.2e}"

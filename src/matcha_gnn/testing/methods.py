@@ -1,0 +1,155 @@
+"""The battery for base methods, and a method that always answers the same."""
+
+import torch
+
+from matcha_gnn.adaptation import adapt
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import MatchaError
+from matcha_gnn.methods import BaseMethod, Prediction, State, Touches, View
+from matcha_gnn.testing.graphs import (
+    awkward_graphs,
+    permuted,
+    snapshot,
+    tiny_graph,
+    trained_model,
+)
+from matcha_gnn.typing import Probs
+
+EPOCHS = 3
+
+
+class FixedPrediction(BaseMethod):
+    """Answers with given probabilities and counts its calls, to test the loop alone.
+
+    Args:
+        probs: what it answers, [N, C].
+
+    Example:
+        >>> graph = tiny_graph()
+        >>> answer = torch.eye(3)[graph.y]
+        >>> bool((adapt(trained_model(), graph, FixedPrediction(answer)).probs == answer).all())
+        True
+    """
+
+    name = "fixed"
+
+    def __init__(self, probs: Probs) -> None:
+        self._probs = probs
+
+    def start(self, view: View) -> State:
+        """No call yet."""
+        return 0
+
+    def predict(self, view: View, state: State) -> tuple[Prediction, State]:
+        """The given answer; the state is the number of calls since the start."""
+        return Prediction(self._probs), state + 1
+
+
+def check_method(method: BaseMethod, model: Backbone | None = None) -> None:
+    """Run every check that a base method must pass, alone and inside Matcha.
+
+    Args:
+        method: the method, ready to use.
+        model: a trained three-class model for 6 features that has what the method needs; by
+            default a small GPRGNN.
+
+    Raises:
+        AssertionError: says what was expected.
+    """
+    model = trained_model() if model is None else model
+    for epochs in (0, EPOCHS):
+        _check_probabilities(method, model, epochs)
+        _check_untouched(method, model, epochs)
+        _check_blind_to_labels(method, model, epochs)
+        _check_repeatable(method, model, epochs)
+        _check_permutation(method, model, epochs)
+        _check_awkward_graphs(method, model, epochs)
+    _check_only_gamma_moved(method, model)
+    _check_view_untouched(method, model)
+    assert all(isinstance(part, Touches) for part in method.touches), "touches holds Touches only"
+
+
+def _check_probabilities(method: BaseMethod, model: Backbone, epochs: int) -> None:
+    probs = adapt(model, tiny_graph(), method, epochs=epochs).probs
+    assert probs.shape == (120, 3), f"probs should be [120, 3], not {list(probs.shape)}"
+    assert not probs.requires_grad, "probs should be detached"
+    assert bool((probs >= 0).all()), "probabilities should not be negative"
+    one = torch.ones(len(probs), dtype=probs.dtype)
+    torch.testing.assert_close(probs.sum(1), one, msg="rows of probs should sum to one")
+
+
+def _check_untouched(method: BaseMethod, model: Backbone, epochs: int) -> None:
+    graph = tiny_graph()
+    before = snapshot(model, graph)
+    adapt(model, graph, method, epochs=epochs)
+    same = all(torch.equal(a, b) for a, b in zip(before, snapshot(model, graph), strict=True))
+    assert same, "the caller's model and graph should be bit-identical afterwards"
+
+
+def _check_blind_to_labels(method: BaseMethod, model: Backbone, epochs: int) -> None:
+    graph = tiny_graph()
+    seen = adapt(model, graph, method, epochs=epochs).probs
+    del graph.y
+    hidden = adapt(model, graph, method, epochs=epochs).probs
+    assert torch.equal(seen, hidden), "hiding y should change nothing"
+
+
+def _check_repeatable(method: BaseMethod, model: Backbone, epochs: int) -> None:
+    first = adapt(model, tiny_graph(), method, epochs=epochs, seed=3).probs
+    again = adapt(model, tiny_graph(), method, epochs=epochs, seed=3).probs
+    assert torch.equal(first, again), "the same seed should give the same answer"
+
+
+def _check_permutation(method: BaseMethod, model: Backbone, epochs: int) -> None:
+    if method.draws_at_random:
+        return
+    graph = tiny_graph()
+    order = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0))
+    straight = adapt(model, graph, method, epochs=epochs).probs
+    renumbered = adapt(model, permuted(graph, order), method, epochs=epochs).probs
+    torch.testing.assert_close(
+        renumbered,
+        straight[order],
+        atol=1e-4,
+        rtol=1e-3,
+        msg=lambda details: f"renumbering nodes should renumber the answer\n{details}",
+    )
+
+
+def _check_awkward_graphs(method: BaseMethod, model: Backbone, epochs: int) -> None:
+    for name, graph in awkward_graphs().items():
+        try:
+            probs = adapt(model, graph, method, epochs=epochs).probs
+        except MatchaError:
+            continue
+        assert bool(torch.isfinite(probs).all()), f"{name}: probabilities should be finite"
+        total = float((probs.sum(1) - 1).abs().max())
+        assert total < 1e-4, f"{name}: rows should sum to one"
+
+
+def _check_only_gamma_moved(method: BaseMethod, model: Backbone) -> None:
+    result = adapt(model, tiny_graph(), method, epochs=EPOCHS)
+    moved = {
+        name
+        for name, tensor in result.model.state_dict().items()
+        if not torch.equal(tensor, model.state_dict()[name])
+    }
+    assert moved <= {"gamma"}, f"only gamma should move in the adapted model, not {moved}"
+
+
+def _check_view_untouched(method: BaseMethod, model: Backbone) -> None:
+    graph = tiny_graph()
+    seen: list[tuple[View, list[torch.Tensor]]] = []
+
+    class Watched(type(method)):  # type: ignore[misc]
+        def predict(self, view: View, state: State) -> tuple[Prediction, State]:
+            seen.append((view, [*snapshot(view.model, graph), view.hops.stack.clone()]))
+            return super().predict(view, state)  # type: ignore[no-any-return]
+
+    watched = Watched.__new__(Watched)
+    watched.__dict__.update(method.__dict__)
+    adapt(model, graph, watched, epochs=0)
+    for view, before in seen[:1]:
+        after = [*snapshot(view.model, graph), view.hops.stack]
+        same = all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+        assert same, "a method should not change the view's model or hops"

@@ -1,0 +1,140 @@
+import json
+from pathlib import Path
+from statistics import mean, stdev
+
+import pytest
+
+import matcha_gnn as mg
+from matcha_gnn.experiments import compare, load, names, run, store
+from matcha_gnn.experiments.spec import cells, parse, published
+
+SMALL = {
+    "title": "small",
+    "seeds": [0, 1],
+    "data": {"generator": "csbm", "num_nodes": 80, "num_features": 6},
+    "train": {
+        "backbone": "gprgnn",
+        "hidden_channels": 4,
+        "K": 2,
+        "epochs": 5,
+        "lr": 0.01,
+        "weight_decay": 0.0,
+    },
+    "columns": {
+        "a": {"source": {"homophily": 0.8}, "target": {"homophily": 0.2}},
+        "b": {"source": {"homophily": 0.8}, "target": {"homophily": 0.5}},
+    },
+    "rows": {
+        "ERM": {"method": "erm", "epochs": 0},
+        "ERM + Matcha": {"method": "erm", "epochs": 3, "only": {"b": {"lr": 0.5}}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    assert run(parse("small", SMALL), folder, jobs=1) == 8
+    return folder
+
+
+def test_one_record_per_cell_with_all_that_decided_it(finished):
+    files = sorted(p.relative_to(finished) for p in finished.rglob("*.json"))
+    assert len(files) == 8
+    record = store.read(finished / "small" / "b" / "erm-matcha.1.json")
+    assert record["cell"]["run"]["lr"] == 0.5
+    assert record["cell"]["source"]["seed"] == 1
+    assert record["cell"]["target"]["seed"] == 1001
+    assert {"cell", "numbers", "seconds", "versions", "code", "hardware"} == set(record)
+    assert {"torch", "numpy", "python"} <= set(record["versions"])
+
+
+def test_a_record_holds_what_the_library_gives(finished):
+    source = mg.datasets.csbm(80, 6, homophily=0.8, seed=0)
+    target = mg.datasets.csbm(80, 6, homophily=0.2, seed=1000)
+    model = mg.GPRGNN(6, 2, hidden_channels=4, K=2)
+    mg.fit(model, source, epochs=5, weight_decay=0.0, seed=0)
+    result = mg.adapt(model, target, epochs=3, seed=0)
+    record = store.read(finished / "small" / "a" / "erm-matcha.0.json")
+    assert record["numbers"]["accuracy"] == mg.metrics.accuracy(result.probs, target.y)
+
+
+def test_what_is_recorded_is_not_run_again(finished):
+    before = {p: p.read_bytes() for p in finished.rglob("*.json")}
+    assert run(parse("small", SMALL), finished, jobs=1) == 0
+    assert {p: p.read_bytes() for p in finished.rglob("*.json")} == before
+
+
+def test_a_changed_setting_is_run_again(finished, tmp_path):
+    changed = json.loads(json.dumps(SMALL))
+    changed["rows"]["ERM + Matcha"]["epochs"] = 2
+    todo = [c for c in cells(parse("small", changed)) if not store.recorded(c, finished)]
+    assert {cell.row for cell in todo} == {"ERM + Matcha"}
+
+
+def test_compare_takes_mean_and_deviation_over_seeds(finished):
+    rows = compare(parse("small", SMALL), finished)
+    assert [(c.row, c.column) for c in rows] == [
+        ("ERM", "a"),
+        ("ERM", "b"),
+        ("ERM + Matcha", "a"),
+        ("ERM + Matcha", "b"),
+    ]
+    values = [
+        100 * store.read(finished / "small" / "a" / f"erm.{seed}.json")["numbers"]["accuracy"]
+        for seed in (0, 1)
+    ]
+    assert rows[0].ours_mean == pytest.approx(mean(values), abs=1e-3)
+    assert rows[0].ours_sd == pytest.approx(stdev(values), abs=1e-3)
+    assert rows[0].seeds == (0, 1)
+    assert rows[0].paper_mean is None
+
+
+@pytest.mark.parametrize("where", ["", "train", "rows.ERM"])
+def test_an_unknown_key_is_an_error(where):
+    changed = json.loads(json.dumps(SMALL))
+    place = changed
+    for part in where.split(".") if where else []:
+        place = place[part]
+    place["lerning_rate"] = 1
+    with pytest.raises(mg.InvalidArgumentError, match="lerning_rate"):
+        parse("small", changed)
+
+
+def test_settings_for_a_column_that_is_not_there_are_an_error():
+    changed = json.loads(json.dumps(SMALL))
+    changed["rows"]["ERM"]["only"] = {"z": {"lr": 1.0}}
+    with pytest.raises(mg.InvalidArgumentError, match="'z'"):
+        parse("small", changed)
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_shipped_experiment_loads_and_has_published_numbers_for_its_cells(name):
+    experiment = load(name)
+    paper = published(name)
+    assert cells(experiment)
+    for row in paper:
+        assert set(paper[row]) == set(experiment.columns)
+
+
+def test_published_numbers_were_read_twice():
+    """A second reading of the paper's table: some cells by eye, all in range."""
+    table = published("table1")
+    assert len(table) == 14
+    assert table["ERM"]["homo-hetero"] == [73.62, 0.44]
+    assert table["Tent + Matcha"]["attr-low-high"] == [95.04, 0.06]
+    assert table["GraphPatcher"]["attr-low-high"] == [73.31, 4.48]
+    assert table["SOGA + Matcha"]["attr-hetero-homo"] == [90.14, 0.33]
+    assert table["AdaNPC"]["low-high"] == [91.15, 0.39]
+    every = [pair for row in table.values() for pair in row.values()]
+    assert len(every) == 14 * 8
+    assert all(50 < m < 100 and 0 < s < 5 for m, s in every)
+
+
+def test_committed_records_are_of_the_shipped_specs():
+    folder = Path(__file__).parents[2] / "results"
+    for name in names():
+        recorded = [c for c in cells(load(name)) if store.path_of(c, folder).exists()]
+        assert recorded, f"nothing is recorded for {name}"
+        stale = [c for c in recorded if not store.recorded(c, folder)]
+        assert not stale, f"{len(stale)} records of {name} are of other settings"

@@ -1,0 +1,97 @@
+"""Every fast kernel gives its twin's numbers."""
+
+import numpy as np
+import pytest
+import torch
+
+from matcha_gnn import kernels
+from matcha_gnn.kernels import cpu, reference
+
+SHAPES = [(1, 1, 1, 2), (3, 1, 5, 2), (7, 10, 32, 2), (513, 4, 8, 3), (1030, 6, 33, 9)]
+
+
+def draw(num_nodes, num_hops, width, num_classes):
+    generator = torch.Generator().manual_seed(num_nodes)
+    stack = torch.randn(num_nodes, num_hops, width, generator=generator)
+    weight = torch.randn(num_classes, width, generator=generator)
+    bias = torch.randn(num_classes, generator=generator)
+    return stack, weight, bias, torch.randn(num_hops, generator=generator)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_compiled_classify_equals_a_plain_head_and_softmax(shape):
+    stack, weight, bias, coef = draw(*shape)
+    logits = reference.hop_logits(stack, weight)
+    arguments = (stack, logits, coef, bias[:-1] - bias[-1], reference.node_sums(stack))
+    probs, sums, mass = cpu.classify(*arguments)
+    exact = stack.double()
+    expected = (
+        torch.einsum("nkd,k->nd", exact, coef.double()) @ weight.double().T + bias.double()
+    ).softmax(-1)
+    torch.testing.assert_close(probs.double(), expected, atol=2e-5, rtol=1e-4)
+    np.testing.assert_allclose(
+        sums, np.einsum("nc,nkd->ckd", expected, exact), atol=1e-4 * len(stack), rtol=1e-3
+    )
+    np.testing.assert_allclose(mass, expected.sum(0), rtol=1e-4)
+    twin = reference.classify(*arguments)
+    torch.testing.assert_close(probs, twin[0], atol=1e-6, rtol=1e-5)
+    np.testing.assert_allclose(sums, twin[1], atol=1e-4, rtol=1e-4)
+    np.testing.assert_allclose(mass, twin[2], rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_compiled_class_sums_equal_the_twin(shape):
+    stack = draw(*shape)[0]
+    weights = torch.randn(shape[0], shape[3])
+    expected = np.einsum("nc,nkd->ckd", weights.double(), stack.double())
+    np.testing.assert_allclose(cpu.class_sums(stack, weights), expected, atol=1e-4, rtol=1e-4)
+    np.testing.assert_allclose(reference.class_sums(stack, weights), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_sums_over_blocks_equal_sums_at_once(monkeypatch):
+    stack = torch.randn(1000, 3, 4, dtype=torch.float64)
+    weights = torch.rand(1000, 2, dtype=torch.float64)
+    mean = stack.mean(0).numpy()
+    whole = [
+        reference.class_sums(stack, weights),
+        reference.gram(stack, mean),
+        reference.node_sums(stack),
+    ]
+    monkeypatch.setattr(reference, "BLOCK", 7)
+    parts = [
+        reference.class_sums(stack, weights),
+        reference.gram(stack, mean),
+        reference.node_sums(stack),
+    ]
+    for a, b in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-10)
+
+
+def test_gram_equals_numpy():
+    stack = torch.randn(50, 3, 4, dtype=torch.float64)
+    flat = (stack - stack.mean(0)).transpose(0, 1).flatten(1).numpy()
+    np.testing.assert_allclose(reference.gram(stack, stack.mean(0).numpy()), flat @ flat.T)
+
+
+def test_the_result_does_not_depend_on_timing():
+    stack, weight, bias, coef = draw(2000, 5, 8, 3)
+    logits = reference.hop_logits(stack, weight)
+    arguments = (stack, logits, coef, bias[:-1] - bias[-1], reference.node_sums(stack))
+    first = cpu.classify(*arguments)[1]
+    assert all(np.array_equal(first, cpu.classify(*arguments)[1]) for _ in range(20))
+
+
+def test_without_numba_the_twin_runs(monkeypatch):
+    monkeypatch.setattr(kernels, "_compiled", lambda: None)
+    stack = torch.randn(20, 3, 4)
+    weights = torch.rand(20, 2)
+    np.testing.assert_array_equal(
+        kernels.class_sums(stack, weights), reference.class_sums(stack, weights)
+    )
+
+
+def test_double_precision_is_left_to_the_twin():
+    stack = torch.randn(20, 3, 4, dtype=torch.float64)
+    weights = torch.rand(20, 2, dtype=torch.float64)
+    expected = np.einsum("nc,nkd->ckd", weights, stack)
+    np.testing.assert_allclose(kernels.class_sums(stack, weights), expected, atol=1e-12)

@@ -1,0 +1,259 @@
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import matcha_gnn as mg
+from matcha_gnn.testing import FixedPrediction, awkward_graphs, tiny_graph, trained_model
+
+
+def plain_matcha(model, graph, lr, epochs, loss):
+    """Algorithm 1 written out with autograd on the plain forward pass, in float64."""
+    model = copy.deepcopy(model).double().eval().requires_grad_(False)
+    model.gamma.requires_grad_(True)
+    x = graph.x.double()
+    for _ in range(epochs):
+        h = model.encode(x)
+        adjacency = mg.unlabelled(graph).adjacency.matrix.to_dense().double()
+        z = torch.zeros_like(h)
+        for k in range(model.num_hops + 1):
+            z = z + model.gamma[k] * (torch.linalg.matrix_power(adjacency, k) @ h)
+        logits = model.head(z)
+        value = loss(z, logits, logits.softmax(-1).detach())
+        (gradient,) = torch.autograd.grad(value, model.gamma)
+        with torch.no_grad():
+            model.gamma -= lr * gradient
+    return model.gamma.detach(), model(x, graph.edge_index).softmax(-1)
+
+
+@pytest.mark.parametrize("loss", [mg.PIC(), mg.Entropy(), mg.PseudoLabel(), mg.Difference()])
+def test_adapt_is_algorithm_1_with_a_prediction_after_the_last_step(loss):
+    model, graph = trained_model(), tiny_graph()
+    gamma, probs = plain_matcha(model, graph, lr=0.05, epochs=5, loss=loss)
+    result = mg.adapt(model, graph, loss=loss, lr=0.05, epochs=5, optimizer="sgd")
+    torch.testing.assert_close(result.gamma.double(), gamma, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(result.probs.double(), probs.detach(), atol=1e-5, rtol=1e-4)
+
+
+def test_adam_equals_torch_adam_on_the_same_gradients():
+    model, graph = trained_model(), tiny_graph()
+    answer = torch.eye(3)[graph.y]
+    result = mg.adapt(model, graph, FixedPrediction(answer), optimizer="adam", lr=0.1, epochs=4)
+    hops = model.hops(mg.unlabelled(graph)).stack
+    gamma = model.gamma.detach().clone().requires_grad_(True)
+    steps = torch.optim.Adam([gamma], lr=0.1)
+    for _ in range(4):
+        steps.zero_grad()
+        mg.functional.pic(torch.einsum("nkd,k->nd", hops, gamma), answer, 1e-9).backward()
+        steps.step()
+    torch.testing.assert_close(result.gamma, gamma.detach(), atol=1e-4, rtol=1e-3)
+
+
+def test_true_labels_as_predictions_lead_to_the_eigenvector():
+    model, graph = trained_model(), tiny_graph()
+    answer = torch.eye(3)[graph.y]
+    result = mg.adapt(model, graph, FixedPrediction(answer), lr=2.0, epochs=1000)
+    hops = model.hops(mg.unlabelled(graph))
+    between = mg.functional.between_form(
+        hops.class_sums(answer), answer.sum(0).double().numpy(), hops.mean, 1e-9
+    )
+    best = mg.functional.best_coefficients(between, hops.gram)
+    least = mg.functional.pic_from_forms(best, between, hops.gram)[0]
+    assert result.history.loss[-1] >= least - 1e-9
+    assert result.history.loss[-1] == pytest.approx(least, abs=2e-3)
+    assert result.status is mg.Status.CONVERGED
+
+
+def test_a_homophily_shift_is_repaired():
+    model = mg.GPRGNN(50, 2)
+    mg.fit(model, mg.datasets.csbm(1000, 50, homophily=0.8, seed=0), epochs=100)
+    graph = mg.datasets.csbm(1000, 50, homophily=0.2, seed=1000)
+    result = mg.adapt(model, graph)
+    before = mg.metrics.accuracy(result.probs_before, graph.y)
+    after = mg.metrics.accuracy(result.probs, graph.y)
+    assert after > before + 0.05
+    assert abs(after - before) <= result.changed + 1e-9
+
+
+def test_zero_epochs_give_the_models_own_prediction():
+    model, graph = trained_model(), tiny_graph()
+    result = mg.adapt(model, graph, epochs=0)
+    expected = model(graph.x, graph.edge_index).softmax(-1)
+    torch.testing.assert_close(result.probs, expected.detach(), atol=1e-6, rtol=1e-5)
+    assert torch.equal(result.gamma, model.gamma)
+    assert result.status is mg.Status.UNADAPTED
+    assert result.changed == 0
+
+
+def test_history_has_a_row_per_round_and_one_after_the_last():
+    result = mg.adapt(trained_model(), tiny_graph(), epochs=4)
+    rows = result.history.rows()
+    assert [row["round"] for row in rows] == [0, 1, 2, 3, 4]
+    assert rows[0]["gamma_0"] == pytest.approx(result.gamma_before[0].item())
+    assert rows[-1]["gamma_0"] == pytest.approx(result.gamma[0].item())
+    assert rows[0]["loss"] == pytest.approx(result.pic_before)
+    assert rows[-1]["loss"] == pytest.approx(result.pic_after)
+    assert sum(rows[2][f"share_{c}"] for c in range(3)) == pytest.approx(1)
+
+
+class Counting(FixedPrediction):
+    """Remembers the state it was given at each call."""
+
+    def __init__(self, probs, seen):
+        super().__init__(probs)
+        self._seen = seen
+
+    def predict(self, view, state):
+        self._seen.append(state)
+        return super().predict(view, state)
+
+
+@pytest.mark.parametrize(("restart", "states"), [(True, [0, 0, 0, 0]), (False, [0, 0, 1, 2])])
+def test_methods_restart_or_carry_on(restart, states):
+    seen = []
+    graph = tiny_graph()
+    method = Counting(torch.full((120, 3), 1 / 3), seen)
+    mg.adapt(trained_model(), graph, method, epochs=2, restart=restart)
+    # First the prediction at the source γ, then two rounds, then the prediction at the end.
+    assert seen == states
+
+
+@pytest.mark.parametrize("moves", ["gamma", "theta", "both"])
+def test_only_the_named_parameters_move(moves):
+    model, graph = trained_model(), tiny_graph()
+    before = copy.deepcopy(model.state_dict())
+    result = mg.adapt(model, graph, moves=moves, epochs=3, lr=0.1)
+    moved = {n for n, t in result.model.state_dict().items() if not torch.equal(t, before[n])}
+    theta = {"linear.weight", "linear.bias", "norm.weight", "norm.bias"}
+    assert moved == {"gamma": {"gamma"}, "theta": theta, "both": theta | {"gamma"}}[moves]
+    assert all(torch.equal(t, before[n]) for n, t in model.state_dict().items())
+    assert not any(p.requires_grad for p in result.model.parameters())
+
+
+def test_theta_and_gamma_together_follow_autograd():
+    model, graph = trained_model(), tiny_graph()
+    result = mg.adapt(model, graph, moves="both", epochs=2, lr=0.05)
+    twin = copy.deepcopy(model).eval()
+    moving = [twin.gamma, *twin.encoder_parameters()]
+    steps = torch.optim.SGD(moving, lr=0.05)
+    for _ in range(2):
+        steps.zero_grad()
+        z = twin.representation(mg.unlabelled(graph))
+        mg.functional.pic(z, twin.head(z).softmax(-1).detach(), 1e-9).backward()
+        steps.step()
+    torch.testing.assert_close(result.model.linear.weight, twin.linear.weight.detach())
+    torch.testing.assert_close(result.gamma, twin.gamma.detach(), atol=1e-6, rtol=1e-4)
+
+
+def test_a_stream_goes_on_from_the_adapted_model():
+    model = trained_model()
+    first = mg.adapt(model, tiny_graph(0.2))
+    second = mg.adapt(first.model, tiny_graph(0.5, seed=7))
+    assert torch.equal(second.gamma_before, first.gamma)
+
+
+def test_float64_and_float32_agree():
+    model, graph = trained_model(), tiny_graph()
+    single = mg.adapt(model, graph, epochs=5)
+    graph.x = graph.x.double()
+    double = mg.adapt(model.double(), graph, epochs=5)
+    torch.testing.assert_close(single.probs.double(), double.probs, atol=1e-4, rtol=1e-3)
+
+
+def test_sparse_features_give_the_same_answer():
+    model, graph = trained_model(), tiny_graph()
+    dense = mg.adapt(model, graph, epochs=3)
+    graph.x = graph.x.to_sparse_csr()
+    sparse = mg.adapt(model, graph, epochs=3)
+    torch.testing.assert_close(dense.probs, sparse.probs, atol=1e-5, rtol=1e-4)
+
+
+def test_a_collapsed_class_is_named():
+    model, graph = trained_model(), tiny_graph()
+
+    class Forgetful(FixedPrediction):
+        def predict(self, view, state):
+            adapted = not torch.equal(view.gamma, model.gamma)
+            answer = torch.eye(3)[torch.zeros(120).long()] if adapted else self._probs
+            return mg.Prediction(answer), state
+
+    result = mg.adapt(model, graph, Forgetful(torch.eye(3)[graph.y]), epochs=1)
+    assert result.status is mg.Status.COLLAPSED_CLASS
+
+
+def test_uninformative_predictions_are_named():
+    method = FixedPrediction(torch.full((120, 3), 1 / 3))
+    result = mg.adapt(trained_model(), tiny_graph(), method, epochs=3)
+    assert result.status is mg.Status.UNINFORMATIVE
+
+
+class NotANumber(mg.PIC):
+    """A loss that breaks in its third round."""
+
+    def __init__(self):
+        super().__init__()
+        self._calls = 0
+
+    def from_sums(self, view, prediction):
+        self._calls += 1
+        value, slope = super().from_sums(view, prediction)
+        return (math.nan, slope * np.nan) if self._calls >= 3 else (value, slope)
+
+
+def test_a_loss_that_is_not_finite_stops_at_the_last_finite_gamma():
+    result = mg.adapt(trained_model(), tiny_graph(), loss=NotANumber(), epochs=10, lr=0.05)
+    twin = mg.adapt(trained_model(), tiny_graph(), epochs=2, lr=0.05)
+    assert result.status is mg.Status.NON_FINITE
+    assert torch.equal(result.gamma, twin.gamma)
+    assert torch.isfinite(result.probs).all()
+
+
+def test_seconds_are_told_by_the_papers_stages():
+    seconds = mg.adapt(trained_model(), tiny_graph(), epochs=2).seconds
+    assert set(seconds) == {"inference", "setup", "forward", "loss", "backward", "update"}
+    assert all(value >= 0 for value in seconds.values())
+
+
+def test_progress_is_called_after_each_round():
+    calls = []
+    mg.adapt(trained_model(), tiny_graph(), epochs=3, progress=lambda *done: calls.append(done))
+    assert calls == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_settings_hold_every_argument_that_decides():
+    settings = mg.adapt(trained_model(), tiny_graph(), epochs=1, lr=0.5, seed=4).settings
+    assert settings["lr"] == 0.5
+    assert settings["seed"] == 4
+    assert settings["loss_settings"] == {"min_share": 1e-9}
+    assert {"method", "loss", "epochs", "optimizer", "moves", "restart"} <= set(settings)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"epochs": -1}, "epochs"),
+        ({"lr": 0}, "lr"),
+        ({"lr": math.nan}, "lr"),
+        ({"optimizer": "lbfgs"}, "optimizer"),
+        ({"moves": "head"}, "moves"),
+    ],
+)
+def test_bad_arguments_are_refused_before_any_work(arguments, name):
+    with pytest.raises(mg.InvalidArgumentError, match=f"^{name}: got .*; allowed: "):
+        mg.adapt(trained_model(), tiny_graph(), **arguments)
+
+
+def test_features_of_the_wrong_width_are_refused():
+    graph = tiny_graph()
+    graph.x = graph.x[:, :5]
+    with pytest.raises(mg.InvalidGraphError, match=r"graph\.x: got 5 features; allowed: 6"):
+        mg.adapt(trained_model(), graph)
+
+
+@pytest.mark.parametrize("name", awkward_graphs())
+def test_awkward_graphs_give_finite_rows(name):
+    result = mg.adapt(trained_model(), awkward_graphs()[name], epochs=5)
+    assert torch.isfinite(result.probs).all()
+    torch.testing.assert_close(result.probs.sum(1), torch.ones(len(result.probs)))

@@ -1,0 +1,238 @@
+"""The command as a user meets it: real processes, real files, exit codes, one clear line."""
+
+import csv
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import matcha_gnn as mg
+from matcha_gnn import cli
+from matcha_gnn.testing import tiny_graph, trained_model
+
+
+def run(capsys, *arguments):
+    """Exit code, standard output and standard error of `matcha ARGUMENTS`."""
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([str(a) for a in arguments])
+    said = capsys.readouterr()
+    return stopped.value.code, said.out, said.err
+
+
+@pytest.fixture
+def files(tmp_path):
+    mg.write_graph(tiny_graph(), tmp_path / "g.npz")
+    mg.save_model(trained_model(), tmp_path / "m.safetensors")
+    return tmp_path
+
+
+def test_adapt_writes_the_promised_files(files, capsys):
+    out = files / "out"
+    code, said, _ = run(
+        capsys, "adapt", files / "m.safetensors", files / "g.npz", "-o", out, "--epochs", 3
+    )
+    assert code == 0
+    assert "accuracy" in said
+    names = {"predictions.npz", "model.safetensors", "history.csv", "summary.json", "report.html"}
+    assert {p.name for p in out.iterdir()} == names
+    expected = mg.adapt(trained_model(), tiny_graph(), epochs=3)
+    with np.load(out / "predictions.npz") as predictions:
+        np.testing.assert_array_equal(predictions["probs"], expected.probs)
+        np.testing.assert_array_equal(predictions["labels"], expected.labels)
+    torch.testing.assert_close(mg.load_model(out / "model.safetensors").gamma.data, expected.gamma)
+    with open(out / "history.csv") as file:
+        assert [row["round"] for row in csv.DictReader(file)] == ["0", "1", "2", "3"]
+    summary = json.loads((out / "summary.json").read_text())
+    wanted = {"status", "method", "loss", "epochs", "pic_before", "pic_after", "gamma_before"}
+    wanted |= {"gamma_after", "accuracy_before", "accuracy_after", "seconds", "versions"}
+    assert wanted <= set(summary)
+    assert summary["epochs"] == 3
+    assert summary["accuracy_after"] == mg.metrics.accuracy(expected.probs, tiny_graph().y)
+
+
+def test_json_on_standard_output_is_the_summary(files, capsys):
+    arguments = ["adapt", files / "m.safetensors", files / "g.npz", "-o", files / "out", "--json"]
+    code, said, _ = run(capsys, *arguments)
+    assert code == 0
+    assert json.loads(said) == json.loads((files / "out" / "summary.json").read_text())
+
+
+def test_without_labels_accuracy_is_null(files, capsys):
+    graph = tiny_graph()
+    del graph.y
+    mg.write_graph(graph, files / "bare.npz")
+    arguments = ["adapt", files / "m.safetensors", files / "bare.npz", "-o", files / "o", "--json"]
+    code, said, _ = run(capsys, *arguments)
+    assert code == 0
+    assert json.loads(said)["accuracy_before"] is None
+    assert json.loads(said)["accuracy_after"] is None
+
+
+def test_a_test_mask_decides_which_nodes_accuracy_counts(files, capsys):
+    graph = tiny_graph()
+    graph.test_mask = torch.arange(120) < 40
+    mg.write_graph(graph, files / "masked.npz")
+    arguments = ["adapt", files / "m.safetensors", files / "masked.npz", "-o", files / "o"]
+    _, said, _ = run(capsys, *arguments, "--json")
+    expected = mg.adapt(trained_model(), graph)
+    score = mg.metrics.accuracy(expected.probs, graph.y, graph.test_mask)
+    assert json.loads(said)["accuracy_after"] == score
+
+
+def test_make_graph_train_inspect_and_adapt_in_a_row(tmp_path, capsys):
+    graph, model = tmp_path / "g.npz", tmp_path / "m.safetensors"
+    sizes = ["--nodes", 300, "--features", 20, "--shares", "0.2,0.3,0.5", "--degree", 4]
+    assert run(capsys, "make-graph", "csbm", "-o", graph, *sizes)[0] == 0
+    assert mg.read_graph(graph).num_nodes == 300
+    training = ["--epochs", 20, "--hops", 2, "--hidden", 4, "--train-fraction", 0.5]
+    assert run(capsys, "train", graph, "-o", model, *training)[0] == 0
+    loaded = mg.load_model(model)
+    assert (loaded.num_hops, loaded.head.weight.shape) == (2, (3, 4))
+    code, said, _ = run(capsys, "inspect", graph, "--model", model, "--json")
+    assert code == 0
+    facts = json.loads(said)
+    assert facts["graph"]["nodes"] == 300
+    assert facts["source"]["edge homophily"] == pytest.approx(0.8, abs=0.1)
+    code, said, _ = run(capsys, "inspect", graph)
+    assert code == 0
+    assert "average degree" in said
+    assert run(capsys, "adapt", model, graph, "-o", tmp_path / "o", "--epochs", 2)[0] == 0
+
+
+def test_train_fraction_takes_its_share_of_each_class():
+    from matcha_gnn.commands import _stratified
+
+    labels = torch.tensor([0] * 100 + [1] * 50 + [2] * 2)
+    mask = _stratified(labels, 0.2, seed=0)
+    assert torch.bincount(labels[mask]).tolist() == [20, 10, 1]
+
+
+def write_pickle(path: Path) -> None:
+    path.write_bytes(pickle.dumps({"x": [1, 2]}))
+
+
+def broken_graph(path: Path, **changes) -> Path:
+    arrays = {"x": np.ones((4, 6), np.float32), "edge_index": np.array([[0, 1], [1, 2]])}
+    np.savez(path, **(arrays | changes))
+    return path
+
+
+BAD_GRAPHS = {
+    "edge index out of range": ({"edge_index": np.array([[0], [4]])}, "graph.edge_index: got node"),
+    "negative edge index": ({"edge_index": np.array([[0], [-1]])}, "graph.edge_index: got node"),
+    "float edge index": ({"edge_index": np.array([[0.0], [1.0]])}, "graph.edge_index: got torch.f"),
+    "edge index of wrong shape": ({"edge_index": np.array([0, 1])}, "graph.edge_index: got shape"),
+    "NaN": ({"x": np.full((4, 6), np.nan, np.float32)}, "graph.x: got 24 NaN"),
+    "infinite": ({"x": np.full((4, 6), np.inf, np.float32)}, "graph.x: got 24 NaN or inf"),
+    "wrong width": ({"x": np.ones((4, 5), np.float32)}, "graph.x: got 5 features; allowed: 6"),
+    "zero nodes": (
+        {"x": np.ones((0, 6), np.float32), "edge_index": np.empty((2, 0), np.int64)},
+        "graph.x: got shape [0, 6]",
+    ),
+    "labels of wrong length": ({"y": np.zeros(3, np.int64)}, "graph.y: got shape [3]"),
+}
+
+
+def assert_refused(result, says, folder):
+    code, out, err = result
+    assert code == 2
+    assert says in err
+    assert err.startswith("matcha: ")
+    assert err.count("\n") == 1
+    assert out == ""
+    assert not any(p.name in ("out", "new.safetensors") and p.is_file() for p in folder.iterdir())
+    assert not (folder / "out").exists() or not any((folder / "out").iterdir())
+
+
+@pytest.mark.parametrize("name", BAD_GRAPHS)
+def test_bad_graphs_get_one_line_and_exit_code_2(name, files, capsys):
+    changes, says = BAD_GRAPHS[name]
+    graph = broken_graph(files / "bad.npz", **changes)
+    result = run(capsys, "adapt", files / "m.safetensors", graph, "-o", files / "out")
+    assert_refused(result, says, files)
+
+
+def test_bad_files_and_names_get_one_line_and_exit_code_2(files, capsys):
+    model, graph, out = files / "m.safetensors", files / "g.npz", files / "out"
+    write_pickle(files / "p.npz")
+    save_file({"a": torch.ones(1)}, files / "foreign.safetensors")
+    other = {"format": "matcha-gnn model 1", "backbone": "transformer", "config": "{}"}
+    save_file({"a": torch.ones(1)}, files / "other.safetensors", metadata=other)
+    (files / "a-file").write_text("")
+    cases = {
+        "graph: got": ["adapt", model, files / "none.npz", "-o", out],
+        "no such file": ["adapt", files / "none.safetensors", graph, "-o", out],
+        "not a plain array file": ["adapt", model, files / "p.npz", "-o", out],
+        "no format": ["adapt", files / "foreign.safetensors", graph, "-o", out],
+        "architecture 'transformer'": ["adapt", files / "other.safetensors", graph, "-o", out],
+        "not a safetensors file": ["adapt", files / "g.npz", graph, "-o", out],
+        "--method: got 'em' (did you mean erm?); allowed: erm": [
+            *("adapt", model, graph, "-o", out, "--method", "em")
+        ],
+        "--loss: got 'x'; allowed: difference, entropy, pic, pseudo_label": [
+            *("adapt", model, graph, "-o", out, "--loss", "x")
+        ],
+        "optimizer: got 'x'": ["adapt", model, graph, "-o", out, "--optimizer", "x"],
+        "epochs: got -1": ["adapt", model, graph, "-o", out, "--epochs", "-1"],
+        "--device: got 'tpu9'": ["adapt", model, graph, "-o", out, "--device", "tpu9"],
+        "output folder: got": ["adapt", model, graph, "-o", files / "a-file" / "sub"],
+        "--backbone: got 'gcn'": [
+            *("train", graph, "-o", files / "new.safetensors", "--backbone", "gcn")
+        ],
+        "a file named .safetensors": ["train", graph, "-o", files / "new.pt"],
+        "no such folder": ["train", graph, "-o", files / "nowhere" / "new.safetensors"],
+        "--train-fraction: got 2.0": [
+            *("train", graph, "-o", files / "new.safetensors", "--train-fraction", "2")
+        ],
+        "NAME: got 'sbm'": ["make-graph", "sbm", "-o", files / "new.npz"],
+        "homophily: got 1.5": [
+            *("make-graph", "csbm", "-o", files / "new.npz", "--homophily", "1.5")
+        ],
+        "--shares: got a,b": ["make-graph", "csbm", "-o", files / "new.npz", "--shares", "a,b"],
+        "name: got 'table9'": ["reproduce", "table9"],
+        "nothing there": ["reproduce", "table1", "--show", "--results", files / "none"],
+        "No such command 'frob'": ["frob"],
+        "Missing argument": ["adapt"],
+    }
+    for says, arguments in cases.items():
+        result = run(capsys, *arguments)
+        assert_refused(result, says, files)
+
+
+def test_help_names_every_command(capsys):
+    code, said, _ = run(capsys)
+    assert code == 0
+    for command in ("demo", "train", "adapt", "inspect", "make-graph", "reproduce"):
+        assert command in said
+
+
+def test_version(capsys):
+    assert run(capsys, "--version")[1].strip() == f"matcha {mg.__version__}"
+
+
+def test_the_installed_command_runs_and_is_quiet_without_a_terminal(files):
+    command = [Path(sys.executable).parent / "matcha", "adapt", "m.safetensors", "g.npz"]
+    done = subprocess.run(
+        [*command, "-o", "out", "--epochs", "2"], cwd=files, capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+
+
+def test_our_own_faults_exit_with_1(files):
+    code = (
+        "import matcha_gnn.commands as c, matcha_gnn.cli as cli\n"
+        "def broken(*a, **k): raise RuntimeError('ours')\n"
+        "c.inspect = broken\n"
+        "cli.main(['inspect', 'g.npz'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=files, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "RuntimeError: ours" in done.stderr

@@ -1,0 +1,106 @@
+"""Every built-in part goes through the shipped batteries; broken parts are caught by them."""
+
+import pytest
+import torch
+
+import matcha_gnn as mg
+from matcha_gnn.backbones import BACKBONES
+from matcha_gnn.losses import LOSSES
+from matcha_gnn.methods import METHODS, Prediction
+from matcha_gnn.testing import check_backbone, check_loss, check_method, trained_model
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods(name):
+    check_method(METHODS[name]())
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses(name):
+    check_loss(LOSSES[name]())
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_backbones(name):
+    check_backbone(BACKBONES[name](6, 3, hidden_channels=8, K=3))
+
+
+class Unnormalised(mg.ERM):
+    def predict(self, view, state):
+        return Prediction(view.logits.softmax(-1) * 1.01), state
+
+
+class MovesTheHead(mg.ERM):
+    def predict(self, view, state):
+        view.model.head.weight.mul_(1.5)
+        return super().predict(view, state)
+
+
+class SpoilsTheHops(mg.ERM):
+    def predict(self, view, state):
+        view.hops.stack.mul_(0.5)
+        return super().predict(view, state)
+
+
+class CountsCalls(mg.ERM):
+    calls = 0
+
+    def predict(self, view, state):
+        type(self).calls += 1
+        return Prediction((view.logits / type(self).calls).softmax(-1)), state
+
+
+class LooksAtNumbers(mg.ERM):
+    def predict(self, view, state):
+        ramp = torch.linspace(0, 1, len(view.z))[:, None]
+        return Prediction((view.logits * ramp).softmax(-1)), state
+
+
+class BreaksOnOneNode(mg.ERM):
+    def predict(self, view, state):
+        logits = view.logits / view.logits.std(0)
+        return Prediction(logits.softmax(-1)), state
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        (Unnormalised, "sum to one"),
+        (MovesTheHead, "only gamma should move|should not change|same seed|hiding y"),
+        (SpoilsTheHops, "should not change|same seed|hiding y|renumber"),
+        (CountsCalls, "hiding y|same seed"),
+        (LooksAtNumbers, "renumbering"),
+        (BreaksOnOneNode, "one node|equal features"),
+    ],
+)
+def test_the_battery_catches_a_broken_method(method, says):
+    with pytest.raises(AssertionError, match=says):
+        check_method(method())
+
+
+class WrongGradient(mg.PIC):
+    def from_sums(self, view, prediction):
+        value, slope = super().from_sums(view, prediction)
+        return value, slope * 1.001
+
+
+def test_the_battery_catches_a_wrong_gradient():
+    with pytest.raises(AssertionError, match="gradient"):
+        check_loss(WrongGradient())
+
+
+class ForgetsTheChainRule(mg.GPRGNN):
+    def coefficients(self, gamma):
+        return gamma**2
+
+
+def test_the_battery_catches_a_forgotten_chain_rule():
+    model = ForgetsTheChainRule(6, 3, hidden_channels=8, K=3, gamma_start=[1.0, 0.5, 0.2, 0.1])
+    with pytest.raises(AssertionError, match="chain rule"):
+        check_backbone(model)
+
+
+def test_trained_model_is_a_fresh_copy():
+    first = trained_model()
+    first.gamma.data.zero_()
+    assert trained_model().gamma.abs().sum() > 0

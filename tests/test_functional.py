@@ -1,0 +1,156 @@
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import calinski_harabasz_score
+
+from matcha_gnn import functional
+from matcha_gnn.kernels import reference
+
+TINY = 1e-12
+
+
+def draw(num_nodes=60, num_hops=4, width=3, num_classes=3, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    stack = torch.randn(num_nodes, num_hops, width, generator=generator, dtype=torch.float64)
+    probs = torch.rand(num_nodes, num_classes, generator=generator, dtype=torch.float64)
+    coef = torch.randn(num_hops, generator=generator, dtype=torch.float64)
+    return stack, probs / probs.sum(1, keepdim=True), coef
+
+
+def forms(stack, probs, min_share=TINY):
+    mean = reference.node_sums(stack) / len(stack)
+    sums, mass = reference.class_sums(stack, probs), probs.sum(0).numpy()
+    return functional.between_form(sums, mass, mean, min_share), reference.gram(stack, mean)
+
+
+def test_entropy_equals_scipy():
+    probs = draw()[1]
+    expected = scipy.stats.entropy(probs.numpy(), axis=1)
+    np.testing.assert_allclose(functional.entropy(probs), expected, rtol=1e-12)
+
+
+def test_one_hot_pic_is_the_calinski_harabasz_score_in_disguise():
+    stack, probs, coef = draw(num_nodes=80)
+    z, labels = reference.mix(stack, coef), probs.argmax(1)
+    score = calinski_harabasz_score(z.numpy(), labels.numpy())
+    num_classes = probs.shape[1]
+    expected = 1 / (1 + score * (num_classes - 1) / (len(z) - num_classes))
+    one_hot = torch.eye(num_classes, dtype=torch.float64)[labels]
+    assert functional.pic(z, one_hot, TINY).item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_pic_equals_the_papers_definition_written_out():
+    stack, probs, coef = draw()
+    z = reference.mix(stack, coef).numpy()
+    y = probs.numpy()
+    intra = inter = 0.0
+    for c in range(y.shape[1]):
+        mean = (y[:, c, None] * z).sum(0) / y[:, c].sum()
+        intra += sum(y[i, c] * ((z[i] - mean) ** 2).sum() for i in range(len(z)))
+        inter += y[:, c].sum() * ((mean - z.mean(0)) ** 2).sum()
+    ours = functional.pic(torch.from_numpy(z), probs, TINY).item()
+    assert ours == pytest.approx(intra / (intra + inter), abs=1e-12)
+    difference = functional.difference(torch.from_numpy(z), probs, TINY).item()
+    assert difference == pytest.approx((intra - inter) / len(z), abs=1e-12)
+
+
+@pytest.mark.parametrize("plain", [functional.pic, functional.difference])
+def test_gradcheck_in_z(plain):
+    stack, probs, coef = draw(num_nodes=12)
+    z = reference.mix(stack, coef).requires_grad_(True)
+    assert torch.autograd.gradcheck(lambda values: plain(values, probs, TINY), (z,))
+
+
+@pytest.mark.parametrize("name", ["pic", "difference"])
+@pytest.mark.parametrize("seed", range(5))
+def test_sums_form_agrees_with_autograd_in_value_and_gradient(name, seed):
+    stack, probs, coef = draw(seed=seed)
+    coef.requires_grad_(True)
+    plain = getattr(functional, name)(reference.mix(stack, coef), probs, TINY)
+    (gradient,) = torch.autograd.grad(plain, coef)
+    extra = (len(stack),) if name == "difference" else ()
+    from_forms = getattr(functional, f"{name}_from_forms")
+    value, slope = from_forms(coef.detach().numpy(), *forms(stack, probs), *extra)
+    assert value == pytest.approx(plain.item(), abs=1e-10)
+    np.testing.assert_allclose(slope, gradient, atol=1e-10)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    seed=st.integers(0, 10_000),
+    scale=st.floats(1e-2, 1e2) | st.floats(-1e2, -1e-2),
+    classes=st.integers(2, 6),
+)
+def test_pic_is_a_share_invariant_to_scaling_with_gradient_orthogonal_to_gamma(
+    seed, scale, classes
+):
+    stack, probs, coef = draw(seed=seed, num_classes=classes)
+    between, total = forms(stack, probs)
+    value, slope = functional.pic_from_forms(coef.numpy(), between, total)
+    scaled, _ = functional.pic_from_forms(scale * coef.numpy(), between, total)
+    assert -1e-12 <= value <= 1 + 1e-12
+    assert scaled == pytest.approx(value, abs=1e-10)
+    assert abs(slope @ coef.numpy()) < 1e-10
+
+
+def test_no_gamma_beats_the_top_generalised_eigenvector():
+    stack, probs, _ = draw(num_nodes=100, num_hops=5)
+    between, total = forms(stack, probs)
+    best = functional.best_coefficients(between, total)
+    least, slope = functional.pic_from_forms(best, between, total)
+    assert np.abs(slope).max() < 1e-10
+    assert best @ total @ best == pytest.approx(1)
+    tries = np.random.default_rng(0).standard_normal((2000, 5))
+    assert all(functional.pic_from_forms(c, between, total)[0] >= least - 1e-12 for c in tries)
+
+
+def test_eigenvector_survives_hops_that_repeat():
+    stack, probs, _ = draw(num_hops=3)
+    repeated = torch.cat([stack, stack[:, :1]], dim=1)
+    least = functional.pic_from_forms(
+        functional.best_coefficients(*forms(repeated, probs)), *forms(repeated, probs)
+    )[0]
+    alone = functional.pic_from_forms(
+        functional.best_coefficients(*forms(stack, probs)), *forms(stack, probs)
+    )[0]
+    assert least == pytest.approx(alone, abs=1e-9)
+
+
+def test_a_class_without_mass_adds_nothing():
+    stack, probs, coef = draw()
+    padded = torch.cat([probs, torch.zeros(len(probs), 1, dtype=torch.float64)], dim=1)
+    z = reference.mix(stack, coef)
+    assert functional.pic(z, padded, TINY) == functional.pic(z, probs, TINY)
+    np.testing.assert_allclose(forms(stack, padded)[0], forms(stack, probs)[0], atol=1e-12)
+
+
+def test_equal_representations_have_pic_one_and_no_gradient():
+    z = torch.ones(5, 2, dtype=torch.float64, requires_grad=True)
+    value = functional.pic(z, torch.full((5, 2), 0.5, dtype=torch.float64), TINY)
+    (gradient,) = torch.autograd.grad(value, z)
+    assert value == 1
+    assert not gradient.any()
+    assert functional.pic_from_forms(np.ones(2), np.zeros((2, 2)), np.zeros((2, 2)))[0] == 1
+
+
+@pytest.mark.parametrize("name", ["entropy_terms", "pseudo_label_terms"])
+def test_node_terms_carry_their_own_derivative(name):
+    logits = torch.randn(20, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    probs = logits.flip(0).softmax(-1)
+    arguments = () if name == "entropy_terms" else (probs,)
+    logits.requires_grad_(True)
+    values, slopes = getattr(functional, name)(logits, *arguments)
+    (gradient,) = torch.autograd.grad(values.sum(), logits)
+    torch.testing.assert_close(slopes, gradient)
+
+
+def test_node_terms_equal_torch():
+    logits = torch.randn(20, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    entropies = torch.distributions.Categorical(logits=logits).entropy()
+    torch.testing.assert_close(functional.entropy_terms(logits)[0], entropies)
+    probs = logits.flip(0).softmax(-1)
+    expected = torch.nn.functional.cross_entropy(logits, probs.argmax(1), reduction="none")
+    torch.testing.assert_close(functional.pseudo_label_terms(logits, probs)[0], expected)

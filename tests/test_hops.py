@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+import torch
+
+import matcha_gnn as mg
+from matcha_gnn.hops import Hops
+from matcha_gnn.testing import tiny_graph, trained_model
+
+
+def test_hops_are_powers_of_the_adjacency_and_lie_node_by_node():
+    model, graph = trained_model(), mg.unlabelled(tiny_graph())
+    hops = model.hops(graph)
+    dense = graph.adjacency.matrix.to_dense()
+    h = model.encode(graph.x).detach()
+    for k in range(model.num_hops + 1):
+        torch.testing.assert_close(hops.stack[:, k], torch.linalg.matrix_power(dense, k) @ h)
+    assert hops.stack.is_contiguous()
+    assert hops.stack.shape == (120, 4, 8)
+
+
+def test_few_and_many_classes_classify_alike():
+    stack = torch.randn(50, 3, 8)
+    coef = torch.randn(3)
+    for classes in (2, 3, 4, 20):
+        head = torch.nn.Linear(8, classes).requires_grad_(False)
+        probs, sums, mass = Hops(stack).classify(coef, head)
+        expected = head(torch.einsum("nkd,k->nd", stack, coef)).softmax(-1)
+        torch.testing.assert_close(probs, expected, atol=1e-5, rtol=1e-4)
+        np.testing.assert_allclose(sums, np.einsum("nc,nkd->ckd", expected, stack), atol=1e-3)
+        np.testing.assert_allclose(mass, expected.sum(0), rtol=1e-4)
+
+
+def test_a_changed_or_other_head_is_not_answered_from_the_old_one():
+    hops, coef = Hops(torch.randn(50, 3, 8)), torch.randn(3)
+    head = torch.nn.Linear(8, 2).requires_grad_(False)
+    first = hops.classify(coef, head)[0]
+    head.weight.mul_(-1)
+    changed = hops.classify(coef, head)[0]
+    assert not torch.allclose(first, changed)
+    other = torch.nn.Linear(8, 2).requires_grad_(False)
+    expected = other(hops.mix(coef)).softmax(-1)
+    torch.testing.assert_close(hops.classify(coef, other)[0], expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("change", ["graph", "encoder", "batch norm"])
+def test_hops_are_never_silently_reused(change):
+    model, graph = trained_model(), tiny_graph()
+    hops = model.hops(mg.unlabelled(graph))
+    if change == "graph":
+        graph.x[0, 0] += 1
+    elif change == "encoder":
+        model.linear.weight.data[0, 0] += 1
+    else:
+        model.norm.running_mean[0] += 1
+    with pytest.raises(mg.IncompatibleError, match="another"):
+        mg.adapt(model, graph, hops=hops, epochs=1)
+
+
+def test_hops_are_reused_for_other_gamma_and_head():
+    model, graph = trained_model(), tiny_graph()
+    hops = model.hops(mg.unlabelled(graph))
+    model.gamma.data += 0.1
+    fresh = mg.adapt(model, graph, epochs=3)
+    cached = mg.adapt(model, graph, hops=hops, epochs=3)
+    assert torch.equal(fresh.probs, cached.probs)
