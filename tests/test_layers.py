@@ -40,6 +40,7 @@ LEVELS = {
     "console": 11,
     "commands": 12,
     "cli": 13,
+    "__main__": 14,
 }
 # The result draws its own page, on demand: the one import that goes up, inside a function.
 ALLOWED_UP = {("result", "report")}

@@ -62,14 +62,14 @@ def gamma_bars(result: Adaptation) -> Picture:
     """γ of each hop before and after, as paired bars."""
     before, after = _array(result.gamma_before).ravel(), _array(result.gamma).ravel()
     hops = np.arange(len(before))
-    most = int(np.nan_to_num(abs(after - before)).argmax())
-    moved = f"Largest change at hop {most}: {before[most]:.3g} to {after[most]:.3g}."
+    moved = _largest_change(before, after)
     with sheet() as (figure, axes):
         axes.bar(hops - 0.2, before, 0.36, label="before", **BEFORE)
         axes.bar(hops + 0.2, after, 0.36, label="after", **AFTER)
         axes.axhline(0, color=INK, linewidth=0.8)
         _label(axes, "hop", "γ")
-        axes.xaxis.set_major_locator(MaxNLocator(11, integer=True))
+        axes.set_xlim(-0.6, len(hops) - 0.4)
+        axes.xaxis.set_major_locator(MaxNLocator(11, integer=True, min_n_ticks=1))
         figure.legend(loc="outside upper center", ncols=2)
         description = f"Bars of γ for {len(hops)} hops, before and after. {moved}"
         svg = inline_svg(figure, "gamma", description)
@@ -81,18 +81,16 @@ def loss_curve(result: Adaptation) -> Picture:
     loss = np.array(result.history.loss, dtype=float)
     loss[~np.isfinite(loss)] = np.nan
     drawn = _drawn_rounds(len(loss))
-    ends = f"From {loss[0]:.4g} before the first round to {loss[-1]:.4g} after the last."
+    ends = f"From {_text(loss[0])} before the first round to {_text(loss[-1])} after the last."
     gaps = int(np.isnan(loss).sum())
-    missing = f" {gaps} not finite and left out." if gaps else ""
+    ends += f" Not finite, and left out, in {gaps} of {len(loss)} rounds." if gaps else ""
     with sheet() as (figure, axes):
         axes.plot(drawn, loss[drawn], color=COLOURS[0], linewidth=1.8)
         axes.plot(drawn[[0, -1]], loss[drawn[[0, -1]]], "o", color=COLOURS[0], markersize=4)
         _label(axes, "rounds done", f"loss ({result.settings['loss']})")
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-        description = f"Line of the loss over {len(loss) - 1} rounds. {ends}{missing}"
-        svg = inline_svg(figure, "loss", description.replace("nan", "not finite"))
-    caption = (ends + missing).replace("nan", "not finite")
-    return Picture("Loss over the rounds", svg, caption + _thinned(drawn, len(loss)))
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
+        svg = inline_svg(figure, "loss", f"Line of the loss over the rounds. {ends}")
+    return Picture("Loss over the rounds", svg, ends + _thinned(drawn, len(loss)))
 
 
 def share_curves(result: Adaptation) -> Picture:
@@ -107,9 +105,9 @@ def share_curves(result: Adaptation) -> Picture:
         for line, one in enumerate(classes):
             axes.plot(drawn, shares[drawn, one], label=str(one), **_line_style(line, len(drawn)))
         _label(axes, "rounds done", "share of all predicted mass")
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
         axes.yaxis.set_major_formatter(PercentFormatter(1))
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.08 * np.nan_to_num(shares[:, classes]).max())
         figure.legend(loc="outside upper center", ncols=5, title="class", handlelength=2.4)
         description = f"Lines of the mean prediction per class. {_share_ends(shares, classes)}"
         svg = inline_svg(figure, "shares", description + cut)
@@ -120,13 +118,12 @@ def share_curves(result: Adaptation) -> Picture:
 def confidence_histograms(result: Adaptation) -> Picture:
     """How sure the predictions were and are: histograms of the largest probability."""
     before, after = (_array(probs.amax(1)) for probs in (result.probs_before, result.probs))
-    before, after = before[np.isfinite(before)], after[np.isfinite(after)]
-    means = f"Mean {_mean(before)} before, {_mean(after)} after."
+    means = f"Mean {_text(before.mean())} before, {_text(after.mean())} after."
     bins = np.linspace(0, 1, CONFIDENCE_BINS + 1)
     least = bins[bins <= 1 / result.probs.shape[1]][-1]
     with sheet() as (figure, axes):
         for values, label, style in ((after, "after", AFTER), (before, "before", BEFORE)):
-            share = np.histogram(values, bins)[0] / max(1, len(values))
+            share = np.histogram(values[np.isfinite(values)], bins)[0] / len(values)
             alpha = 0.55 if label == "after" else None
             axes.stairs(share, bins, fill=label == "after", alpha=alpha, label=label, **style)
         _label(axes, "confidence (largest probability)", "share of nodes")
@@ -142,10 +139,9 @@ def confidence_histograms(result: Adaptation) -> Picture:
 def label_confusion(result: Adaptation) -> Picture:
     """Which labels became which: counts of old against new classes."""
     counts = _label_counts(result)
-    total, changed = len(counts), int(counts.sum() - counts.trace())
     classes = _most_changed(counts)
-    cut = f" Only the {len(classes)} classes with the most changes, of {total}, are shown."
-    cut = cut if total > len(classes) else ""
+    cut = f" Only the {len(classes)} classes with the most changes, of {len(counts)}, are shown."
+    cut = cut if len(counts) > len(classes) else ""
     with sheet(WIDTH if len(classes) > 6 else HEIGHT) as (figure, axes):
         _heat_map(axes, counts, classes)
         axes.set_xticks(range(len(classes)), [str(c) for c in classes])
@@ -157,8 +153,8 @@ def label_confusion(result: Adaptation) -> Picture:
         "Blue: kept, the stronger the larger the share of the row. Orange: changed, the stronger "
         "the more nodes. Empty: none."
     )
-    caption = f"{changed:,} of {int(counts.sum()):,} labels changed. {_biggest_move(counts)}"
-    return Picture("Old against new labels", svg, f"{caption} {reading}{cut}", wide=True)
+    caption = f"{_biggest_move(counts)} {reading}{cut}"
+    return Picture("Old against new labels", svg, caption, wide=True)
 
 
 def _array(tensor: Tensor) -> FloatArray:
@@ -173,8 +169,16 @@ def _label(axes: Axes, x: str, y: str, grid: bool = True) -> None:
     axes.set_axisbelow(True)
 
 
-def _mean(values: FloatArray) -> str:
-    return f"{values.mean():.3f}" if len(values) else "not finite"
+def _text(value: float) -> str:
+    return f"{value:.4g}".replace("-", "−") if np.isfinite(value) else "not finite"
+
+
+def _largest_change(before: FloatArray, after: FloatArray) -> str:
+    change = np.nan_to_num(abs(after - before))
+    hop = int(change.argmax())
+    if not change[hop]:
+        return "γ did not change."
+    return f"Largest change at hop {hop}: {_text(before[hop])} to {_text(after[hop])}."
 
 
 def _drawn_rounds(total: int) -> IntArray:
@@ -233,9 +237,9 @@ def _heat_map(axes: Axes, counts: IntArray, classes: IntArray) -> None:
     texts = [[_short(int(count)) if count else "" for count in row] for row in counts]
     points = 0.75 * 72 * WIDTH / size
     fitting = points / (0.64 * max(len(text) for row in texts for text in row))
-    for old, new in np.ndindex(size, size):
+    for old, new in np.argwhere(counts):
         colour = to_rgba(COLOURS[0] if old == new else COLOURS[1], float(opacity[old, new]))
-        axes.add_patch(Rectangle((new - 0.5, old - 0.5), 1, 1, facecolor=colour))
+        axes.add_patch(Rectangle((new - 0.5, old - 0.5), 1, 1, facecolor=colour, clip_on=False))
         axes.text(new, old, texts[old][new], ha="center", va="center", fontsize=min(9, fitting))
     axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5))
     axes.tick_params(length=0, labelsize=min(9, points / 1.6))

@@ -22,6 +22,7 @@ MOVED = {
     "both": "γ (the weights of the hops) and θ (the encoder)",
 }
 WELL = (Status.CONVERGED, Status.STOPPED, Status.UNADAPTED)
+SCORES = {"balanced_accuracy": "balanced accuracy", "macro_f1": "macro F1"}
 PACKAGES = ("matcha-gnn", "torch", "torch_geometric", "numpy")
 
 
@@ -89,7 +90,7 @@ def _scores(result: Adaptation, labels: Tensor | None) -> list[Change]:
     labels = labels.to(result.probs.device)
     before = evaluate(result.labels_before, labels).as_dict()
     after = evaluate(result.labels, labels).as_dict()
-    return [Change(name.replace("_", " "), before[name], after[name]) for name in before]
+    return [Change(SCORES.get(name, name), before[name], after[name]) for name in before]
 
 
 def _gamma(result: Adaptation) -> list[Change]:

@@ -15,8 +15,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-WIDTH, HEIGHT = 4.5, 2.9
-"""Inches. At 324 points wide, 9-point text stays legible on a phone of 360 pixels."""
+WIDTH, HEIGHT = 4.0, 2.6
+"""Inches. At 288 points wide, 9-point text is 9 pixels high on a phone of 360 pixels."""
 INK = "#010203"
 """Stands for the page's text colour, which matplotlib has no name for."""
 COLOURS = ("#1f83c4", "#d55e00", "#009e73", "#c0649c", INK)
