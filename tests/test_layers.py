@@ -16,6 +16,7 @@ LEVELS = {
     "errors": 0,
     "typing": 0,
     "files": 0,
+    "provenance": 0,
     "registry": 0,
     "timing": 0,
     "functional": 0,

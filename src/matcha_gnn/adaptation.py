@@ -7,7 +7,6 @@ once and needs no autograd graph.
 
 import copy
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -39,7 +38,7 @@ class SGD:
 
 OPTIMIZERS = {"sgd": SGD, "adam": torch.optim.Adam}
 MOVES = ("gamma", "theta", "both")
-Objective = Callable[[View, Prediction, Stopwatch], float]
+FEATURES = ("source", "base")
 
 
 def adapt(
@@ -53,6 +52,7 @@ def adapt(
     optimizer: str = "sgd",
     moves: str = "gamma",
     restart: bool = True,
+    features: str = "source",
     hops: Hops | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -70,6 +70,8 @@ def adapt(
         optimizer: "sgd", as in the published runs, or "adam".
         moves: which parameters take the steps: "gamma"; "theta", the encoder; or "both".
         restart: run the base method from its start in each round; otherwise it carries on.
+        features: whose representation enters the loss where the base method changes it: the
+            "source" model's at the current γ, as in the published runs, or the "base" method's.
         hops: `model.hops(graph)` from an earlier call, checked against both; else made here.
         seed: for base methods that draw at random.
         progress: called after each round with the rounds done and their number.
@@ -89,64 +91,136 @@ def adapt(
         (torch.Size([100, 2]), 3)
     """
     method, loss = method or ERM(), loss or PIC()
-    settings = _checked_settings(method, loss, epochs, lr, optimizer, moves, restart, seed)
+    settings = _checked_settings(
+        method,
+        loss,
+        epochs=epochs,
+        lr=lr,
+        optimizer=optimizer,
+        moves=moves,
+        restart=restart,
+        features=features,
+        seed=seed,
+    )
     target = unlabelled(graph)
     model.accept(target.x)
     method.require(model)
 
-    adapted = copy.deepcopy(model).frozen()
-    watch, history = Stopwatch(target.x.device), History()
-    moving = _moving_parameters(adapted, moves)
-    steps = OPTIMIZERS[optimizer](moving, lr=lr)
-    objective = _objective(adapted, loss, target, moves)
-
-    with watch.stage("inference"):
-        hops = hops.require(model.hops_key(target)) if hops else adapted.hops(target, keyed=False)
-        first_view = _view(adapted, target, hops, seed)
-        state = method.start(first_view)
-        first, _ = method.predict(first_view, state)
-    with watch.stage("setup"):
-        loss.prepare(hops)
-
-    finite = True
+    history = History()
+    run = _Run(model, target, method, loss, settings, hops)
+    steps = OPTIMIZERS[optimizer](run.moving, lr=lr)
+    first = run.predict()
+    pic_before = PIC().value(run.view, first)
     for epoch in range(epochs):
-        with watch.stage("forward"), torch.no_grad():
-            hops = hops if moves == "gamma" else adapted.hops(target, keyed=False)
-            view = _view(adapted, target, hops, seed)
-            prediction, state = method.predict(view, method.start(view) if restart else state)
-        value = objective(view, prediction, watch)
-        finite = math.isfinite(value)
-        if not finite:
+        value = run.descend_direction()
+        if not math.isfinite(value):
             break
-        history.add(value, view.gamma, prediction.class_shares)
-        with watch.stage("update"):
+        history.add(value, run.view.gamma, run.prediction.class_shares)
+        with run.watch.stage("update"):
             steps.step()
+        run.predict()
         if progress:
             progress(epoch + 1, epochs)
-
-    with watch.stage("forward"), torch.no_grad():
-        hops = hops if moves == "gamma" else adapted.hops(target, keyed=False)
-        view = _view(adapted, target, hops, seed)
-        last, _ = method.predict(view, method.start(view) if restart else state)
-    history.add(objective(view, last, watch), view.gamma, last.class_shares)
+    last = run.prediction
+    history.add(run.descend_direction(), run.view.gamma, last.class_shares)
 
     return Adaptation(
         probs=last.probs,
         probs_before=first.probs,
-        model=adapted.frozen(),
-        gamma=adapted.gamma.detach().clone(),
+        model=run.model.frozen(),
+        gamma=run.model.gamma.detach().clone(),
         gamma_before=model.gamma.detach().clone(),
-        pic_before=PIC().value(first_view, first),
-        pic_after=PIC().value(view, last),
+        pic_before=pic_before,
+        pic_after=PIC().value(run.view, last),
         history=history,
-        status=outcome(history, first.probs, last.probs, finite, epochs),
-        seconds=watch.seconds,
+        status=outcome(history, first.probs, last.probs, epochs),
+        seconds=run.watch.seconds,
         settings=settings,
     )
 
 
-def _view(model: Backbone, graph: Graph, hops: Hops, seed: int) -> View:
-    return View(model, graph, hops, model.gamma.detach().clone(), seed)
+class _Run:
+    """The state of one adaptation: a private copy of the model, and what is cached for it.
+
+    Attributes:
+        model: the copy that is adapted.
+        moving: its parameters that take steps.
+        view: the model at the γ of the last prediction.
+        prediction: the base method's last answer.
+    """
+
+    def __init__(
+        self,
+        model: Backbone,
+        graph: Graph,
+        method: BaseMethod,
+        loss: Loss,
+        settings: dict[str, Any],
+        hops: Hops | None,
+    ) -> None:
+        self.graph, self.method, self.loss, self.settings = graph, method, loss, settings
+        self.model = copy.deepcopy(model).frozen()
+        self.hops_stay = settings["moves"] == "gamma"
+        self.moving = _moving_parameters(self.model, settings["moves"])
+        self.watch = Stopwatch(graph.x.device)
+        with self.watch.stage("inference"):
+            self.hops = hops.require(model.hops_key(graph)) if hops else self._fresh_hops()
+        with self.watch.stage("setup"), torch.no_grad():
+            self.view = self._fresh_view()
+            self.prepared = method.prepare(self.view)
+            self.state = method.start(self.view, self.prepared)
+            loss.prepare(self.hops)
+
+    def predict(self) -> Prediction:
+        """Run the base method at the current γ."""
+        with self.watch.stage("forward"), torch.no_grad():
+            if not self.hops_stay:
+                self.hops = self._fresh_hops()
+            self.view = self._fresh_view()
+            if not self.hops_stay:
+                self.prepared = self.method.prepare(self.view)
+            if self.settings["restart"]:
+                self.state = self.method.start(self.view, self.prepared)
+            self.prediction, self.state = self.method.predict(self.view, self.state)
+        return self.prediction
+
+    def descend_direction(self) -> float:
+        """Leave the gradient on the moving parameters and return the loss.
+
+        Returns NaN if the loss or any part of the gradient is not finite.
+        """
+        if self.hops_stay and self.model.mixes_linearly:
+            return self._from_sums()
+        return self._by_autograd()
+
+    def _from_sums(self) -> float:
+        own = self.settings["features"] == "base"
+        view = self.prediction.own_view(self.view) if own else self.view
+        with self.watch.stage("loss"), torch.no_grad():
+            value, slope = self.loss.from_sums(view, self.prediction)
+        with self.watch.stage("backward"):
+            gradient = self.model.gamma_gradient(view.gamma, torch.from_numpy(slope))
+            self.model.gamma.grad = gradient
+        return value if math.isfinite(slope.sum()) else math.nan
+
+    def _by_autograd(self) -> float:
+        with self.watch.stage("forward"):
+            self.model.zero_grad()
+            z = self.model.representation(self.graph)
+        with self.watch.stage("loss"):
+            value = self.loss(z, self.model.head(z), self.prediction.probs)
+        with self.watch.stage("backward"):
+            value.backward()  # type: ignore[no-untyped-call]
+        gradients = [p.grad for p in self.moving if p.grad is not None]
+        finite = all(bool(g.isfinite().all()) for g in gradients)
+        return float(value.detach()) if finite else math.nan
+
+    def _fresh_hops(self) -> Hops:
+        return self.model.hops(self.graph, keyed=False)
+
+    def _fresh_view(self) -> View:
+        gamma = self.model.gamma.detach().clone()
+        return View(self.model, self.graph, self.hops, gamma, self.settings["seed"])
 
 
 def _moving_parameters(model: Backbone, moves: str) -> list[torch.nn.Parameter]:
@@ -157,61 +231,15 @@ def _moving_parameters(model: Backbone, moves: str) -> list[torch.nn.Parameter]:
     return moving
 
 
-def _objective(model: Backbone, loss: Loss, graph: Graph, moves: str) -> Objective:
-    """A function that leaves the gradient on the moving parameters and returns the loss.
-
-    It returns NaN if the loss or any part of the gradient is not finite.
-    """
-
-    def from_sums(view: View, prediction: Prediction, watch: Stopwatch) -> float:
-        with watch.stage("loss"), torch.no_grad():
-            value, slope = loss.from_sums(view, prediction)
-        with watch.stage("backward"):
-            model.gamma.grad = model.gamma_gradient(view.gamma, torch.from_numpy(slope))
-        return value if math.isfinite(slope.sum()) else math.nan
-
-    def by_autograd(view: View, prediction: Prediction, watch: Stopwatch) -> float:
-        with watch.stage("forward"):
-            model.zero_grad()
-            z = model.representation(graph)
-        with watch.stage("loss"):
-            value = loss(z, model.head(z), prediction.probs)
-        with watch.stage("backward"):
-            value.backward()  # type: ignore[no-untyped-call]
-        gradients = [p.grad for p in model.parameters() if p.grad is not None]
-        finite = all(bool(g.isfinite().all()) for g in gradients)
-        return float(value.detach()) if finite else math.nan
-
-    return from_sums if moves == "gamma" and model.mixes_linearly else by_autograd
-
-
-def _checked_settings(
-    method: BaseMethod,
-    loss: Loss,
-    epochs: int,
-    lr: float,
-    optimizer: str,
-    moves: str,
-    restart: bool,
-    seed: int,
-) -> dict[str, Any]:
-    if epochs < 0:
-        raise InvalidArgumentError("epochs", epochs, "an integer >= 0")
-    if not (math.isfinite(lr) and lr > 0):
-        raise InvalidArgumentError("lr", lr, "a number > 0")
-    if optimizer not in OPTIMIZERS:
-        raise InvalidArgumentError("optimizer", repr(optimizer), ", ".join(OPTIMIZERS))
-    if moves not in MOVES:
-        raise InvalidArgumentError("moves", repr(moves), ", ".join(MOVES))
-    return {
-        "method": method.name,
-        "method_settings": method.settings(),
-        "loss": loss.name,
-        "loss_settings": loss.settings(),
-        "epochs": epochs,
-        "lr": lr,
-        "optimizer": optimizer,
-        "moves": moves,
-        "restart": restart,
-        "seed": seed,
-    }
+def _checked_settings(method: BaseMethod, loss: Loss, **given: Any) -> dict[str, Any]:
+    """Every argument that decides the outcome, checked, for the loop and for the record."""
+    if given["epochs"] < 0:
+        raise InvalidArgumentError("epochs", given["epochs"], "an integer >= 0")
+    if not (math.isfinite(given["lr"]) and given["lr"] > 0):
+        raise InvalidArgumentError("lr", given["lr"], "a number > 0")
+    choices = {"optimizer": tuple(OPTIMIZERS), "moves": MOVES, "features": FEATURES}
+    for name, allowed in choices.items():
+        if given[name] not in allowed:
+            raise InvalidArgumentError(name, repr(given[name]), ", ".join(allowed))
+    own = {"method": method.name, "method_settings": method.settings()}
+    return own | {"loss": loss.name, "loss_settings": loss.settings()} | given

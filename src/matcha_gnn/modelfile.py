@@ -5,6 +5,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+from torch import Tensor
 
 from matcha_gnn.backbones import BACKBONES, Backbone
 from matcha_gnn.errors import InvalidFileError
@@ -13,10 +14,11 @@ from matcha_gnn.summary import SourceSummary
 
 FORMAT = "matcha-gnn model 1"
 _SUMMARY = "source_summary."
+_ARTEFACT = "artefact."
 
 
 def save_model(model: Backbone, path: str | Path) -> None:
-    """Write weights, architecture and source summary to `path`, whole or not at all.
+    """Write weights, architecture, source summary and artefacts to `path`, whole or not at all.
 
     Example:
         >>> import tempfile, torch
@@ -30,6 +32,9 @@ def save_model(model: Backbone, path: str | Path) -> None:
     if model.source is not None:
         for name, tensor in model.source.tensors().items():
             tensors[_SUMMARY + name] = tensor.detach().cpu().contiguous()
+    for method, artefact in model.artefacts.items():
+        for name, tensor in artefact.items():
+            tensors[f"{_ARTEFACT}{method}.{name}"] = tensor.detach().cpu().contiguous()
     metadata = {
         "format": FORMAT,
         "backbone": type(model).__name__.lower(),
@@ -54,11 +59,7 @@ def load_model(path: str | Path) -> Backbone:
         allowed = "a .safetensors file written by matcha"
         raise InvalidFileError("model", f"{path} (not a safetensors file)", allowed) from error
     model = _build(metadata, path)
-    summary = {
-        name.removeprefix(_SUMMARY): tensors.pop(name)
-        for name in list(tensors)
-        if name.startswith(_SUMMARY)
-    }
+    summary, artefacts = _take(tensors, _SUMMARY), _take(tensors, _ARTEFACT)
     for tensor in tensors.values():
         if tensor.is_floating_point():
             model.to(tensor.dtype)
@@ -66,10 +67,19 @@ def load_model(path: str | Path) -> Backbone:
     try:
         model.load_state_dict(tensors)
         model.source = SourceSummary.from_tensors(summary) if summary else None
-    except (RuntimeError, KeyError) as error:
+        for full_name, tensor in artefacts.items():
+            method, name = full_name.split(".", 1)
+            model.artefacts.setdefault(method, {})[name] = tensor
+    except (RuntimeError, KeyError, ValueError) as error:
         allowed = "weights that fit the architecture named in the file"
         raise InvalidFileError("model", f"{path} ({_reason(error)})", allowed) from error
     return model.eval()
+
+
+def _take(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Move what starts with `prefix` out of `tensors`, off the mapped file and into memory."""
+    names = [name for name in tensors if name.startswith(prefix)]
+    return {name.removeprefix(prefix): tensors.pop(name).clone() for name in names}
 
 
 def _reason(error: Exception) -> str:

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,8 @@ from torch import Tensor
 from matcha_gnn.files import output_folder, replacing
 from matcha_gnn.metrics import evaluate
 from matcha_gnn.modelfile import save_model
+from matcha_gnn.provenance import versions
 from matcha_gnn.result import Adaptation
-
-PACKAGES = ("matcha-gnn", "torch", "torch_geometric", "numpy")
 
 
 def write_outputs(
@@ -66,11 +63,6 @@ def summarise_run(
         "seconds": result.seconds,
         "versions": versions(),
     }
-
-
-def versions() -> dict[str, str]:
-    """Of this package and what its numbers depend on."""
-    return {name: version(name) for name in PACKAGES} | {"python": platform.python_version()}
 
 
 def _write_history(result: Adaptation, path: Path) -> None:

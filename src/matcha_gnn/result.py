@@ -1,6 +1,7 @@
 """Step 7: the one object that adaptation returns."""
 
 import enum
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -146,9 +147,9 @@ class Adaptation:
         write_page(self, path, labels)
 
 
-def outcome(history: History, first: Probs, last: Probs, finite: bool, epochs: int) -> Status:
+def outcome(history: History, first: Probs, last: Probs, epochs: int) -> Status:
     """Name how a run ended, the most serious finding first."""
-    if not finite:
+    if not math.isfinite(history.loss[-1]):
         return Status.NON_FINITE
     if epochs == 0:
         return Status.UNADAPTED

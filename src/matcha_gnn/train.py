@@ -1,6 +1,7 @@
 """Source training with the published recipe, and the summary that ships with a model."""
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
 from matcha_gnn.graph import Graph, GraphLike, unlabelled
+from matcha_gnn.methods import BaseMethod
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.summary import summarise
 from matcha_gnn.typing import Progress
@@ -42,6 +44,7 @@ def fit(
     train_mask: Tensor | None = None,
     val_mask: Tensor | None = None,
     patience: int | None = None,
+    ship: Sequence[BaseMethod] = (),
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Training:
@@ -59,6 +62,8 @@ def fit(
         train_mask: labelled nodes, bool [N]; default `graph.train_mask`, else all.
         val_mask: nodes to choose the epoch by; default none: the last epoch is kept.
         patience: stop after this many epochs without a better validation accuracy.
+        ship: base methods that need something from the source graph (AdaNPC's memory,
+            GraphPatcher's patcher): it is made here and travels with the model.
         seed: decides starting values and dropout; torch's own generator is left as it was.
         progress: called after each epoch with the epochs done and their number.
 
@@ -97,6 +102,7 @@ def fit(
     model.eval()
     run.train_accuracy = _score(model, source, labels, labelled)
     model.source = _summary(model, source, labels, labelled)
+    model.artefacts = {m.name: m.ship(model, source, labels, labelled, seed) for m in ship}
     return run
 
 

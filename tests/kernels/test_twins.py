@@ -48,6 +48,20 @@ def test_compiled_class_sums_equal_the_twin(shape):
     np.testing.assert_allclose(reference.class_sums(stack, weights), expected, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_compiled_mix_equals_the_twin(shape):
+    stack, _, _, coef = draw(*shape)
+    torch.testing.assert_close(cpu.mix(stack, coef), reference.mix(stack, coef))
+    exact = reference.mix(stack.double(), coef.double())
+    torch.testing.assert_close(cpu.mix(stack, coef).double(), exact, atol=1e-4, rtol=1e-4)
+
+
+def test_mix_keeps_gradients_where_they_are_asked_for():
+    stack, coef = torch.randn(5, 3, 2), torch.randn(3, requires_grad=True)
+    (gradient,) = torch.autograd.grad(kernels.mix(stack, coef).sum(), coef)
+    torch.testing.assert_close(gradient, stack.sum((0, 2)))
+
+
 def test_sums_over_blocks_equal_sums_at_once(monkeypatch):
     stack = torch.randn(1000, 3, 4, dtype=torch.float64)
     weights = torch.rand(1000, 2, dtype=torch.float64)

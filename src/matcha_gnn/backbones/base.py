@@ -23,7 +23,9 @@ class Backbone(nn.Module, abc.ABC):
         gamma: the hop-aggregation parameters, what adaptation moves.
         head: the linear classifier on Z.
         num_hops: K.
+        norm: the batch norm inside the encoder, or None.
         source: what training recorded of the source graph, or None before training.
+        artefacts: what training put in for a base method, by the method's name.
         mixes_linearly: Z is linear in c for fixed hops, so adaptation needs sums only.
     """
 
@@ -32,11 +34,25 @@ class Backbone(nn.Module, abc.ABC):
     head: nn.Linear
     num_hops: int
     in_channels: int
+    norm: nn.BatchNorm1d | None
     source: SourceSummary | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = None
+        self.artefacts: dict[str, dict[str, Tensor]] = {}
 
     @abc.abstractmethod
     def encode(self, x: Tensor) -> Repr:
         """H_0: what enters propagation, [N, D]."""
+
+    def before_norm(self, x: Tensor) -> Tensor:
+        """The encoder up to its batch norm, [N, D]; for models that have one."""
+        raise IncompatibleError(f"{type(self).__name__} has no batch norm in its encoder")
+
+    def after_norm(self, h: Tensor) -> Repr:
+        """The encoder from its batch norm on, [N, D]; for models that have one."""
+        raise IncompatibleError(f"{type(self).__name__} has no batch norm in its encoder")
 
     @abc.abstractmethod
     def config(self) -> dict[str, Any]:

@@ -44,6 +44,8 @@ class GPRGNN(Backbone):
         torch.Size([5, 3])
     """
 
+    norm: nn.BatchNorm1d
+
     def __init__(
         self,
         in_channels: int,
@@ -93,12 +95,16 @@ class GPRGNN(Backbone):
 
     def encode(self, x: Tensor) -> Repr:
         """H_0 from features [N, F]: [N, D]."""
-        h = self.norm(self._input_layer(x))
+        return self.after_norm(self.norm(self.before_norm(x)))
+
+    def after_norm(self, h: Tensor) -> Repr:
+        """From the batch norm to H_0: [N, D]."""
         h = F.relu(h) if self.relu else h
         h = F.dropout(h, self.dropout, self.training)
         return F.dropout(h, self.dropout, self.training)
 
-    def _input_layer(self, x: Tensor) -> Tensor:
+    def before_norm(self, x: Tensor) -> Tensor:
+        """From features [N, F] to the batch norm: [N, D]."""
         if not (self.training and self.dropout > 0):
             return self.linear(x) if x.layout == torch.strided else _sparse_linear(x, self.linear)
         if x.layout != torch.strided:

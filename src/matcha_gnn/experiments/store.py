@@ -1,19 +1,17 @@
 """One JSON file per cell: what was run, with what, on what, and what came out."""
 
 import json
-import platform
 import re
 import subprocess
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.experiments.spec import Cell
 from matcha_gnn.files import replacing
+from matcha_gnn.provenance import hardware, versions
 
-PACKAGES = ("matcha-gnn", "torch", "torch-geometric", "numpy", "scipy")
 _PROJECT = Path(__file__).parents[3]
 
 
@@ -43,10 +41,9 @@ def write(cell: Cell, numbers: Mapping[str, Any], seconds: Mapping[str, float], 
         "cell": cell.as_dict(),
         "numbers": dict(numbers),
         "seconds": {stage: round(value, 6) for stage, value in seconds.items()},
-        "versions": {name: version(name) for name in PACKAGES}
-        | {"python": platform.python_version()},
+        "versions": versions(),
         "code": _commit(),
-        "hardware": f"{platform.machine()}, {_threads()} threads",
+        "hardware": hardware(),
     }
     with replacing(path) as beside:
         beside.write_text(json.dumps(record, indent=1) + "\n")
@@ -69,9 +66,3 @@ def _commit() -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
-
-
-def _threads() -> int:
-    import torch
-
-    return torch.get_num_threads()

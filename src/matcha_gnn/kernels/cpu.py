@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopStack, Probs
+from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopStack, Probs, Repr
 
 _BLOCK = 512
 
@@ -29,6 +29,13 @@ def classify(
     _classify(flat, *head, probs, sums, mass)
     _close(sums, mass, node_sums.reshape(-1))
     return torch.from_numpy(probs), sums[0].reshape(-1, *node_sums.shape), mass[0]
+
+
+def mix(stack: HopStack, coef: Coefficients) -> Repr:
+    """Twin of `reference.mix` for float32 on the CPU."""
+    z = np.zeros((len(stack), stack.shape[2]), np.float32)
+    _mix(stack.numpy(), coef.float().numpy(), _num_threads(), z)
+    return torch.from_numpy(z)
 
 
 def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
@@ -49,6 +56,13 @@ def _classify(flat, logits, coef, bias, probs, sums, mass):  # type: ignore[no-u
     for t in numba.prange(threads):
         start, stop = t * flat.shape[0] // threads, (t + 1) * flat.shape[0] // threads
         _classify_range(flat, logits, coef, bias, probs, start, stop, sums[t, :-1], mass[t])
+
+
+@numba.njit(parallel=True, cache=True)
+def _mix(stack, coef, threads, z):  # type: ignore[no-untyped-def]
+    for t in numba.prange(threads):
+        start, stop = t * stack.shape[0] // threads, (t + 1) * stack.shape[0] // threads
+        _mix_range(stack, coef, start, stop, z)
 
 
 @numba.njit(parallel=True, cache=True)
@@ -82,6 +96,14 @@ def _classify_range(  # type: ignore[no-untyped-def]
         for i in range(block, end):
             for c in range(probs.shape[1]):
                 mass[c] += probs[i, c]
+
+
+@numba.njit(fastmath=True, cache=True)
+def _mix_range(stack, coef, start, stop, z):  # type: ignore[no-untyped-def]
+    for i in range(start, stop):
+        for k in range(coef.shape[0]):
+            for d in range(z.shape[1]):
+                z[i, d] += coef[k] * stack[i, k, d]
 
 
 @numba.njit(fastmath=True, cache=True)

@@ -63,7 +63,7 @@ class ClusterLoss(Loss):
         _ = hops.gram
 
     def _forms(self, view: View, prediction: Prediction) -> tuple[HopForm, HopForm]:
-        hops, sums = view.hops, prediction.class_sums(view.hops)
+        hops, sums = view.hops, prediction.class_sums(view)
         between = functional.between_form(sums, prediction.mass, hops.mean, self.min_share)
         return between, hops.gram
 

@@ -2,7 +2,7 @@
 
 import abc
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -17,6 +17,10 @@ from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, Probs, Repr
 
 State = Any
 """Whatever a method carries from one call to the next; the loop only passes it on."""
+Prepared = Any
+"""Whatever a method takes once for a target graph; the loop only passes it on."""
+Artefact = dict[str, Tensor]
+"""What a method finds in the model file, put there by training."""
 
 
 class Touches(enum.Enum):
@@ -34,18 +38,25 @@ class Prediction:
 
     Attributes:
         probs: class probabilities, [N, C], detached.
+        hops: the method's own hops where it changed what decides them (norm, encoder, features
+            or edges); they enter the loss when `adapt` is called with `features="base"`.
 
     Args:
         probs: as above.
-        class_sums: Σ_i probs[i, c] H_k[i] of the view's hops, [C, K+1, D], where it came for
-            free; otherwise it is taken when a loss asks for it.
-        mass: Σ_i probs[i, c], [C], likewise.
+        hops: as above.
+        mass: Σ_i probs[i, c], [C], where it came for free.
+        class_sums: hops and Σ_i probs[i, c] H_k[i] over them, [C, K+1, D], where that did.
     """
 
     def __init__(
-        self, probs: Probs, class_sums: ClassSums | None = None, mass: FloatArray | None = None
+        self,
+        probs: Probs,
+        hops: Hops | None = None,
+        *,
+        mass: FloatArray | None = None,
+        class_sums: tuple[Hops, ClassSums] | None = None,
     ) -> None:
-        self.probs, self._class_sums, self._mass = probs, class_sums, mass
+        self.probs, self.hops, self._mass, self._class_sums = probs, hops, mass, class_sums
 
     @property
     def mass(self) -> FloatArray:
@@ -59,11 +70,15 @@ class Prediction:
         """Mean prediction, [C]."""
         return self.mass / len(self.probs)
 
-    def class_sums(self, hops: Hops) -> ClassSums:
-        """Σ_i probs[i, c] H_k[i], [C, K+1, D]."""
-        if self._class_sums is None:
-            self._class_sums = hops.class_sums(self.probs)
-        return self._class_sums
+    def class_sums(self, view: "View") -> ClassSums:
+        """Σ_i probs[i, c] H_k[i] of the view's hops, [C, K+1, D]."""
+        if self._class_sums is None or self._class_sums[0] is not view.hops:
+            self._class_sums = (view.hops, view.hops.class_sums(self.probs))
+        return self._class_sums[1]
+
+    def own_view(self, view: "View") -> "View":
+        """The view with the method's own hops in place of the model's, where it has some."""
+        return view if self.hops is None else replace(view, hops=self.hops)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +122,8 @@ class View:
 
     def classify(self) -> Prediction:
         """Softmax of the logits; for cached hops in one read, class sums included."""
-        return Prediction(*self.hops.classify(self.coef, self.model.head))
+        probs, sums, mass = self.hops.classify(self.coef, self.model.head)
+        return Prediction(probs, mass=mass, class_sums=(self.hops, sums))
 
 
 class BaseMethod(abc.ABC):
@@ -115,6 +131,10 @@ class BaseMethod(abc.ABC):
 
     A method keeps nothing on itself between calls: what it learns goes out as state and comes
     back in. It reads `view`, never labels, and does not print, move devices or copy the model.
+
+    `prepare` runs once for a target graph and takes what does not depend on γ; `start` gives the
+    state of a fresh run and should be cheap, as it is called in every round when the loop
+    restarts methods; `predict` is one run. Only `predict` is required.
 
     Attributes:
         name: what the command line calls it.
@@ -129,9 +149,27 @@ class BaseMethod(abc.ABC):
     def require(self, model: Backbone) -> None:  # noqa: B027 (optional, not abstract)
         """Raise IncompatibleError if the model lacks what this method needs."""
 
-    def start(self, view: View) -> State:
-        """The state before the first call, or at every call when the loop restarts methods."""
+    def ship(
+        self, model: Backbone, source: Graph, labels: Tensor, labelled: Tensor, seed: int
+    ) -> Artefact:
+        """What training should put into the model file for this method; nothing by default.
+
+        Args:
+            model: the trained model.
+            source: the source graph.
+            labels: its classes, [N]; valid where labelled.
+            labelled: bool [N].
+            seed: for methods that draw at random.
+        """
+        return {}
+
+    def prepare(self, view: View) -> Prepared:
+        """What depends on the target graph but not on γ, taken once."""
         return None
+
+    def start(self, view: View, prepared: Prepared) -> State:
+        """The state of a fresh run."""
+        return prepared
 
     @abc.abstractmethod
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:

@@ -1,9 +1,11 @@
 """One function per figure: from a result to inline SVG with a title and a caption."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
@@ -78,8 +80,7 @@ def gamma_bars(result: Adaptation) -> Picture:
 
 def loss_curve(result: Adaptation) -> Picture:
     """The loss over the rounds."""
-    loss = np.array(result.history.loss, dtype=float)
-    loss[~np.isfinite(loss)] = np.nan
+    loss = _array(torch.tensor(result.history.loss, dtype=torch.float64))
     drawn = _drawn_rounds(len(loss))
     ends = f"From {_text(loss[0])} before the first round to {_text(loss[-1])} after the last."
     gaps = int(np.isnan(loss).sum())
@@ -107,8 +108,9 @@ def share_curves(result: Adaptation) -> Picture:
         _label(axes, "rounds done", "share of all predicted mass")
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
         axes.yaxis.set_major_formatter(PercentFormatter(1))
-        axes.set_ylim(0, 1.08 * np.nan_to_num(shares[:, classes]).max())
-        figure.legend(loc="outside upper center", ncols=5, title="class", handlelength=2.4)
+        axes.set_ylim(0, 1.08 * np.nan_to_num(shares[:, classes]).max() or 1)
+        columns = math.ceil(len(classes) / 2) if len(classes) > 5 else len(classes)
+        figure.legend(loc="outside upper center", ncols=columns, title="class", handlelength=2.4)
         description = f"Lines of the mean prediction per class. {_share_ends(shares, classes)}"
         svg = inline_svg(figure, "shares", description + cut)
     caption = f"Mean predicted probability of each class.{cut}{_thinned(drawn, len(shares))}"
@@ -123,7 +125,7 @@ def confidence_histograms(result: Adaptation) -> Picture:
     least = bins[bins <= 1 / result.probs.shape[1]][-1]
     with sheet() as (figure, axes):
         for values, label, style in ((after, "after", AFTER), (before, "before", BEFORE)):
-            share = np.histogram(values[np.isfinite(values)], bins)[0] / len(values)
+            share = np.histogram(values[~np.isnan(values)], bins)[0] / len(values)
             alpha = 0.55 if label == "after" else None
             axes.stairs(share, bins, fill=label == "after", alpha=alpha, label=label, **style)
         _label(axes, "confidence (largest probability)", "share of nodes")
@@ -158,8 +160,9 @@ def label_confusion(result: Adaptation) -> Picture:
 
 
 def _array(tensor: Tensor) -> FloatArray:
-    values: FloatArray = tensor.detach().cpu().double().numpy()
-    return values
+    """On the host, with NaN, which is not drawn, for everything that is not finite."""
+    values = tensor.detach().cpu().double().numpy()
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 def _label(axes: Axes, x: str, y: str, grid: bool = True) -> None:
@@ -169,8 +172,8 @@ def _label(axes: Axes, x: str, y: str, grid: bool = True) -> None:
     axes.set_axisbelow(True)
 
 
-def _text(value: float) -> str:
-    return f"{value:.4g}".replace("-", "−") if np.isfinite(value) else "not finite"
+def _text(value: float, form: str = ".4g") -> str:
+    return format(value, form).replace("-", "−") if np.isfinite(value) else "not finite"
 
 
 def _largest_change(before: FloatArray, after: FloatArray) -> str:
@@ -205,8 +208,8 @@ def _line_style(line: int, points: int) -> dict[str, Any]:
 
 
 def _share_ends(shares: FloatArray, classes: IntArray) -> str:
-    ends = (f"class {c}: {shares[0, c]:.1%} to {shares[-1, c]:.1%}" for c in classes)
-    return "First to last, " + ", ".join(ends) + "."
+    first, last = ([_text(share, ".1%") for share in shares[end]] for end in (0, -1))
+    return "; ".join(f"class {c}: {first[c]} to {last[c]}" for c in classes) + "."
 
 
 def _label_counts(result: Adaptation) -> IntArray:
@@ -218,8 +221,10 @@ def _label_counts(result: Adaptation) -> IntArray:
 
 
 def _most_changed(counts: IntArray) -> IntArray:
-    changes = counts.sum(0) + counts.sum(1) - 2 * counts.diagonal()
-    return np.sort(np.argsort(-changes, kind="stable")[:MAX_CONFUSED])
+    """The classes to show; among equals the larger ones."""
+    sizes = counts.sum(0) + counts.sum(1)
+    order = np.lexsort((-sizes, 2 * counts.diagonal() - sizes))
+    return np.sort(order[:MAX_CONFUSED])
 
 
 def _biggest_move(counts: IntArray) -> str:
@@ -234,13 +239,14 @@ def _heat_map(axes: Axes, counts: IntArray, classes: IntArray) -> None:
     """Counts on shaded cells; rectangles, as a raster would not scale."""
     size, chosen = len(classes), np.ix_(classes, classes)
     opacity, counts = _opacity(counts)[chosen], counts[chosen]
-    texts = [[_short(int(count)) if count else "" for count in row] for row in counts]
+    # The cells share three quarters of the sheet's width; a digit is 0.64 of its height wide.
     points = 0.75 * 72 * WIDTH / size
-    fitting = points / (0.64 * max(len(text) for row in texts for text in row))
+    fitting = points / (0.64 * len(_short(int(counts.max()))))
     for old, new in np.argwhere(counts):
         colour = to_rgba(COLOURS[0] if old == new else COLOURS[1], float(opacity[old, new]))
         axes.add_patch(Rectangle((new - 0.5, old - 0.5), 1, 1, facecolor=colour, clip_on=False))
-        axes.text(new, old, texts[old][new], ha="center", va="center", fontsize=min(9, fitting))
+        text = _short(int(counts[old, new]))
+        axes.text(new, old, text, ha="center", va="center", fontsize=min(9, fitting))
     axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5))
     axes.tick_params(length=0, labelsize=min(9, points / 1.6))
     axes.spines[:].set_visible(False)

@@ -29,6 +29,7 @@ STYLE: dict[Any, Any] = {
     "grid.alpha": 0.18,
     "legend.frameon": False,
     "svg.fonttype": "none",
+    "text.parse_math": False,
 } | dict.fromkeys(
     (
         "axes.edgecolor",

@@ -5,7 +5,7 @@ import torch
 from matcha_gnn.adaptation import adapt
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import MatchaError
-from matcha_gnn.methods import BaseMethod, Prediction, State, Touches, View
+from matcha_gnn.methods import BaseMethod, Prediction, Prepared, State, Touches, View
 from matcha_gnn.testing.graphs import (
     awkward_graphs,
     permuted,
@@ -36,7 +36,7 @@ class FixedPrediction(BaseMethod):
     def __init__(self, probs: Probs) -> None:
         self._probs = probs
 
-    def start(self, view: View) -> State:
+    def start(self, view: View, prepared: Prepared) -> State:
         """No call yet."""
         return 0
 

@@ -1,0 +1,26 @@
+"""With what, and on what, a number was made."""
+
+import platform
+from importlib.metadata import version
+
+from matcha_gnn import __version__
+
+PACKAGES = ("torch", "torch_geometric", "numpy", "scipy")
+
+
+def versions() -> dict[str, str]:
+    """Of this package, Python, and what its numbers depend on.
+
+    Example:
+        >>> sorted(versions())
+        ['matcha-gnn', 'numpy', 'python', 'scipy', 'torch', 'torch_geometric']
+    """
+    own = {"matcha-gnn": __version__, "python": platform.python_version()}
+    return own | {name: version(name) for name in PACKAGES}
+
+
+def hardware() -> str:
+    """The machine in a few words, without its name."""
+    import torch
+
+    return f"{platform.machine()}, {torch.get_num_threads()} threads"

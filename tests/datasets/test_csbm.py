@@ -1,0 +1,323 @@
+"""Drawn graphs against the law they are drawn from."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from scipy.fft import idct
+from torch_geometric.utils import contains_self_loops, degree, homophily
+
+from matcha_gnn.datasets import csbm
+from matcha_gnn.datasets.csbm import _sample, _upper_triangle, class_centres
+from matcha_gnn.errors import InvalidArgumentError
+
+# A right generator leaves this two-sided tail once in a million tests; the seeds are fixed.
+TAIL = 1e-6
+Z_LIMIT = stats.norm.isf(TAIL / 2)
+TWO = (0.5, 0.5)
+THREE = (0.1, 0.3, 0.6)
+TEN = tuple(np.arange(1, 11) / 55)
+SHARES = pytest.mark.parametrize("shares", [TWO, THREE, TEN], ids=["two", "three", "ten"])
+
+
+def small(**options):
+    return csbm(**({"num_nodes": 4000, "num_features": 16, "degree": 6.0} | options))
+
+
+def edges_inside(graph):
+    """Undirected edges within a class, and in all."""
+    sender, receiver = graph.y[graph.edge_index]
+    return int((sender == receiver).sum()) // 2, graph.num_edges // 2
+
+
+def noise(graph, shares, signal, shift=0.0):
+    """What is left of the features when centre and shift are taken away, in units of the noise."""
+    num_features = graph.num_features
+    centres = class_centres(len(shares), num_features, signal) + shift / num_features**0.5
+    return graph.x.double().numpy() * num_features**0.5 - centres[graph.y.numpy()]
+
+
+# Edges
+
+
+@SHARES
+def test_edges_are_simple_and_in_both_directions(shares):
+    graph = small(shares=shares)
+    assert graph.is_undirected()
+    assert not contains_self_loops(graph.edge_index)
+    assert graph.coalesce().num_edges == graph.num_edges
+
+
+@SHARES
+@pytest.mark.parametrize("share_inside", [0.2, 0.8])
+def test_the_number_of_edges_inside_and_between_classes_is_binomial(shares, share_inside):
+    graph = small(shares=shares, homophily=share_inside)
+    inside, total = edges_inside(graph)
+    for count, expected in (
+        (inside, 4000 * 6.0 / 2 * share_inside),
+        (total - inside, 4000 * 6.0 / 2 * (1 - share_inside)),
+    ):
+        # Pairs are linked with small probability: the count is Poisson to a good degree.
+        assert abs(count - expected) < Z_LIMIT * expected**0.5
+    assert homophily(graph.edge_index, graph.y, method="edge") == pytest.approx(
+        share_inside, abs=Z_LIMIT * (share_inside * (1 - share_inside) / total) ** 0.5
+    )
+
+
+@SHARES
+def test_every_class_has_the_same_expected_degree_inside(shares):
+    graph = small(shares=shares, homophily=0.8)
+    sender, receiver = graph.edge_index
+    same = graph.y[sender] == graph.y[receiver]
+    for c in range(len(shares)):
+        members = int((graph.y == c).sum())
+        edges = int((same & (graph.y[sender] == c)).sum()) / 2
+        expected = members * 6.0 * 0.8 / 2
+        assert abs(edges - expected) < Z_LIMIT * expected**0.5
+
+
+def test_pairs_of_classes_share_the_other_edges_by_the_product_of_their_sizes():
+    graph = small(num_nodes=20_000, shares=THREE, homophily=0.2)
+    counts = torch.zeros(3, 3)
+    sender, receiver = graph.y[graph.edge_index]
+    counts.index_put_((sender, receiver), torch.ones(graph.num_edges), accumulate=True)
+    seen = [float(counts[a, b]) for a, b in combinations(range(3), 2)]
+    weights = np.array([THREE[a] * THREE[b] for a, b in combinations(range(3), 2)])
+    assert stats.chisquare(seen, weights / weights.sum() * sum(seen)).pvalue > TAIL
+
+
+def test_degrees_are_poisson_as_pairs_are_independent():
+    graph = small(num_nodes=20_000, degree=3.0)
+    degrees = degree(graph.edge_index[1], 20_000)
+    seen = torch.bincount(degrees.long().clamp_max(9), minlength=10)
+    chance = np.append(stats.poisson.pmf(np.arange(9), 3.0), stats.poisson.sf(8, 3.0))
+    assert stats.chisquare(seen, chance * 20_000).pvalue > TAIL
+
+
+def test_the_spread_of_edge_counts_over_seeds_is_binomial():
+    counts = np.array(
+        [csbm(200, 2, degree=4.0, homophily=0.5, seed=s).num_edges / 2 for s in range(300)]
+    )
+    pairs = [(2 * (100 * 99 // 2), 2.0 / 99), (100 * 100, 2.0 / 100)]
+    mean = sum(n * p for n, p in pairs)
+    variance = sum(n * p * (1 - p) for n, p in pairs)
+    assert abs(counts.mean() - mean) < Z_LIMIT * (variance / 300) ** 0.5
+    low, high = stats.chi2.ppf([TAIL / 2, 1 - TAIL / 2], 300)
+    assert low < ((counts - mean) ** 2).sum() / variance < high
+
+
+@pytest.mark.parametrize("share_inside", [0.0, 1.0])
+def test_extreme_homophily_has_edges_of_one_kind_only(share_inside):
+    inside, total = edges_inside(small(homophily=share_inside, shares=THREE))
+    assert total > 0
+    assert inside == share_inside * total
+
+
+def test_degree_zero_has_no_edges():
+    graph = small(degree=0.0)
+    assert graph.edge_index.shape == (2, 0)
+    assert graph.edge_index.dtype == torch.int64
+
+
+def test_the_largest_degree_is_the_complete_graph():
+    graph = csbm(num_nodes=10, num_features=2, degree=9, homophily=4 / 9)
+    assert graph.coalesce().num_edges == graph.num_edges == 90
+
+
+def test_a_dense_graph_has_its_degree_too():
+    graph = csbm(num_nodes=400, num_features=2, degree=300, homophily=0.5)
+    pairs = 2 * (200 * 199 // 2) * (150 / 199) * (1 - 150 / 199) + 200**2 * 0.75 * 0.25
+    assert abs(graph.num_edges / 2 - 400 * 300 / 2) < Z_LIMIT * pairs**0.5
+    assert graph.coalesce().num_edges == graph.num_edges
+
+
+def test_numbers_count_the_pairs_of_the_upper_triangle_one_by_one():
+    pairs = [(i, j) for j in range(40) for i in range(j)]
+    assert _upper_triangle(np.arange(len(pairs))).T.tolist() == [list(pair) for pair in pairs]
+
+
+def test_pairs_are_exact_for_ten_million_nodes():
+    """Where floats round: the first and last pair of columns near the end."""
+    columns = np.concatenate([np.arange(9_999_000, 10_000_000), 2 ** np.arange(20, 24)])
+    first = columns * (columns - 1) // 2
+    for offset, row in ((0, 0), (columns - 1, columns - 1)):
+        i, j = _upper_triangle(first + offset)
+        assert (j == columns).all()
+        assert (i == row).all()
+
+
+@pytest.mark.parametrize(("total", "count"), [(10, 5), (10, 9), (10, 10), (100, 3), (5, 0)])
+def test_samples_are_distinct_and_uniform(total, count):
+    rng = np.random.default_rng(0)
+    draws = np.array([_sample(rng, total, count) for _ in range(4000)]).reshape(4000, count)
+    assert all(len(set(draw)) == count for draw in draws)
+    seen = np.bincount(draws.astype(int).ravel(), minlength=total)
+    share = count / total
+    z = (seen - 4000 * share) / max(1e-9, 4000 * share * (1 - share)) ** 0.5
+    assert np.abs(z).max() < Z_LIMIT
+
+
+# Labels
+
+
+@SHARES
+def test_class_sizes_are_the_asked_shares(shares):
+    counts = torch.bincount(small(shares=shares).y, minlength=len(shares))
+    assert np.abs(counts.numpy() / 4000 - shares).max() <= 1 / 4000
+
+
+def test_rounding_of_shares_loses_no_node():
+    graph = csbm(num_nodes=100, num_features=4, degree=1, shares=(1 / 3, 1 / 3, 1 / 3))
+    assert sorted(torch.bincount(graph.y).tolist()) == [33, 33, 34]
+
+
+def test_labels_lie_in_random_order():
+    y = small(num_nodes=10_000).y.double().numpy()
+    assert abs(np.corrcoef(y, np.arange(10_000))[0, 1]) < Z_LIMIT / 100
+    assert abs(np.corrcoef(y[1:], y[:-1])[0, 1]) < Z_LIMIT / 100
+
+
+# Features
+
+
+@SHARES
+@pytest.mark.parametrize("shift", [0.0, 0.89])
+def test_features_are_centre_plus_shift_plus_unit_noise_over_root_f(shares, shift):
+    graph = small(shares=shares, signal=2.0, shift=shift)
+    rest = noise(graph, shares, 2.0, shift)
+    assert stats.kstest(rest.ravel(), "norm").pvalue > TAIL
+    for c in range(len(shares)):
+        part = rest[graph.y.numpy() == c]
+        assert np.abs(part.mean(0)).max() < Z_LIMIT / len(part) ** 0.5
+    low, high = stats.chi2.ppf([TAIL / 2, 1 - TAIL / 2], rest.size)
+    assert low < (rest**2).sum() < high
+
+
+def test_noise_of_nodes_and_of_features_is_independent():
+    rest = noise(small(), TWO, 1.34)
+    covariance = rest.T @ rest / len(rest)
+    off = covariance[~np.eye(16, dtype=bool)] * len(rest) ** 0.5
+    assert np.abs(off).max() < stats.norm.isf(TAIL / 2 / len(off))
+    neighbours = (rest[1:] * rest[:-1]).sum() / rest[1:].size ** 0.5
+    assert abs(neighbours) < Z_LIMIT
+
+
+def test_two_classes_are_the_published_features():
+    """The protocol: mu/sqrt(D) in every coordinate, mu = +-0.03 (+0.02 under attribute shift)."""
+    num_features = 2000
+    root = num_features**0.5
+    options = {"signal": 0.03 * root, "shift": 0.02 * root, "num_features": num_features}
+    graph = csbm(num_nodes=2000, degree=1, **options)
+    means = [graph.x[graph.y == c].double().mean() * root for c in (0, 1)]
+    # Two million entries, each with noise 1/sqrt(D): the mean of a class is this exact.
+    assert sorted(means) == pytest.approx([-0.01, 0.05], abs=Z_LIMIT / (1000 * 2000) ** 0.5)
+    assert graph.x.var().item() * num_features == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 10])
+@pytest.mark.parametrize("num_features", [9, 16, 2000])
+def test_centres_are_the_corners_of_a_regular_simplex(num_classes, num_features):
+    centres = class_centres(num_classes, num_features, 1.5)
+    assert centres.shape == (num_classes, num_features)
+    np.testing.assert_allclose(np.linalg.norm(centres, axis=1), 1.5)
+    np.testing.assert_allclose(centres.sum(0), 0, atol=1e-12)
+    apart = [np.linalg.norm(a - b) for a, b in combinations(centres, 2)]
+    np.testing.assert_allclose(apart, 1.5 * (2 * num_classes / (num_classes - 1)) ** 0.5)
+
+
+def test_centres_span_the_first_cosine_directions():
+    """SciPy's orthonormal cosine basis: the first axis is constant, the others orthogonal to it."""
+    basis = idct(np.eye(16), norm="ortho", axis=0)
+    coordinates = class_centres(5, 16, 1.0) @ basis
+    np.testing.assert_allclose(coordinates[:, 4:], 0, atol=1e-12)
+    assert np.linalg.matrix_rank(coordinates[:, :4]) == 4
+
+
+def test_centres_are_the_same_for_every_seed_so_that_source_and_target_agree():
+    means = [
+        [graph.x[graph.y == c].mean(0) for c in range(3)]
+        for graph in (small(shares=THREE, signal=8.0, seed=seed) for seed in (0, 1))
+    ]
+    for first, second in zip(*means, strict=True):
+        assert torch.norm(first - second) < 0.2 * torch.norm(first)
+
+
+# Seeds and sizes
+
+
+def test_the_same_seed_gives_the_same_graph():
+    first, second = small(seed=3), small(seed=3)
+    for name in ("x", "edge_index", "y"):
+        assert torch.equal(first[name], second[name])
+
+
+def test_different_seeds_differ_in_every_part():
+    first, second = small(seed=3), small(seed=4)
+    assert not torch.equal(first.x, second.x)
+    assert not torch.equal(first.y, second.y)
+    assert first.num_edges != second.num_edges or not torch.equal(
+        first.edge_index, second.edge_index
+    )
+
+
+def test_global_generators_are_neither_read_nor_moved():
+    state, legacy = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    small()
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert (np.random.get_state()[1] == legacy).all()  # noqa: NPY002
+
+
+def test_two_hundred_thousand_nodes():
+    graph = csbm(num_nodes=200_000, num_features=8, degree=5.0, homophily=0.3, seed=1)
+    assert graph.x.shape == (200_000, 8)
+    assert graph.x.dtype == torch.float32
+    inside, total = edges_inside(graph)
+    assert abs(total - 500_000) < Z_LIMIT * 500_000**0.5
+    assert abs(inside - 150_000) < Z_LIMIT * 150_000**0.5
+    assert int(graph.edge_index.max()) < 200_000
+    assert graph.is_undirected()
+
+
+@pytest.mark.parametrize(
+    ("options", "argument", "allowed"),
+    [
+        ({"shares": (1.0,)}, "shares", "sum to 1"),
+        ({"shares": ()}, "shares", "sum to 1"),
+        ({"shares": (0.5, 0.6)}, "shares", "sum to 1"),
+        ({"shares": (0.0, 1.0)}, "shares", "> 0"),
+        ({"shares": (-0.5, 1.5)}, "shares", "> 0"),
+        ({"shares": (float("nan"), 0.5)}, "shares", "> 0"),
+        ({"num_nodes": 0}, "num_nodes", "one node per class"),
+        ({"num_nodes": -5}, "num_nodes", "one node per class"),
+        ({"num_nodes": 100, "shares": (0.001, 0.999)}, "num_nodes", "one node per class"),
+        ({"num_features": 0}, "num_features", ">= 1"),
+        ({"num_features": 1, "shares": THREE}, "num_features", ">= 2"),
+        ({"homophily": 1.5}, "homophily", r"\[0, 1\]"),
+        ({"homophily": -0.1}, "homophily", r"\[0, 1\]"),
+        ({"homophily": float("nan")}, "homophily", r"\[0, 1\]"),
+        ({"degree": -1.0}, "degree", "0 to "),
+        ({"degree": float("nan")}, "degree", "0 to "),
+        ({"degree": 1e9}, "degree", "0 to "),
+        ({"signal": float("nan")}, "signal", "finite"),
+        ({"shift": float("inf")}, "shift", "finite"),
+        ({"seed": -1}, "seed", ">= 0"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(options, argument, allowed):
+    with pytest.raises(InvalidArgumentError, match=rf"^{argument}: got .*; allowed: .*{allowed}"):
+        small(**options)
+
+
+@pytest.mark.parametrize(
+    ("share_inside", "limit"),
+    [(1.0, 4.0), (0.5, 8.0), (0.0, 9.5)],
+)
+def test_a_degree_that_some_class_cannot_reach_is_refused_instead_of_missed(share_inside, limit):
+    """Five nodes beside 95: four neighbours inside at most, 475 pairs between at most."""
+    options = {"num_nodes": 100, "num_features": 2, "shares": (0.05, 0.95)}
+    options["homophily"] = share_inside
+    csbm(**options, degree=limit)
+    with pytest.raises(InvalidArgumentError, match=rf"degree: got .* 0 to {limit:g} "):
+        csbm(**options, degree=limit + 0.01)

@@ -1,0 +1,268 @@
+"""The normalised adjacency and the polynomial filter against PyG, dense algebra and gradcheck."""
+
+import pytest
+import torch
+from torch_geometric.nn import APPNP, MessagePassing, SGConv
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from matcha_gnn.kernels import Adjacency, filter_hops, propagate
+
+NODES = 9
+UNDIRECTED = [[0, 1, 1, 2, 2, 3, 3, 0, 4, 5], [1, 0, 2, 1, 3, 2, 0, 3, 5, 4]]
+EDGES = {
+    "undirected": UNDIRECTED,
+    "directed": [[0, 0, 0, 1, 2, 3, 5, 8], [1, 2, 3, 4, 5, 6, 0, 0]],
+    "self loops": [[0, 1, 2, 2, 5], [0, 2, 1, 2, 5]],
+    "repeated self loops": [[0, 0, 0, 1], [0, 0, 1, 0]],
+    "repeated edges": [[0, 0, 0, 1, 3, 3], [1, 1, 1, 0, 4, 4]],
+    "isolated nodes": [[0, 1], [1, 0]],
+    "no edges": [[], []],
+    "complete with loops": [[i for i in range(9) for _ in range(9)], [*range(9)] * 9],
+}
+
+
+def edges(name):
+    return torch.tensor(EDGES[name], dtype=torch.int64)
+
+
+def weights_for(edge_index, *, zeros=False):
+    draw = torch.Generator().manual_seed(1)
+    weight = torch.rand(edge_index.shape[1], generator=draw, dtype=torch.float64) + 0.1
+    return torch.where(torch.arange(len(weight)) % 3 == 0, 0, weight) if zeros else weight
+
+
+def pyg_matrix(edge_index, weight=None):
+    """PyG's own normalisation as a dense matrix: row i gathers what node i receives."""
+    index, value = gcn_norm(edge_index, weight, NODES, dtype=torch.float64)
+    matrix = torch.zeros(NODES, NODES, dtype=torch.float64)
+    return matrix.index_put_((index[1], index[0]), value, accumulate=True)
+
+
+def ours(edge_index, weight=None, dtype=torch.float64):
+    return Adjacency.normalised(edge_index, NODES, weight, dtype)
+
+
+def features(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+class PlainSum(MessagePassing):
+    """PyG's message passing with the weights it is given."""
+
+    def __init__(self):
+        super().__init__(aggr="add")
+
+    def forward(self, x, edge_index, edge_weight):
+        return self.propagate(edge_index, x=x, edge_weight=edge_weight)
+
+    def message(self, x_j, edge_weight):
+        return edge_weight[:, None] * x_j
+
+
+# The matrix
+
+
+@pytest.mark.parametrize("name", EDGES)
+@pytest.mark.parametrize("kind", ["ones", "weights", "weights with zeros"])
+def test_equals_the_matrix_of_pyg(name, kind):
+    edge_index = edges(name)
+    weight = None if kind == "ones" else weights_for(edge_index, zeros=kind.endswith("zeros"))
+    torch.testing.assert_close(
+        ours(edge_index, weight).matrix.to_dense(), pyg_matrix(edge_index, weight)
+    )
+
+
+def test_a_node_whose_only_edge_is_a_loop_of_weight_zero_sends_and_gets_nothing():
+    loop = torch.tensor([[0], [0]])
+    matrix = ours(loop, torch.zeros(1)).matrix.to_dense()
+    assert matrix[0].abs().sum() == matrix[:, 0].abs().sum() == 0
+    assert torch.equal(matrix[1:, 1:], torch.eye(NODES - 1, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_has_the_asked_precision_and_rounds_once(dtype):
+    edge_index = edges("directed")
+    weight = weights_for(edge_index)
+    matrix = ours(edge_index, weight, dtype).matrix
+    assert matrix.layout == torch.sparse_csr
+    assert torch.equal(matrix.to_dense(), ours(edge_index, weight).matrix.to_dense().to(dtype))
+
+
+def test_the_order_of_edges_does_not_matter():
+    edge_index = edges("directed")
+    weight = weights_for(edge_index)
+    order = torch.randperm(len(weight), generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(
+        ours(edge_index, weight).matrix.to_dense(),
+        ours(edge_index[:, order], weight[order]).matrix.to_dense(),
+    )
+
+
+def test_edges_and_weights_are_left_alone():
+    edge_index = edges("self loops")
+    weight = weights_for(edge_index).requires_grad_()
+    before = edge_index.clone(), weight.detach().clone()
+    ours(edge_index, weight)
+    assert torch.equal(edge_index, before[0])
+    assert torch.equal(weight, before[1])
+
+
+@pytest.mark.parametrize("name", ["undirected", "directed"])
+def test_transpose_is_the_transpose(name):
+    adjacency = ours(edges(name))
+    assert torch.equal(adjacency.transpose.to_dense(), adjacency.matrix.to_dense().T)
+
+
+def test_another_precision_is_converted_once():
+    adjacency = ours(edges("directed"))
+    single = adjacency.to(torch.float32)
+    assert single.matrix.dtype == torch.float32
+    assert torch.equal(single.matrix.to_dense(), adjacency.matrix.to_dense().float())
+    assert adjacency.to(torch.float32) is single
+    assert adjacency.to(torch.float64) is adjacency
+
+
+# The stack
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_the_stack_holds_matrix_powers_node_by_node(name):
+    h, matrix = features(NODES, 4), pyg_matrix(edges(name))
+    stack = propagate(ours(edges(name)), h, 5)
+    assert stack.shape == (NODES, 6, 4)
+    assert stack.is_contiguous()
+    for k in range(6):
+        torch.testing.assert_close(stack[:, k], torch.linalg.matrix_power(matrix, k) @ h)
+
+
+@pytest.mark.parametrize("name", ["undirected", "directed", "self loops"])
+def test_the_stack_follows_the_message_passing_of_pyg(name):
+    h = features(NODES, 4)
+    index, weight = gcn_norm(edges(name), None, NODES, dtype=torch.float64)
+    stack = propagate(ours(edges(name)), h, 4)
+    assert torch.equal(stack[:, 0], h)
+    for k in range(1, 5):
+        h = PlainSum()(h, index, weight)
+        torch.testing.assert_close(stack[:, k], h)
+
+
+def test_the_last_hop_is_the_propagation_of_sgc():
+    h = features(NODES, 4)
+    layer = SGConv(4, 4, K=3, bias=False).double()
+    with torch.no_grad():
+        layer.lin.weight.copy_(torch.eye(4))
+    torch.testing.assert_close(
+        propagate(ours(edges("directed")), h, 3)[:, 3], layer(h, edges("directed")).detach()
+    )
+
+
+def test_no_hops_is_the_input_alone():
+    h = features(NODES, 4)
+    assert torch.equal(propagate(ours(edges("directed")), h, 0), h[:, None])
+
+
+@pytest.mark.parametrize(
+    ("of_matrix", "of_h"), [(torch.float32, torch.float64), (torch.float64, torch.float32)]
+)
+def test_features_decide_the_precision(of_matrix, of_h):
+    adjacency = ours(edges("directed"), dtype=of_matrix)
+    h, coef = features(NODES, 4, dtype=of_h).requires_grad_(), features(4, dtype=of_h)
+    with torch.no_grad():
+        assert propagate(adjacency, h, 3).dtype == of_h
+    filter_hops(adjacency, h, coef).sum().backward()
+    assert h.grad.dtype == of_h
+    dense = pyg_matrix(edges("directed")).to(of_h)
+    torch.testing.assert_close(h.grad, dense_filter_gradient(dense, coef), rtol=1e-5, atol=1e-6)
+
+
+def dense_filter_gradient(matrix, coef):
+    """Gradient of Σ_k c_k P^k h, summed over all entries, in h of four columns."""
+    ones = torch.ones(NODES, 4, dtype=matrix.dtype)
+    return sum(c * torch.linalg.matrix_power(matrix.T, k) @ ones for k, c in enumerate(coef))
+
+
+# The filter
+
+
+def dense_filter(matrix, h, coef):
+    return sum(c * torch.linalg.matrix_power(matrix, k) @ h for k, c in enumerate(coef))
+
+
+@pytest.mark.parametrize("name", EDGES)
+@pytest.mark.parametrize("num_hops", [0, 1, 6])
+def test_value_and_gradients_equal_plain_autograd_on_the_dense_matrix(name, num_hops):
+    h, coef = features(NODES, 4), features(num_hops + 1, seed=1)
+    weight = features(NODES, 4, seed=2)
+    results = []
+    for run in (
+        lambda h, c: filter_hops(ours(edges(name)), h, c),
+        lambda h, c: dense_filter(pyg_matrix(edges(name)), h, c),
+    ):
+        inputs = h.clone().requires_grad_(), coef.clone().requires_grad_()
+        out = run(*inputs)
+        # A non-linear loss, so that the incoming gradient differs from entry to entry.
+        results.append((out, *torch.autograd.grad((weight * out.tanh()).sum(), inputs)))
+    for got, expected in zip(*results, strict=True):
+        torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("name", ["undirected", "directed", "self loops", "no edges"])
+@pytest.mark.parametrize("num_hops", [0, 3])
+def test_gradients_pass_finite_differences(name, num_hops):
+    adjacency = ours(edges(name))
+    h = features(NODES, 2).requires_grad_()
+    coef = features(num_hops + 1, seed=1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda h, c: filter_hops(adjacency, h, c), (h, coef))
+
+
+def test_the_gradient_of_a_directed_graph_uses_the_transpose():
+    edge_index = torch.tensor([[0], [1]])  # node 0 sends to node 1
+    h = torch.ones(NODES, 1, dtype=torch.float64, requires_grad=True)
+    out = filter_hops(ours(edge_index), h, torch.tensor([0.0, 1.0], dtype=torch.float64))
+    out[1].backward(retain_graph=True)
+    assert h.grad[0] > 0, "what node 1 receives depends on node 0"
+    h.grad = None
+    out[0].backward()
+    assert h.grad[1] == 0, "and not the other way"
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5])
+def test_appnp_of_pyg_is_the_filter_with_its_coefficients(alpha):
+    num_hops, h = 6, features(NODES, 4)
+    coef = torch.tensor([alpha * (1 - alpha) ** k for k in range(num_hops)])
+    coef = torch.cat([coef, torch.tensor([(1 - alpha) ** num_hops])]).double()
+    theirs = APPNP(num_hops, alpha)(h, edges("directed"))
+    torch.testing.assert_close(
+        filter_hops(ours(edges("directed")), h, coef), theirs, rtol=1e-6, atol=1e-7
+    )
+
+
+def test_the_filter_equals_the_mixed_stack():
+    h, coef = features(NODES, 4), features(4, seed=1)
+    adjacency = ours(edges("directed"))
+    mixed = torch.einsum("nkd,k->nd", propagate(adjacency, h, 3), coef)
+    torch.testing.assert_close(filter_hops(adjacency, h, coef), mixed)
+
+
+def test_inputs_are_left_alone():
+    h, coef = features(NODES, 4), features(4, seed=1)
+    before = h.clone(), coef.clone()
+    filter_hops(ours(edges("directed")), h, coef)
+    assert torch.equal(h, before[0])
+    assert torch.equal(coef, before[1])
+
+
+@pytest.mark.parametrize("wanted", ["h", "coef"])
+def test_a_gradient_for_one_input_alone(wanted):
+    inputs = {"h": features(NODES, 4), "coef": features(4, seed=1)}
+    inputs[wanted].requires_grad_()
+    filter_hops(ours(edges("directed")), **inputs).sum().backward()
+    assert {name for name, value in inputs.items() if value.grad is not None} == {wanted}
+
+
+def test_a_second_derivative_is_refused_instead_of_wrong():
+    h, coef = features(NODES, 4).requires_grad_(), features(4, seed=1).requires_grad_()
+    out = filter_hops(ours(edges("directed")), h, coef)
+    (slope,) = torch.autograd.grad(out.square().sum(), coef, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        slope.sum().backward()

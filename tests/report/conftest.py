@@ -1,0 +1,30 @@
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+import torch
+
+import matcha_gnn as mg
+from matcha_gnn.result import Adaptation
+
+Make = Callable[..., tuple[Adaptation, torch.Tensor]]
+
+
+@cache
+def _adapted(num_classes: int, epochs: int) -> tuple[Adaptation, torch.Tensor]:
+    shares = [1 / num_classes] * num_classes
+    graph = mg.datasets.csbm(400, 64, degree=4, signal=4, shares=shares, seed=0)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = mg.GPRGNN(64, num_classes, K=3)
+    return mg.adapt(model, graph, epochs=epochs, lr=1), graph.y
+
+
+@pytest.fixture
+def make() -> Make:
+    """A result and the labels of its graph, by number of classes and rounds."""
+
+    def adapted(num_classes: int = 2, epochs: int = 3) -> tuple[Adaptation, torch.Tensor]:
+        return _adapted(num_classes, epochs)
+
+    return adapted

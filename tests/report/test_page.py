@@ -1,0 +1,179 @@
+import math
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import torch
+
+from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
+from matcha_gnn.metrics import evaluate
+from matcha_gnn.report import render_page, write_page
+from matcha_gnn.result import Status
+
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+class Page(HTMLParser):
+    """Checks nesting while it reads; collects attributes, headings and figures."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.words = ""
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.words += " ".join(data.split()) + " "
+
+
+@pytest.mark.parametrize("num_classes", [2, 40])
+@pytest.mark.parametrize("epochs", [0, 3])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_page_is_whole_and_needs_nothing_else(make, tmp_path, num_classes, epochs, labelled):
+    result, labels = make(num_classes, epochs)
+    path = tmp_path / "out.html"
+    result.report(path, labels=labels if labelled else None)
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    assert text.startswith("<!doctype html>")
+    assert len(text.encode()) < 300_000
+    assert page.tags.count("svg") == page.tags.count("figure") == 5
+    assert page.tags.count("caption") == page.tags.count("table")
+    assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
+    references = [v for k, v in page.attributes if k in ("src", "href", "xlink:href")]
+    assert all(v and v.startswith("#") for v in references)
+    assert not re.search(r"https?://|@import|url\((?!#)", text)
+    assert ("No labels were given" in page.words) != labelled
+    ids = [v for k, v in page.attributes if k == "id"]
+    assert len(ids) == len(set(ids))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_headline_says_what_was_done(make):
+    result, _ = make()
+    words = Page(render_page(result)).words
+    changed = int((result.labels != result.labels_before).sum())
+    assert "In 3 rounds around erm, γ (the weights of the hops) moved" in words
+    assert f"{changed} of 400 labels changed" in words
+    assert f"Status: {result.status.value}. {result.status.sentence}" in words
+    assert f"by more than {100 * changed / 400:.2f} %" in words
+
+
+def test_unadapted_headline(make):
+    words = Page(render_page(make(epochs=0)[0])).words
+    assert "without a round of adaptation: 0 of 400 labels changed (0.00 %)" in words
+
+
+def test_scores_are_those_of_metrics(make):
+    result, labels = make()
+    words = Page(render_page(result, labels)).words
+    before, after = evaluate(result.labels_before, labels), evaluate(result.labels, labels)
+    for one, other in zip(before.as_dict().values(), after.as_dict().values(), strict=True):
+        assert re.search(rf"{100 * one:.2f} % +{100 * other:.2f} %", words)
+
+
+def test_tables_hold_gamma_timings_settings_and_versions(make):
+    result, _ = make()
+    words = re.sub(" +", " ", Page(render_page(result)).words)
+    first, last = result.gamma_before[0], result.gamma[0]
+    assert f" 0 {first:.4f} {last:.4f} " in words
+    forward = result.seconds["forward"]
+    assert f"forward {forward:.3f} {1000 * forward / 4:.3f} " in words
+    assert f"inference {result.seconds['inference']:.3f} once " in words
+    assert "loss settings: min share 1e-09 " in words
+    assert f"torch {torch.__version__} " in words
+    assert f"python {sys.version.split()[0]} " in words
+
+
+def test_names_and_settings_are_escaped(make):
+    result, _ = make()
+    evil = "<script>alert('x')</script>"
+    settings = result.settings | {"method": evil, "loss": evil, "method_settings": {evil: evil}}
+    text = render_page(replace(result, settings=settings))
+    assert "<script" not in text
+    assert evil in Page(text).words
+
+
+def test_a_run_that_was_not_finite_is_shown(make):
+    result, labels = make()
+    history = replace(result.history, loss=[*result.history.loss[:-1], math.nan])
+    gamma = torch.full_like(result.gamma, math.inf)
+    broken = replace(
+        result,
+        history=history,
+        gamma=gamma,
+        probs=torch.full_like(result.probs, math.nan),
+        status=Status.NON_FINITE,
+    )
+    words = Page(render_page(broken, labels)).words
+    assert "Status: non-finite." in words
+    assert "not finite" in words
+    assert not re.search(r"\b(nan|inf)\b", words)
+
+
+def test_the_same_result_gives_the_same_bytes(make, tmp_path):
+    result, labels = make(12)
+    write_page(result, tmp_path / "a.html", labels)
+    write_page(result, tmp_path / "b.html", labels)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+
+def test_labels_that_do_not_fit_leave_no_file(make, tmp_path):
+    result, labels = make()
+    with pytest.raises(InvalidArgumentError, match="labels"):
+        write_page(result, tmp_path / "out.html", labels[:-1])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(make, tmp_path, monkeypatch):
+    result, _ = make()
+    path = tmp_path / "out.html"
+    path.write_text("old")
+
+    def full_disk(self: Path, *args: object, **kwargs: object) -> int:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        write_page(result, path)
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_text() == "old"
+
+
+def test_a_missing_folder_is_named(make, tmp_path):
+    with pytest.raises(InvalidFileError, match="nowhere"):
+        write_page(make()[0], tmp_path / "nowhere" / "out.html")
+
+
+def test_the_package_does_not_import_the_report():
+    code = "import sys, matcha_gnn as mg; mg.adapt; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"matplotlib", "matcha_gnn.report"} & set(done.stdout.split())
+
+
+def test_figures_do_not_start_pyplot():
+    code = "import sys, matcha_gnn.report; print('matplotlib.pyplot' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
