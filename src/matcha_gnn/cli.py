@@ -141,13 +141,14 @@ def reproduce(
     show: Annotated[bool, typer.Option("--show", help="Run nothing: print the records.")] = False,
     seeds: Annotated[int | None, typer.Option(help="Use seeds 0 to N - 1.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes; default one per core.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
     results: Annotated[Path | None, typer.Option(help="Folder of records.")] = None,
     json: Json = False,
 ) -> None:
     """Run a table or figure of the paper and print ours beside the published numbers."""
     from matcha_gnn import commands
 
-    commands.reproduce(name, list_names, show, seeds, jobs, results, json)
+    commands.reproduce(name, list_names, show, seeds, jobs, device, results, json)
 
 
 def _numbers(text: str) -> tuple[float, ...]:

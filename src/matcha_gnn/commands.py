@@ -184,6 +184,7 @@ def reproduce(
     show: bool,
     seeds: int | None,
     jobs: int | None,
+    device: str,
     results: Path | None,
     json: bool,
 ) -> None:
@@ -203,7 +204,14 @@ def reproduce(
             raise InvalidArgumentError("--seeds", seeds, "an integer >= 1")
         wanted = tuple(range(seeds)) if seeds else None
         with console.progress_bar(f"{name}: cells", quiet=json) as progress:
-            experiments.run(experiment, folder, seeds=wanted, jobs=jobs, progress=progress)
+            experiments.run(
+                experiment,
+                folder,
+                seeds=wanted,
+                jobs=jobs,
+                device=str(_device(device)),
+                progress=progress,
+            )
     cells = experiments.compare(experiment, folder)
     if json:
         console.print_json([cell.as_dict() for cell in cells])

@@ -2,8 +2,12 @@
 
 import platform
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from matcha_gnn import __version__
+
+if TYPE_CHECKING:
+    import torch
 
 PACKAGES = ("torch", "torch_geometric", "numpy", "scipy")
 
@@ -19,8 +23,10 @@ def versions() -> dict[str, str]:
     return own | {name: version(name) for name in PACKAGES}
 
 
-def hardware() -> str:
-    """The machine in a few words, without its name."""
+def hardware(device: "torch.device") -> str:
+    """What a run used, in a few words."""
     import torch
 
-    return f"{platform.machine()}, {torch.get_num_threads()} threads"
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"

@@ -25,6 +25,7 @@ def run(
     *,
     seeds: tuple[int, ...] | None = None,
     jobs: int | None = None,
+    device: str = "cpu",
     progress: Progress | None = None,
 ) -> int:
     """Run what is not recorded yet, several source models at a time.
@@ -33,7 +34,9 @@ def run(
         experiment: what to run.
         folder: where records are kept; a cell that has one with the same settings is skipped.
         seeds: instead of the experiment's own.
-        jobs: processes; by default one per core, each with its share of the threads.
+        jobs: processes; by default one per core, each with its share of the threads, and one
+            on a GPU.
+        device: where training and adaptation run, as torch names it.
         progress: called with the cells done and their number.
 
     Returns:
@@ -41,9 +44,10 @@ def run(
     """
     todo = [c for c in cells(experiment, seeds) if not store.recorded(c, folder)]
     groups = [list(group) for _, group in groupby(todo, key=_source_model)]
-    jobs = min(jobs or os.cpu_count() or 1, max(1, len(groups)))
+    most = (os.cpu_count() or 1) if device == "cpu" else 1
+    jobs = min(jobs or most, max(1, len(groups)))
     done = 0
-    for finished in _work(groups, folder, jobs):
+    for finished in _work(groups, folder, jobs, device):
         done += finished
         if progress:
             progress(done, len(todo))
@@ -54,12 +58,15 @@ def _source_model(cell: Cell) -> tuple[str, int]:
     return repr((sorted(cell.source.items()), cell.train)), cell.seed
 
 
-def _work(groups: list[list[Cell]], folder: Path, jobs: int) -> Iterator[int]:
+def _work(groups: list[list[Cell]], folder: Path, jobs: int, device: str) -> Iterator[int]:
+    if jobs == 1:
+        yield from (run_group(group, folder, device) for group in groups)
+        return
     threads = max(1, (os.cpu_count() or 1) // jobs)
     # Spawned, not forked: threads of compiled kernels do not survive a fork.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, context, _limit_threads, (threads,)) as pool:
-        running = [pool.submit(run_group, group, folder) for group in groups]
+        running = [pool.submit(run_group, group, folder, device) for group in groups]
         for future in as_completed(running):
             yield future.result()
 
@@ -70,17 +77,17 @@ def _limit_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-def run_group(group: Iterable[Cell], folder: Path) -> int:
+def run_group(group: Iterable[Cell], folder: Path, device: str) -> int:
     """Train one source model, then run and record every cell that adapts it."""
     model, training_seconds, count = None, 0.0, 0
     target: tuple[Any, Data | None] = (None, None)
     for cell in group:
         if model is None:
             start = perf_counter()
-            model = _train(cell)
+            model = _train(cell, device)
             training_seconds = perf_counter() - start
         if target[0] != cell.target:
-            target = (cell.target, make_graph(cell.target))
+            target = (cell.target, make_graph(cell.target).to(device))
         assert target[1] is not None
         _adapt(cell, model, target[1], training_seconds, folder)
         count += 1
@@ -97,19 +104,19 @@ def make_graph(arguments: Mapping[str, Any]) -> "Data":
     return generator(**arguments)
 
 
-def _train(cell: Cell) -> "Backbone":
+def _train(cell: Cell, device: str) -> "Backbone":
     from matcha_gnn.backbones import BACKBONES
     from matcha_gnn.registry import resolve
     from matcha_gnn.train import fit
 
-    graph, spec = make_graph(cell.source), cell.train
+    graph, spec = make_graph(cell.source).to(device), cell.train
     build: Any = resolve("backbone", spec.backbone, BACKBONES)
     model: Backbone = build(
         graph.num_features,
         int(graph.y.max()) + 1,
         hidden_channels=spec.hidden_channels,
         K=spec.K,
-    )
+    ).to(device)
     fit(
         model,
         graph,
@@ -143,4 +150,5 @@ def _adapt(
     )
     scores = evaluate(result.probs, graph.y).as_dict()
     numbers = scores | {"status": str(result.status), "gamma": result.gamma.tolist()}
-    store.write(cell, numbers, {"train": training_seconds} | result.seconds, folder)
+    seconds = {"train": training_seconds} | result.seconds
+    store.write(cell, numbers, seconds, graph.x.device, folder)

@@ -1,16 +1,20 @@
 """One JSON file per cell: what was run, with what, on what, and what came out."""
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.experiments.spec import Cell
 from matcha_gnn.files import replacing
 from matcha_gnn.provenance import hardware, versions
+
+if TYPE_CHECKING:
+    import torch
 
 _PROJECT = Path(__file__).parents[3]
 
@@ -33,7 +37,13 @@ def recorded(cell: Cell, folder: Path) -> bool:
     return path.is_file() and read(path)["cell"] == json.loads(json.dumps(cell.as_dict()))
 
 
-def write(cell: Cell, numbers: Mapping[str, Any], seconds: Mapping[str, float], to: Path) -> None:
+def write(
+    cell: Cell,
+    numbers: Mapping[str, Any],
+    seconds: Mapping[str, float],
+    device: "torch.device",
+    to: Path,
+) -> None:
     """Write one record, whole or not at all."""
     path = path_of(cell, to)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +53,7 @@ def write(cell: Cell, numbers: Mapping[str, Any], seconds: Mapping[str, float], 
         "seconds": {stage: round(value, 6) for stage, value in seconds.items()},
         "versions": versions(),
         "code": _commit(),
-        "hardware": hardware(),
+        "hardware": hardware(device),
     }
     with replacing(path) as beside:
         beside.write_text(json.dumps(record, indent=1) + "\n")
@@ -59,7 +69,12 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit this package was run from, marked if files differ; None outside a checkout."""
+    """The commit this package was run from, marked if files differ; None outside a checkout.
+
+    A copy of a checkout without its history can be told by the variable MATCHA_COMMIT.
+    """
+    if "MATCHA_COMMIT" in os.environ:
+        return os.environ["MATCHA_COMMIT"]
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
     try:
         done = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, check=True)
