@@ -204,10 +204,16 @@ class NotANumber(mg.PIC):
 
 def test_a_loss_that_is_not_finite_stops_at_the_last_finite_gamma():
     result = mg.adapt(trained_model(), tiny_graph(), loss=NotANumber(), epochs=10, lr=0.05)
-    twin = mg.adapt(trained_model(), tiny_graph(), epochs=2, lr=0.05)
+    twin = mg.adapt(trained_model(), tiny_graph(), epochs=1, lr=0.05)
     assert result.status is mg.Status.NON_FINITE
     assert torch.equal(result.gamma, twin.gamma)
     assert torch.isfinite(result.probs).all()
+
+
+def test_gamma_that_leaves_every_scale_comes_back_finite():
+    result = mg.adapt(trained_model(), tiny_graph(), epochs=20, lr=1e29)
+    assert torch.isfinite(result.probs).all()
+    assert torch.isfinite(result.gamma).all()
 
 
 def test_seconds_are_told_by_the_papers_stages():
@@ -236,6 +242,8 @@ def test_settings_hold_every_argument_that_decides():
         ({"epochs": -1}, "epochs"),
         ({"lr": 0}, "lr"),
         ({"lr": math.nan}, "lr"),
+        ({"lr": 1e42}, "lr"),
+        ({"features": "target"}, "features"),
         ({"optimizer": "lbfgs"}, "optimizer"),
         ({"moves": "head"}, "moves"),
     ],

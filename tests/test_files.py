@@ -9,6 +9,12 @@ from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.files import existing_file, output_folder, replacing
 
 
+def write_half(path, error):
+    with replacing(path) as beside:
+        beside.write_text("half")
+        raise error
+
+
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
@@ -38,6 +44,16 @@ def test_replacing_writes_the_new_content(tmp_path):
     assert names(tmp_path) == ["note.txt"]
 
 
+def test_who_reads_the_old_file_meanwhile_reads_it_to_its_end(tmp_path):
+    target = tmp_path / "note.txt"
+    target.write_text("old content")
+    with open(target) as reader:
+        assert reader.read(3) == "old"
+        with replacing(target) as beside:
+            beside.write_text("new")
+        assert reader.read() == " content"
+
+
 def test_replacing_writes_beside_so_that_the_rename_stays_on_one_disk(tmp_path):
     with replacing(tmp_path / "note.txt") as beside:
         assert beside.parent == tmp_path
@@ -50,17 +66,15 @@ def test_a_failing_write_leaves_things_as_they_were(tmp_path, existed):
     if existed:
         target.write_text("old")
     before = names(tmp_path)
-    with pytest.raises(BrokenWriteError), replacing(target) as beside:
-        beside.write_text("half")
-        raise BrokenWriteError
+    with pytest.raises(BrokenWriteError):
+        write_half(target, BrokenWriteError)
     assert names(tmp_path) == before
     assert not existed or target.read_text() == "old"
 
 
 def test_an_interrupt_leaves_no_stray_file(tmp_path):
-    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "note.txt") as beside:
-        beside.write_text("half")
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        write_half(tmp_path / "note.txt", KeyboardInterrupt)
     assert names(tmp_path) == []
 
 

@@ -111,9 +111,12 @@ def adapt(
     steps = OPTIMIZERS[optimizer](run.moving, lr=lr)
     first = run.predict()
     pic_before = PIC().value(run.view, first)
+    finite = True
     for epoch in range(epochs):
         value = run.descend_direction()
-        if not math.isfinite(value):
+        finite = math.isfinite(value)
+        if not finite:
+            run.rewind(history)
             break
         history.add(value, run.view.gamma, run.prediction.class_shares)
         with run.watch.stage("update"):
@@ -133,7 +136,7 @@ def adapt(
         pic_before=pic_before,
         pic_after=PIC().value(run.view, last),
         history=history,
-        status=outcome(history, first.probs, last.probs, epochs),
+        status=outcome(history, first.probs, last.probs, finite, epochs),
         seconds=run.watch.seconds,
         settings=settings,
     )
@@ -183,6 +186,13 @@ class _Run:
                 self.state = self.method.start(self.view, self.prepared)
             self.prediction, self.state = self.method.predict(self.view, self.state)
         return self.prediction
+
+    def rewind(self, history: History) -> None:
+        """Go back to the γ of the last recorded round, and predict there."""
+        if history.gamma:
+            with torch.no_grad():
+                self.model.gamma.copy_(history.gamma[-1])
+            self.predict()
 
     def descend_direction(self) -> float:
         """Leave the gradient on the moving parameters and return the loss.
@@ -235,8 +245,8 @@ def _checked_settings(method: BaseMethod, loss: Loss, **given: Any) -> dict[str,
     """Every argument that decides the outcome, checked, for the loop and for the record."""
     if given["epochs"] < 0:
         raise InvalidArgumentError("epochs", given["epochs"], "an integer >= 0")
-    if not (math.isfinite(given["lr"]) and given["lr"] > 0):
-        raise InvalidArgumentError("lr", given["lr"], "a number > 0")
+    if not 0 < given["lr"] < 1e30:
+        raise InvalidArgumentError("lr", given["lr"], "a number > 0 and below 1e30")
     choices = {"optimizer": tuple(OPTIMIZERS), "moves": MOVES, "features": FEATURES}
     for name, allowed in choices.items():
         if given[name] not in allowed:

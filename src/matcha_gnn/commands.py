@@ -19,7 +19,6 @@ from matcha_gnn.methods import METHODS
 from matcha_gnn.modelfile import load_model, save_model
 from matcha_gnn.outputs import write_outputs
 from matcha_gnn.registry import resolve
-from matcha_gnn.report.tables import comparison_table
 from matcha_gnn.train import fit
 
 GENERATORS = {"csbm": csbm}
@@ -190,6 +189,7 @@ def reproduce(
 ) -> None:
     """Run an experiment, or only show its records."""
     from matcha_gnn.experiments.store import default_folder
+    from matcha_gnn.report.tables import comparison_table
 
     if list_names or name is None:
         known = {each: experiments.load(each).title for each in experiments.names()}

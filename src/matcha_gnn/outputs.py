@@ -34,7 +34,7 @@ def write_outputs(
         np.savez(file, probs=result.probs.cpu().numpy(), labels=result.labels.cpu().numpy())
     save_model(result.model, folder / "model.safetensors")
     _write_history(result, folder / "history.csv")
-    result.report(folder / "report.html", labels)
+    result.report(folder / "report.html", labels, mask)
     summary = summarise_run(result, labels, mask)
     with replacing(folder / "summary.json") as beside:
         beside.write_text(json.dumps(summary, indent=2) + "\n")

@@ -1,7 +1,6 @@
 """Step 7: the one object that adaptation returns."""
 
 import enum
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ class Status(enum.StrEnum):
     COLLAPSED_CLASS = "collapsed class"
     UNINFORMATIVE = "uninformative predictions"
     NON_FINITE = "non-finite"
+    LOSS_ROSE = "loss rose"
 
     @property
     def sentence(self) -> str:
@@ -44,7 +44,11 @@ class Status(enum.StrEnum):
                 "to go by."
             ),
             Status.NON_FINITE: (
-                "A loss or gradient was not finite; the last finite round is returned."
+                "A loss or gradient was not finite; the γ of the last finite round is returned."
+            ),
+            Status.LOSS_ROSE: (
+                "The loss ended higher than it began: predictions changed faster than γ followed. "
+                "Fewer rounds or a smaller step size may help."
             ),
         }[self]
 
@@ -135,21 +139,24 @@ class Adaptation:
             f"{self.pic_after:.4f}, {self.changed:.1%} of labels changed)"
         )
 
-    def report(self, path: str | Path, labels: Tensor | None = None) -> None:
+    def report(
+        self, path: str | Path, labels: Tensor | None = None, mask: Tensor | None = None
+    ) -> None:
         """Write a self-contained HTML page.
 
         Args:
             path: the file to write.
             labels: true classes [N], to show accuracy; never used to adapt.
+            mask: the nodes that accuracy counts, bool [N]; all by default.
         """
         from matcha_gnn.report import write_page
 
-        write_page(self, path, labels)
+        write_page(self, path, labels, mask)
 
 
-def outcome(history: History, first: Probs, last: Probs, epochs: int) -> Status:
+def outcome(history: History, first: Probs, last: Probs, finite: bool, epochs: int) -> Status:
     """Name how a run ended, the most serious finding first."""
-    if not math.isfinite(history.loss[-1]):
+    if not finite:
         return Status.NON_FINITE
     if epochs == 0:
         return Status.UNADAPTED
@@ -159,5 +166,7 @@ def outcome(history: History, first: Probs, last: Probs, epochs: int) -> Status:
     has = torch.bincount(last.argmax(1), minlength=first.shape[1]) > 0
     if bool((had & ~has).any()):
         return Status.COLLAPSED_CLASS
+    if history.loss[-1] > history.loss[0]:
+        return Status.LOSS_ROSE
     moved = abs(history.loss[-1] - history.loss[-2])
     return Status.CONVERGED if moved < CONVERGED_WITHIN else Status.STOPPED

@@ -11,12 +11,12 @@ from matcha_gnn.experiments.spec import cells, parse, published
 SMALL = {
     "title": "small",
     "seeds": [0, 1],
-    "data": {"generator": "csbm", "num_nodes": 80, "num_features": 6},
+    "data": {"generator": "csbm", "num_nodes": 80, "num_features": 6, "signal": 3.0},
     "train": {
         "backbone": "gprgnn",
         "hidden_channels": 4,
         "K": 2,
-        "epochs": 5,
+        "epochs": 40,
         "lr": 0.01,
         "weight_decay": 0.0,
     },
@@ -50,10 +50,10 @@ def test_one_record_per_cell_with_all_that_decided_it(finished):
 
 
 def test_a_record_holds_what_the_library_gives(finished):
-    source = mg.datasets.csbm(80, 6, homophily=0.8, seed=0)
-    target = mg.datasets.csbm(80, 6, homophily=0.2, seed=1000)
+    source = mg.datasets.csbm(80, 6, homophily=0.8, signal=3.0, seed=0)
+    target = mg.datasets.csbm(80, 6, homophily=0.2, signal=3.0, seed=1000)
     model = mg.GPRGNN(6, 2, hidden_channels=4, K=2)
-    mg.fit(model, source, epochs=5, weight_decay=0.0, seed=0)
+    mg.fit(model, source, epochs=40, weight_decay=0.0, seed=0)
     result = mg.adapt(model, target, epochs=3, seed=0)
     record = store.read(finished / "small" / "a" / "erm-matcha.0.json")
     assert record["numbers"]["accuracy"] == mg.metrics.accuracy(result.probs, target.y)

@@ -77,6 +77,7 @@ def test_headline_says_what_was_done(make):
     changed = int((result.labels != result.labels_before).sum())
     assert "In 3 rounds around erm, γ (the weights of the hops) moved" in words
     assert f"{changed} of 400 labels changed" in words
+    assert f"PIC: {result.pic_before:.4f} before, {result.pic_after:.4f} after." in words
     assert f"Status: {result.status.value}. {result.status.sentence}" in words
     assert f"by more than {100 * changed / 400:.2f} %" in words
 
@@ -92,6 +93,16 @@ def test_scores_are_those_of_metrics(make):
     before, after = evaluate(result.labels_before, labels), evaluate(result.labels, labels)
     for one, other in zip(before.as_dict().values(), after.as_dict().values(), strict=True):
         assert re.search(rf"{100 * one:.2f} % +{100 * other:.2f} %", words)
+    assert "Over 400 nodes" in words
+
+
+def test_scores_count_the_nodes_of_the_mask(make):
+    result, labels = make()
+    mask = result.labels == labels
+    words = Page(render_page(result, labels, mask)).words
+    assert f"Over {int(mask.sum())} nodes" in words
+    before = evaluate(result.labels_before, labels, mask).accuracy
+    assert re.search(rf"accuracy +{100 * before:.2f} % +100.00 %", words)
 
 
 def test_tables_hold_gamma_timings_settings_and_versions(make):

@@ -1,8 +1,6 @@
 """The page that shows one adaptation."""
 
 import math
-import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +9,7 @@ from torch import Tensor
 
 from matcha_gnn.files import replacing
 from matcha_gnn.metrics import evaluate
+from matcha_gnn.provenance import versions
 from matcha_gnn.report.figures import pictures
 from matcha_gnn.result import Adaptation, Status
 
@@ -23,7 +22,6 @@ MOVED = {
 }
 WELL = (Status.CONVERGED, Status.STOPPED, Status.UNADAPTED)
 SCORES = {"balanced_accuracy": "balanced accuracy", "macro_f1": "macro F1"}
-PACKAGES = ("matcha-gnn", "torch", "torch_geometric", "numpy")
 
 
 class Change(NamedTuple):
@@ -42,24 +40,32 @@ class Stage(NamedTuple):
     per_round: float | None
 
 
-def write_page(result: Adaptation, path: str | Path, labels: Tensor | None = None) -> None:
+def write_page(
+    result: Adaptation,
+    path: str | Path,
+    labels: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> None:
     """Write a result as one HTML file that needs nothing else: no network, no scripts.
 
     Args:
         result: what `adapt` returned.
         path: the file to write; it appears whole or not at all.
         labels: true classes [N], to show accuracy.
+        mask: the nodes that accuracy counts, bool [N]; all by default.
 
     Raises:
-        InvalidArgumentError: labels do not fit the result.
+        InvalidArgumentError: labels or mask do not fit the result.
         InvalidFileError: the folder is missing or cannot be written.
     """
-    html = render_page(result, labels)
+    html = render_page(result, labels, mask)
     with replacing(path) as beside:
         beside.write_text(html, encoding="utf-8", newline="\n")
 
 
-def render_page(result: Adaptation, labels: Tensor | None = None) -> str:
+def render_page(
+    result: Adaptation, labels: Tensor | None = None, mask: Tensor | None = None
+) -> str:
     """The page as text, the same for the same result; arguments as in `write_page`."""
     environment = Environment(
         loader=PackageLoader("matcha_gnn.report"),
@@ -75,21 +81,22 @@ def render_page(result: Adaptation, labels: Tensor | None = None) -> str:
         moved=MOVED[result.settings["moves"]],
         num_changed=int((result.labels != result.labels_before).sum()),
         went_well=result.status in WELL,
-        scores=_scores(result, labels),
+        scores=_scores(result, labels, mask),
+        num_scored=len(result.labels) if mask is None else int(mask.sum()),
         pictures=pictures(result),
         gamma=_gamma(result),
         stages=_stages(result),
         settings=_flat(result.settings),
-        versions={name: version(name) for name in PACKAGES} | {"python": platform.python_version()},
+        versions=versions(),
     )
 
 
-def _scores(result: Adaptation, labels: Tensor | None) -> list[Change]:
+def _scores(result: Adaptation, labels: Tensor | None, mask: Tensor | None) -> list[Change]:
     if labels is None:
         return []
-    labels = labels.to(result.probs.device)
-    before = evaluate(result.labels_before, labels).as_dict()
-    after = evaluate(result.labels, labels).as_dict()
+    labels, mask = labels.cpu(), None if mask is None else mask.cpu()
+    before = evaluate(result.labels_before.cpu(), labels, mask).as_dict()
+    after = evaluate(result.labels.cpu(), labels, mask).as_dict()
     return [Change(SCORES.get(name, name), before[name], after[name]) for name in before]
 
 
