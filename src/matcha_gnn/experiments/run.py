@@ -10,13 +10,15 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from matcha_gnn.experiments import store
-from matcha_gnn.experiments.spec import Cell, Experiment, cells
+from matcha_gnn.experiments.spec import Cell, Experiment, RowSpec, cells
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from matcha_gnn.backbones import Backbone
+    from matcha_gnn.methods import BaseMethod
+    from matcha_gnn.result import Adaptation
 
 
 def run(
@@ -84,12 +86,12 @@ def run_group(group: Iterable[Cell], folder: Path, device: str) -> int:
     for cell in group:
         if model is None:
             start = perf_counter()
-            model = _train(cell, device)
+            model = train_source(cell, device)
             training_seconds = perf_counter() - start
         if target[0] != cell.target:
             target = (cell.target, make_graph(cell.target).to(device))
         assert target[1] is not None
-        _adapt(cell, model, target[1], training_seconds, folder)
+        _record(cell, model, target[1], training_seconds, folder)
         count += 1
     return count
 
@@ -104,8 +106,10 @@ def make_graph(arguments: Mapping[str, Any]) -> "Data":
     return generator(**arguments)
 
 
-def _train(cell: Cell, device: str) -> "Backbone":
+def train_source(cell: Cell, device: str) -> "Backbone":
+    """The source model of a cell, with what its table's methods need shipped inside."""
     from matcha_gnn.backbones import BACKBONES
+    from matcha_gnn.methods import METHODS
     from matcha_gnn.registry import resolve
     from matcha_gnn.train import fit
 
@@ -123,31 +127,43 @@ def _train(cell: Cell, device: str) -> "Backbone":
         epochs=spec.epochs,
         lr=spec.lr,
         weight_decay=spec.weight_decay,
+        ship=[resolve("ship", name, METHODS)() for name in spec.ship],
         seed=cell.seed,
     )
     return model
 
 
-def _adapt(
-    cell: Cell, model: "Backbone", graph: "Data", training_seconds: float, folder: Path
-) -> None:
-    from matcha_gnn.adaptation import adapt
-    from matcha_gnn.losses import LOSSES
+def build_method(spec: RowSpec) -> "BaseMethod":
+    """The base method of a row, with the row's options."""
     from matcha_gnn.methods import METHODS
-    from matcha_gnn.metrics import evaluate
     from matcha_gnn.registry import resolve
 
-    spec = cell.run
-    result = adapt(
-        model,
-        graph,
-        resolve("method", spec.method, METHODS)(**spec.method_options),
-        resolve("loss", spec.loss, LOSSES)(),
-        epochs=spec.epochs,
-        lr=spec.lr,
-        optimizer=spec.optimizer,
-        seed=cell.seed,
+    build: Any = resolve("method", spec.method, METHODS)
+    method: BaseMethod = build(**spec.method_options)
+    return method
+
+
+def adapt_cell(
+    cell: Cell, model: "Backbone", graph: "Data", method: "BaseMethod", lr: float, epochs: int
+) -> "Adaptation":
+    """Run a cell's row on a graph, with a given step size and number of rounds."""
+    from matcha_gnn.adaptation import adapt
+    from matcha_gnn.losses import LOSSES
+    from matcha_gnn.registry import resolve
+
+    loss = resolve("loss", cell.run.loss, LOSSES)()
+    optimizer = cell.run.optimizer
+    return adapt(
+        model, graph, method, loss, epochs=epochs, lr=lr, optimizer=optimizer, seed=cell.seed
     )
+
+
+def _record(
+    cell: Cell, model: "Backbone", graph: "Data", training_seconds: float, folder: Path
+) -> None:
+    from matcha_gnn.metrics import evaluate
+
+    result = adapt_cell(cell, model, graph, build_method(cell.run), cell.run.lr, cell.run.epochs)
     scores = evaluate(result.probs, graph.y).as_dict()
     numbers = scores | {"status": str(result.status), "gamma": result.gamma.tolist()}
     seconds = {"train": training_seconds} | result.seconds

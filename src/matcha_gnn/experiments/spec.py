@@ -22,6 +22,7 @@ class TrainSpec:
     epochs: int
     lr: float
     weight_decay: float
+    ship: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
