@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import groupby
@@ -67,16 +68,25 @@ def _work(groups: list[list[Cell]], folder: Path, jobs: int, device: str) -> Ite
     threads = max(1, (os.cpu_count() or 1) // jobs)
     # Spawned, not forked: threads of compiled kernels do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, _limit_threads, (threads,)) as pool:
+    with ProcessPoolExecutor(jobs, context, _start_worker, (threads,)) as pool:
         running = [pool.submit(run_group, group, folder, device) for group in groups]
         for future in as_completed(running):
             yield future.result()
 
 
-def _limit_threads(threads: int) -> None:
+def _start_worker(threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+
+
+def _die_with_parent() -> None:
+    """A worker whose parent was killed would otherwise run its queue to the end."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def run_group(group: Iterable[Cell], folder: Path, device: str) -> int:

@@ -37,3 +37,26 @@ def _text(cell: Comparison | None) -> str:
     if cell.ours_mean < cell.paper_mean - max(1.5, 2 * (cell.paper_sd or 0)):
         colour = "red"
     return f"[{colour}]{ours}[/{colour}]\n({cell.paper_mean:.2f} ± {cell.paper_sd:.2f})"
+
+
+def markdown_table(experiment: Experiment, cells: Sequence[Comparison]) -> str:
+    """The same as Markdown: a row of ours, then a row of the paper's."""
+    by_place = {(cell.row, cell.column): cell for cell in cells}
+    shown = [row for row in experiment.rows if any(place[0] == row for place in by_place)]
+    lines = [
+        "| | " + " | ".join(experiment.columns) + " |",
+        "|---" * (len(experiment.columns) + 1) + "|",
+    ]
+    for row in shown:
+        found = [by_place.get((row, column)) for column in experiment.columns]
+        ours = [_plain(c and c.ours_mean, c and c.ours_sd) for c in found]
+        paper = [_plain(c and c.paper_mean, c and c.paper_sd) for c in found]
+        lines.append(f"| **{row}**, ours | " + " | ".join(ours) + " |")
+        lines.append(f"| {row}, paper | " + " | ".join(paper) + " |")
+    return "\n".join(lines)
+
+
+def _plain(value: float | None, deviation: float | None) -> str:
+    if value is None:
+        return "·"
+    return f"{value:.2f}" + (f" ± {deviation:.2f}" if deviation is not None else "")

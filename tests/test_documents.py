@@ -1,0 +1,42 @@
+"""The documents say what the code and the records say."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import matcha_gnn as mg
+
+PROJECT = Path(__file__).parents[1]
+
+
+def load_refresh():
+    spec = importlib.util.spec_from_file_location("refresh", PROJECT / "docs" / "refresh.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_readmes_tables_are_those_of_the_records():
+    text = (PROJECT / "README.md").read_text()
+    assert load_refresh().refreshed(text) == text, "run: python docs/refresh.py"
+    assert text.count("paper |") >= 2
+
+
+DOCUMENTS = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+BLOCKS = [
+    pytest.param(block, id=f"{path.relative_to(PROJECT)}-{number}")
+    for path in DOCUMENTS
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL))
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_code_blocks_run(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "block", "exec"), {})
+
+
+def test_versions_agree():
+    assert f"version: {mg.__version__}" in (PROJECT / "CITATION.cff").read_text()
