@@ -25,7 +25,7 @@ from matcha_gnn.methods import BaseMethod
 
 HELD_OUT = (10, 11)
 STEP_SIZES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-ROUNDS = (10, 20, 50, 100, 200)
+ROUNDS = (10, 20, 50, 100)
 
 
 class Scored(BaseMethod):

@@ -39,7 +39,9 @@ _HOME = {
     "PIC": "matcha_gnn.losses",
     "Prediction": "matcha_gnn.methods",
     "PseudoLabel": "matcha_gnn.losses",
+    "SOGA": "matcha_gnn.methods",
     "Status": "matcha_gnn.result",
+    "Tent": "matcha_gnn.methods",
     "Touches": "matcha_gnn.methods",
     "View": "matcha_gnn.methods",
     "fit": "matcha_gnn.train",
@@ -70,7 +72,9 @@ __all__ = [
     "PIC",
     "Prediction",
     "PseudoLabel",
+    "SOGA",
     "Status",
+    "Tent",
     "Touches",
     "View",
     "adapt",
@@ -102,7 +106,7 @@ if TYPE_CHECKING:
     from matcha_gnn.graph import Graph, read_graph, unlabelled, write_graph
     from matcha_gnn.hops import Hops
     from matcha_gnn.losses import PIC, Difference, Entropy, Loss, PseudoLabel
-    from matcha_gnn.methods import ERM, BaseMethod, Prediction, Touches, View
+    from matcha_gnn.methods import ERM, SOGA, BaseMethod, Prediction, Tent, Touches, View
     from matcha_gnn.modelfile import load_model, save_model
     from matcha_gnn.result import Adaptation, Status
     from matcha_gnn.train import fit

@@ -1,0 +1,219 @@
+"""SOGA (Mao et al., WSDM 2024): train on the target to be sure, diverse, and like neighbours."""
+
+import math
+from functools import partial
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.graph import Graph
+from matcha_gnn.methods.base import BaseMethod, Prediction, State, Touches, View
+from matcha_gnn.methods.tent import STATISTICS, normalised
+from matcha_gnn.methods.tuning import (
+    Descent,
+    FilterTuner,
+    Tuned,
+    Values,
+    check_choice,
+    check_descent,
+    descend,
+    require_linear_filter,
+)
+from matcha_gnn.typing import Repr
+
+NODE_EPS, MEAN_EPS = 1e-5, 1e-8
+
+
+class SOGA(BaseMethod):
+    """Train encoder and head, but not γ, on information and on agreement along edges.
+
+    With p_i the prediction of node i and q = mean_i p_i, the loss is
+    mean_i H(p_i) − H(q) + λ_struct NCE + λ_neigh NCE', where
+    NCE = mean_i −log( exp(p_i·p_pos(i)) / Σ_j exp(p_i·p_neg_j(i)) ) over one neighbour and a few
+    nodes drawn by degree: the positive is not in the denominator. The pairs are drawn once for a
+    target, linear in nodes and edges. A step reads the features twice, forth and back, and
+    propagates C − 1 columns.
+
+    Mao et al., "Source Free Graph Unsupervised Domain Adaptation", WSDM 2024. Where we differ:
+    no epoch is picked by target labels, as the released code does; dropout is off; and, as in
+    that code, the structural term draws its pairs from the edges too, where the paper has a
+    graph of structurally similar nodes. So the two terms differ in their draws alone.
+
+    Args:
+        steps: gradient steps in each round.
+        lr: step size.
+        optimizer: "sgd", or "adam", as in SOGA's paper.
+        lambda_struct: weight of the first contrast.
+        lambda_neigh: weight of the second.
+        negatives: nodes that each node is told apart from, in each contrast.
+        statistics: batch norm by the "source" running statistics, or by those of the "target"
+            graph, which then move with the encoder.
+
+    Example:
+        >>> import matcha_gnn as mg
+        >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
+        >>> mg.adapt(mg.GPRGNN(8, 2), graph, SOGA(), epochs=3).probs.shape
+        torch.Size([100, 2])
+    """
+
+    name = "soga"
+    touches = frozenset({Touches.ENCODER, Touches.NORM, Touches.HEAD})
+    draws_at_random = True
+
+    def __init__(
+        self,
+        steps: int = 1,
+        lr: float = 0.1,
+        optimizer: str = "sgd",
+        lambda_struct: float = 1.0,
+        lambda_neigh: float = 1.0,
+        negatives: int = 5,
+        statistics: str = "source",
+    ) -> None:
+        check_descent(steps, lr, optimizer)
+        check_choice("statistics", statistics, STATISTICS)
+        for name, weight in (("lambda_struct", lambda_struct), ("lambda_neigh", lambda_neigh)):
+            if not (math.isfinite(weight) and weight >= 0):
+                raise InvalidArgumentError(name, weight, "a number >= 0")
+        if not isinstance(negatives, int) or negatives < 1:
+            raise InvalidArgumentError("negatives", negatives, "an integer >= 1")
+        self.steps, self.lr, self.optimizer = steps, lr, optimizer
+        self.lambda_struct, self.lambda_neigh = lambda_struct, lambda_neigh
+        self.negatives, self.statistics = negatives, statistics
+
+    def require(self, model: Backbone) -> None:
+        """A representation linear in the hops, and for target statistics a batch norm."""
+        require_linear_filter(self.name, model)
+        if self.statistics == "target" and model.norm is None:
+            name = type(model).__name__
+            raise IncompatibleError(f"soga: {name} has no batch norm for target statistics")
+
+    def prepare(self, view: View) -> "Prepared":
+        """Draw the pairs, and encode with the source weights: every round starts there."""
+        generator = torch.Generator().manual_seed(view.seed)
+        contrasts = [
+            Contrast(weight, draw_pairs(view.graph, self.negatives, generator))
+            for weight in (self.lambda_struct, self.lambda_neigh)
+        ]
+        model, encoder = view.model, _Encoder(view.model, self.statistics)
+        x = model.accept(view.graph.x)
+
+        def encode(values: Values) -> Repr:
+            weights = {f"model.{name}": value for name, value in values.items()}
+            return cast(Tensor, functional_call(encoder, weights, (x,)))
+
+        trained: Values = {name: p for name, p in model.named_parameters() if p is not model.gamma}
+        return Prepared(contrasts, FilterTuner(view, encode).start(trained))
+
+    def predict(self, view: View, state: State) -> tuple[Prediction, State]:
+        """Take the steps at the view's γ; the state is the weights and Adam's moments."""
+        contrasts, tuned = state
+        slope, descent = partial(loss_slope, contrasts=contrasts), Descent(self.optimizer, self.lr)
+        prediction, tuned = descend(tuned, view, slope, self.steps, descent)
+        return prediction, Prepared(contrasts, tuned)
+
+
+class Pairs(NamedTuple):
+    """For each node one neighbour, [N], and nodes to be told apart from, [M, N]."""
+
+    positive: Tensor
+    negative: Tensor
+
+
+class Contrast(NamedTuple):
+    """A contrast's weight in the loss, and its pairs."""
+
+    weight: float
+    pairs: Pairs
+
+
+class Prepared(NamedTuple):
+    """What a run starts from, and its state: the contrasts, and the weights so far."""
+
+    contrasts: list[Contrast]
+    tuned: Tuned
+
+
+def draw_pairs(graph: Graph, negatives: int, generator: torch.Generator) -> Pairs:
+    """Draw a neighbour of each node uniformly, itself where it has none; others by degree.
+
+    A node's neighbours are those it receives from, its degree for others the number of nodes that
+    receive from it. Self loops do not count, repeated edges count once. Random numbers come from
+    the host, so that a seed means the same on every device.
+    """
+    matrix = graph.adjacency.matrix
+    nodes = torch.arange(graph.num_nodes, device=matrix.device)
+    first, sender = matrix.crow_indices().long(), matrix.col_indices().long()
+    receiver = nodes.repeat_interleave(first.diff())
+    # Every row of the adjacency holds its own node once.
+    first, sender = first[:-1] - nodes, sender[sender != receiver]
+    degree = torch.cat([first, first.new_tensor([len(sender)])]).diff()
+    uniform = torch.rand(1 + negatives, len(nodes), dtype=torch.float64, generator=generator)
+    uniform = uniform.to(matrix.device)
+    if not len(sender):
+        return Pairs(nodes, (uniform[1:] * len(nodes)).long())
+    # A node without neighbours may point one past the end; what it reads is not used.
+    neighbour = sender[(first + (uniform[0] * degree).long()).clamp(max=len(sender) - 1)]
+    # The ends of uniformly drawn edges are nodes drawn by degree.
+    return Pairs(neighbour.where(degree > 0, nodes), sender[(uniform[1:] * len(sender)).long()])
+
+
+def loss_slope(log_probs: Tensor, contrasts: list[Contrast]) -> Tensor:
+    """Derivative of the loss in the logits, from log probabilities [C, N]: [C, N]."""
+    probs = log_probs.exp()
+    slope = information_slope(probs)
+    for weight, pairs in contrasts:
+        if weight:
+            slope.add_(contrast_slope(probs, pairs), alpha=weight)
+    return probs * (slope - (probs * slope).sum(0))
+
+
+def information_slope(probs: Tensor) -> Tensor:
+    """Derivative of mean_i H(p_i) − H(mean_i p_i) in p, for [C, N].
+
+    The logarithms are of p + 1e-5 and q + 1e-8, as in the released code.
+    """
+    mean = probs.mean(1, keepdim=True)
+    spread = (mean + MEAN_EPS).log() + mean / (mean + MEAN_EPS)
+    return (spread - (probs + NODE_EPS).log() - probs / (probs + NODE_EPS)) / probs.shape[1]
+
+
+def contrast_slope(probs: Tensor, pairs: Pairs) -> Tensor:
+    """Derivative of mean_i [ log Σ_j exp(p_i·p_neg_j) − p_i·p_pos ] in p, for [C, N].
+
+    Classes are taken one by one: memory is that of the pairs, however many classes there are.
+    """
+    positive, (count, nodes) = pairs.positive, pairs.negative.shape
+    negative = pairs.negative.reshape(-1)
+    score = probs.new_zeros(count, nodes)
+    for row in probs:
+        score.addcmul_(row.index_select(0, negative).view(count, nodes), row)
+    share = score.softmax(0)
+    slope = torch.empty_like(probs)
+    for out, row in zip(slope, probs, strict=True):
+        far = row.index_select(0, negative).view(count, nodes)
+        torch.sum(share * far, 0, out=out)
+        out.sub_(row.index_select(0, positive)).index_add_(0, positive, row, alpha=-1)
+        out.index_add_(0, negative, (share * row).reshape(-1))
+    return slope.div_(nodes)
+
+
+class _Encoder(nn.Module):
+    """H_0 from features as a module, so that torch can run it with other weights."""
+
+    def __init__(self, model: Backbone, statistics: str) -> None:
+        super().__init__()
+        self.model, self.statistics = model, statistics
+
+    def forward(self, x: Tensor) -> Repr:
+        if self.statistics == "source":
+            return self.model.encode(x)
+        norm = cast(nn.BatchNorm1d, self.model.norm)
+        normal = normalised(self.model.before_norm(x), norm, "target")
+        return self.model.after_norm(
+            torch.addcmul(norm.bias, normal, norm.weight) if norm.affine else normal
+        )
