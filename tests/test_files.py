@@ -9,12 +9,6 @@ from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.files import existing_file, output_folder, replacing
 
 
-def write_half(path, error):
-    with replacing(path) as beside:
-        beside.write_text("half")
-        raise error
-
-
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
@@ -34,6 +28,12 @@ class BrokenWriteError(Exception):
     pass
 
 
+def write_half(path, error):
+    with replacing(path) as beside:
+        beside.write_text("half")
+        raise error
+
+
 def test_replacing_writes_the_new_content(tmp_path):
     target = tmp_path / "note.txt"
     target.write_text("old")
@@ -47,11 +47,11 @@ def test_replacing_writes_the_new_content(tmp_path):
 def test_who_reads_the_old_file_meanwhile_reads_it_to_its_end(tmp_path):
     target = tmp_path / "note.txt"
     target.write_text("old content")
-    with open(target) as reader:
-        assert reader.read(3) == "old"
+    with open(target, "rb", buffering=0) as reader:
+        assert reader.read(3) == b"old"
         with replacing(target) as beside:
             beside.write_text("new")
-        assert reader.read() == " content"
+        assert reader.read() == b" content"
 
 
 def test_replacing_writes_beside_so_that_the_rename_stays_on_one_disk(tmp_path):

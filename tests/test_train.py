@@ -156,7 +156,7 @@ def test_the_fast_dropout_trains_as_plain_dropout_does(many_runs, place, floor):
     """The mean difference is within 4 of its standard errors, estimated from the eight runs.
 
     With seven degrees of freedom a right implementation exceeds that once in 190 sets of seeds,
-    and these are fixed; measured, the errors are 0.6 points of accuracy and 0.006 of loss.
+    and these are fixed; measured, the errors are half a point of accuracy and 0.006 of loss.
     """
     difference = many_runs[place]
     error = stats.sem(difference)

@@ -21,9 +21,9 @@ def resolve(argument: str, name: str, choices: Mapping[str, T]) -> T:
         matcha_gnn.errors.InvalidArgumentError: method: got 't3b' (did you mean t3a?); \
 allowed: erm, t3a
     """
-    key = name.lower().replace("-", "_")
-    if key in choices:
-        return choices[key]
-    near = get_close_matches(key, choices, n=1)
+    for key in (name, name.lower().replace("-", "_")):
+        if key in choices:
+            return choices[key]
+    near = get_close_matches(name, choices, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise InvalidArgumentError(argument, f"{name!r}{hint}", ", ".join(sorted(choices)))
