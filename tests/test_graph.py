@@ -620,7 +620,7 @@ def test_damaged_bytes_never_end_in_another_kind_of_error(tmp_path, kind):
     whole = np.frombuffer(path.read_bytes(), np.uint8)
     rng = np.random.default_rng(0)
     messages = []
-    for _ in range(150):
+    for _ in range(80):
         damaged = whole.copy()
         damaged[rng.integers(len(whole), size=3)] = rng.integers(256, size=3)
         path.write_bytes(damaged.tobytes())
