@@ -49,8 +49,8 @@ def markdown_table(experiment: Experiment, cells: Sequence[Comparison]) -> str:
     ]
     for row in shown:
         found = [by_place.get((row, column)) for column in experiment.columns]
-        ours = [_plain(c and c.ours_mean, c and c.ours_sd) for c in found]
-        paper = [_plain(c and c.paper_mean, c and c.paper_sd) for c in found]
+        ours = [_plain(c.ours_mean, c.ours_sd) if c else "·" for c in found]
+        paper = [_plain(c.paper_mean, c.paper_sd) if c else "·" for c in found]
         lines.append(f"| **{row}**, ours | " + " | ".join(ours) + " |")
         lines.append(f"| {row}, paper | " + " | ".join(paper) + " |")
     return "\n".join(lines)
