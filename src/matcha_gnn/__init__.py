@@ -34,6 +34,7 @@ _HOME = {
     "InvalidArgumentError": "matcha_gnn.errors",
     "InvalidFileError": "matcha_gnn.errors",
     "InvalidGraphError": "matcha_gnn.errors",
+    "LAME": "matcha_gnn.methods",
     "Loss": "matcha_gnn.losses",
     "MatchaError": "matcha_gnn.errors",
     "PIC": "matcha_gnn.losses",
@@ -41,6 +42,7 @@ _HOME = {
     "PseudoLabel": "matcha_gnn.losses",
     "SOGA": "matcha_gnn.methods",
     "Status": "matcha_gnn.result",
+    "T3A": "matcha_gnn.methods",
     "Tent": "matcha_gnn.methods",
     "Touches": "matcha_gnn.methods",
     "View": "matcha_gnn.methods",
@@ -67,6 +69,7 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidFileError",
     "InvalidGraphError",
+    "LAME",
     "Loss",
     "MatchaError",
     "PIC",
@@ -74,6 +77,7 @@ __all__ = [
     "PseudoLabel",
     "SOGA",
     "Status",
+    "T3A",
     "Tent",
     "Touches",
     "View",
@@ -106,7 +110,17 @@ if TYPE_CHECKING:
     from matcha_gnn.graph import Graph, read_graph, unlabelled, write_graph
     from matcha_gnn.hops import Hops
     from matcha_gnn.losses import PIC, Difference, Entropy, Loss, PseudoLabel
-    from matcha_gnn.methods import ERM, SOGA, BaseMethod, Prediction, Tent, Touches, View
+    from matcha_gnn.methods import (
+        ERM,
+        LAME,
+        SOGA,
+        T3A,
+        BaseMethod,
+        Prediction,
+        Tent,
+        Touches,
+        View,
+    )
     from matcha_gnn.modelfile import load_model, save_model
     from matcha_gnn.result import Adaptation, Status
     from matcha_gnn.train import fit

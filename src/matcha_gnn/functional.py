@@ -23,8 +23,8 @@ def entropy(probs: Probs) -> Tensor:
         >>> entropy(torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
         tensor([0.6931, 0.0000])
     """
-    terms: Tensor = torch.special.xlogy(probs, probs)
-    return -terms.sum(-1)
+    terms: Tensor = torch.special.entr(probs)
+    return terms.sum(-1)
 
 
 def class_means(z: Repr, probs: Probs, min_share: float) -> tuple[Tensor, Tensor]:

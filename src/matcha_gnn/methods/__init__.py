@@ -10,15 +10,21 @@ from matcha_gnn.methods.base import (
     View,
 )
 from matcha_gnn.methods.erm import ERM
+from matcha_gnn.methods.lame import LAME
 from matcha_gnn.methods.soga import SOGA
+from matcha_gnn.methods.t3a import T3A
 from matcha_gnn.methods.tent import Tent
 
-METHODS: dict[str, type[BaseMethod]] = {method.name: method for method in (ERM, Tent, SOGA)}
+METHODS: dict[str, type[BaseMethod]] = {
+    method.name: method for method in (ERM, T3A, Tent, SOGA, LAME)
+}
 
 __all__ = [
     "ERM",
+    "LAME",
     "METHODS",
     "SOGA",
+    "T3A",
     "Artefact",
     "BaseMethod",
     "Prediction",
