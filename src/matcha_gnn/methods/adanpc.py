@@ -1,0 +1,198 @@
+"""AdaNPC: the classifier gives way to a vote of nearest neighbours in a memory."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.graph import Graph
+from matcha_gnn.methods.base import Artefact, BaseMethod, Prediction, Prepared, State, Touches, View
+from matcha_gnn.methods.lame import is_count, nearest
+from matcha_gnn.typing import Probs, Repr
+
+MEMORIES = ("shipped", "prototype", "target")
+CONFIDENCES = ("max_prob", "softmax_of_prob")
+_FLOOR = 1e-5
+
+Memory = tuple[Tensor, Tensor]
+"""Unit rows [Q, D] and their classes [Q]."""
+
+
+class AdaNPC(BaseMethod):
+    """Non-parametric classifier for test-time adaptation (Zhang et al., ICML 2023).
+
+    For each node the `k` memory rows of largest cosine s vote for their class with weights
+    softmax(s / temperature). Confident nodes may join the memory with the class they were given.
+    Cosines do not see the length of z, so neither do predictions see the length of γ.
+
+    Deviations: the paper takes nodes in small batches, predicts a batch, then appends it. With
+    the whole graph as one batch that is a single pass, and what is appended last is never asked:
+    `passes=1`. `passes=2` asks it: confident nodes are appended, and all nodes are predicted
+    again, none of them voting for itself. The random first row of the released memory is left
+    out, and votes, which get 1e-5 each as in the released code, are scaled to sum to one.
+
+    Nothing is carried on from round to round: appended rows belong to a γ that has passed. The
+    shipped memory stays as it was made, at the source model's γ.
+
+    Args:
+        k: neighbours that vote; all rows where the memory holds fewer.
+        temperature: of the softmax over similarities, > 0.
+        threshold: a node of at least this confidence joins the memory. Without effect for
+            `passes=1`, unless the memory is the target.
+        memory: "shipped", the source representations of labelled nodes and their classes, which
+            travel with the model; "prototype", the classifier's rows; "target", the target nodes
+            themselves under the source classifier's predictions.
+        passes: 1 or 2, see above.
+        confidence: "max_prob", the largest class probability; "softmax_of_prob", the largest
+            entry of the softmax of the probabilities, as in the released code. The latter cannot
+            exceed e / (e + C − 1), 0.73 for two classes and 0.07 for forty.
+        capacity: keep at most this many source rows, in proportion to classes, and add at most
+            this many target rows, the most confident; None for no limit.
+
+    Shapes:
+        view.z [N, D], memory [Q, D] → probs [N, C]
+
+    Example:
+        >>> import matcha_gnn as mg
+        >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
+        >>> model = mg.GPRGNN(8, 2)
+        >>> run = mg.fit(model, graph, epochs=5, ship=[AdaNPC()])
+        >>> mg.adapt(model, graph, AdaNPC(k=10), epochs=2).probs.shape
+        torch.Size([100, 2])
+    """
+
+    name = "adanpc"
+    touches = frozenset({Touches.HEAD})
+
+    def __init__(
+        self,
+        k: int = 100,
+        temperature: float = 0.1,
+        threshold: float = 0.1,
+        memory: str = "shipped",
+        passes: int = 1,
+        confidence: str = "max_prob",
+        capacity: int | None = None,
+    ) -> None:
+        if not is_count(k, 1):
+            raise InvalidArgumentError("k", k, "an integer >= 1")
+        if not (math.isfinite(temperature) and temperature > 0):
+            raise InvalidArgumentError("temperature", temperature, "a number > 0")
+        if math.isnan(threshold):
+            raise InvalidArgumentError("threshold", threshold, "a number")
+        for name, value, allowed in (
+            ("memory", memory, MEMORIES),
+            ("confidence", confidence, CONFIDENCES),
+        ):
+            if value not in allowed:
+                raise InvalidArgumentError(name, repr(value), ", ".join(allowed))
+        if passes not in (1, 2):
+            raise InvalidArgumentError("passes", passes, "1 or 2")
+        if passes == 2 and memory == "target":
+            raise InvalidArgumentError("passes", 2, "1 where the memory is the target itself")
+        if capacity is not None and not is_count(capacity, 1):
+            raise InvalidArgumentError("capacity", capacity, "an integer >= 1, or None")
+        self.k, self.temperature, self.threshold = k, temperature, threshold
+        self.memory, self.passes = memory, passes
+        self.confidence, self.capacity = confidence, capacity
+
+    def require(self, model: Backbone) -> None:
+        """A shipped memory has to be there."""
+        if self.memory == "shipped" and not {"rows", "labels"} <= _artefact(model).keys():
+            raise IncompatibleError(
+                "the model carries no memory for AdaNPC: train it with fit(..., ship=[AdaNPC()]) "
+                "or `matcha train --ship adanpc`, or choose memory 'prototype' or 'target'"
+            )
+
+    def ship(
+        self, model: Backbone, source: Graph, labels: Tensor, labelled: Tensor, seed: int
+    ) -> Artefact:
+        """Unit representations of the labelled nodes at the model's own γ, and their classes."""
+        if self.memory != "shipped":
+            return {}
+        with torch.no_grad():
+            coef = model.coefficients(model.gamma).detach()
+            z = model.hops(source, keyed=False).mix(coef)
+        rows, classes = self._thinned(F.normalize(z[labelled]), labels[labelled])
+        return {"rows": rows, "labels": classes}
+
+    def prepare(self, view: View) -> Prepared:
+        """The memory that does not depend on γ; none where it is the target itself."""
+        if self.memory == "target":
+            return None
+        if self.memory == "prototype":
+            rows = view.model.head.weight.detach()
+            return F.normalize(rows), torch.arange(len(rows), device=rows.device)
+        shipped = _artefact(view.model)
+        like = view.hops.stack
+        return self._thinned(shipped["rows"].to(like), shipped["labels"].to(like.device))
+
+    def predict(self, view: View, state: State) -> tuple[Prediction, State]:
+        """Ask the memory, in two passes if so set; the state is the source's part of it."""
+        unit = F.normalize(view.z)
+        if self.memory == "target":
+            return Prediction(self._asked_with(view.classify().probs, unit, None)), state
+        memory: Memory = state
+        probs = self._asked(unit, memory, view.model.head.out_features)
+        if self.passes == 2:
+            probs = self._asked_with(probs, unit, memory)
+        return Prediction(probs), state
+
+    def _asked_with(self, probs: Probs, unit: Repr, memory: Memory | None) -> Probs:
+        """Predict from a memory that has the confident nodes appended, never from oneself."""
+        joining = self._joining(probs)
+        rows, labels = unit[joining], probs.argmax(1)[joining]
+        start = 0
+        if memory is not None:
+            start = len(memory[0])
+            rows, labels = torch.cat([memory[0], rows]), torch.cat([memory[1], labels])
+        # Nobody joined, or there is one row only and it may be the asking node's own.
+        if start == len(rows) or len(rows) < 2:
+            return probs
+        own = torch.full_like(joining, -1, dtype=torch.long)
+        own[joining] = torch.arange(start, len(rows), device=rows.device)
+        return self._asked(unit, (rows, labels), probs.shape[1], own)
+
+    def _joining(self, probs: Probs) -> Tensor:
+        """Which nodes are sure enough to join the memory, bool [N]."""
+        votes = probs.softmax(1) if self.confidence == "softmax_of_prob" else probs
+        sureness = votes.amax(1)
+        joining = sureness >= self.threshold
+        if self.capacity is not None:
+            joining[sureness.argsort(descending=True, stable=True)[self.capacity :]] = False
+        return joining
+
+    def _asked(
+        self, unit: Repr, memory: Memory, num_classes: int, own: Tensor | None = None
+    ) -> Probs:
+        """The vote of the k nearest rows, [N, C]."""
+        rows, labels = memory
+        k = min(self.k, len(rows) - (own is not None))
+        temperature = max(self.temperature, torch.finfo(unit.dtype).tiny)
+        ballot = torch.eye(num_classes, dtype=unit.dtype, device=unit.device)
+        scores = unit.new_empty(len(unit), num_classes)
+        for block, similarity, found in nearest(unit, rows, k, own):
+            # The nearest is put at zero before the division, which may be by very little.
+            distance = similarity - similarity.amax(1, keepdim=True)
+            weights = (distance / temperature).softmax(1)
+            scores[block] = F.embedding_bag(
+                labels[found], ballot, mode="sum", per_sample_weights=weights
+            )
+        scores = (scores + _FLOOR).clamp_max_(1)
+        return scores / scores.sum(1, keepdim=True)
+
+    def _thinned(self, rows: Tensor, labels: Tensor) -> Memory:
+        """At most `capacity` rows, evenly spaced among those of each class."""
+        if self.capacity is None or len(rows) <= self.capacity:
+            return rows, labels
+        by_class = labels.argsort(stable=True)
+        steps = torch.arange(self.capacity, device=labels.device)
+        chosen = by_class[steps * len(rows) // self.capacity]
+        return rows[chosen], labels[chosen]
+
+
+def _artefact(model: Backbone) -> Artefact:
+    return model.artefacts.get(AdaNPC.name, {})
