@@ -1,0 +1,226 @@
+"""The polynomial filter of the normalised adjacency, differentiable in the raw edge weights.
+
+Degrees are recomputed from the weights, so the gradient of an edge counts what the edge does to
+the normalisation of its receiver. Memory is O(E) plus the hops: no message per edge is kept.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
+
+from matcha_gnn.kernels.propagate import no_beta_warning
+from matcha_gnn.typing import Coefficients, Repr
+
+
+@dataclass(frozen=True, eq=False)
+class EdgePattern:
+    """Where A + I has entries, in the order of CSR rows: row i gathers what node i receives.
+
+    The conventions are those of `Adjacency`: a node that has a self loop keeps it, every other
+    gets one of weight 1, and parallel edges are one entry whose weight is their sum.
+
+    Attributes:
+        crow: where each row starts, [N+1].
+        row: receiver of each entry, [M].
+        col: sender of each entry, [M].
+        weight: raw weight of each entry, before normalisation, [M].
+        pair: number of the unordered pair of nodes that an entry joins, [M]; both directions
+            share it, and self loops have `num_pairs`.
+        num_pairs: pairs of distinct nodes that are joined.
+        order: the entries in the order of the transpose, [M].
+        crow_t: where each row of the transpose starts, [N+1].
+        col_t: its columns, [M].
+
+    Example:
+        >>> pattern = EdgePattern.of(torch.tensor([[0, 1, 2], [1, 0, 2]]), 3, None, torch.float32)
+        >>> pattern.pair
+        tensor([1, 0, 0, 1, 1])
+        >>> pattern.matrix(pattern.normalise(pattern.weight)[0]).to_dense()
+        tensor([[0.5000, 0.5000, 0.0000],
+                [0.5000, 0.5000, 0.0000],
+                [0.0000, 0.0000, 1.0000]])
+    """
+
+    crow: Tensor
+    row: Tensor
+    col: Tensor
+    weight: Tensor
+    pair: Tensor
+    num_pairs: int
+    order: Tensor
+    crow_t: Tensor
+    col_t: Tensor
+
+    @classmethod
+    def of(
+        cls, edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None, dtype: torch.dtype
+    ) -> "EdgePattern":
+        """Build from edges [2, E] (row 0 sends, row 1 receives) and weights [E] or ones."""
+        from torch_geometric.utils import add_remaining_self_loops, coalesce
+
+        ones = torch.ones(edge_index.shape[1], dtype=dtype, device=edge_index.device)
+        given = ones if edge_weight is None else edge_weight.detach().to(dtype)
+        edges, weight = add_remaining_self_loops(edge_index, given, 1.0, num_nodes)
+        (col, row), weight = coalesce(edges, weight, num_nodes, sort_by_row=False)
+        apart = row != col
+        key = torch.minimum(row, col) * num_nodes + torch.maximum(row, col)
+        joined, number = key[apart].unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        pair = torch.full_like(row, len(joined))
+        pair[apart] = number
+        order = torch.argsort(col, stable=True)
+        return cls(
+            crow=_row_starts(row, num_nodes),
+            row=row,
+            col=col,
+            weight=weight,
+            pair=pair,
+            num_pairs=len(joined),
+            order=order,
+            crow_t=_row_starts(col, num_nodes),
+            col_t=row[order],
+        )
+
+    def normalise(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Entries of P = D^-1/2 (A_w + I) D^-1/2 [M], and D's diagonal in float64 [N]."""
+        degree = self._row_sums(weight.double())
+        return (weight * self._scales(degree)).to(weight.dtype), degree
+
+    def matrix(self, values: Tensor) -> Tensor:
+        """A CSR tensor with these entries, [N, N]."""
+        return self._csr(self.crow, self.col, values)
+
+    def transpose(self, values: Tensor) -> Tensor:
+        """The transpose of `matrix`, as a CSR tensor too."""
+        return self._csr(self.crow_t, self.col_t, values.index_select(0, self.order))
+
+    def weight_gradient(self, value_gradient: Tensor, weight: Tensor) -> Tensor:
+        """Carry a gradient in the entries of P [M] back to the raw weights [M].
+
+        With P_vu = w_vu / √(d_v d_u) and d_v = Σ_u w_vu, a weight acts on its own entry and,
+        through d_v, on row v and column v of P.
+        """
+        degree = self._row_sums(weight.double())
+        direct = value_gradient * self._scales(degree)
+        shares = direct * weight
+        around = self._row_sums(shares) + self._column_sums(shares)
+        through_degree = torch.where(degree > 0, around / (2 * degree), 0)
+        return (direct - through_degree.index_select(0, self.row)).to(weight.dtype)
+
+    def _scales(self, degree: Tensor) -> Tensor:
+        """1 / √(d_v d_u) of each entry in float64, 0 where a degree is 0."""
+        scale = torch.where(degree > 0, degree.rsqrt(), 0)
+        return scale.index_select(0, self.row) * scale.index_select(0, self.col)
+
+    # Segment sums, not scattered additions: on a GPU the latter change from run to run.
+
+    def _row_sums(self, values: Tensor) -> Tensor:
+        return torch.segment_reduce(values, "sum", offsets=self.crow)
+
+    def _column_sums(self, values: Tensor) -> Tensor:
+        return torch.segment_reduce(values.index_select(0, self.order), "sum", offsets=self.crow_t)
+
+    def _csr(self, crow: Tensor, col: Tensor, values: Tensor) -> Tensor:
+        size = (len(crow) - 1, len(crow) - 1)
+        with no_beta_warning():
+            return torch.sparse_csr_tensor(crow, col, values, size, check_invariants=False)
+
+
+def weighted_filter(pattern: EdgePattern, weight: Tensor, h: Repr, coef: Coefficients) -> Repr:
+    """Σ_k c_k P_w^k h, differentiable in the raw weights, in h and in c.
+
+    Args:
+        pattern: where the weights stand.
+        weight: raw weight of each entry of the pattern, at least 0, [M].
+        h: what is propagated, [N, D].
+        coef: [K+1].
+
+    Returns:
+        The filtered features, [N, D].
+
+    Example:
+        >>> pattern = EdgePattern.of(torch.tensor([[0, 1], [1, 0]]), 2, None, torch.float32)
+        >>> weight = pattern.weight.clone().requires_grad_()
+        >>> h, coef = torch.tensor([[4.0], [0.0]]), torch.tensor([0.0, 1.0])
+        >>> received = weighted_filter(pattern, weight, h, coef)[1, 0]
+        >>> received.backward()
+        >>> received.item(), weight.grad.tolist()
+        (2.0, [-0.5, -0.5, 1.5, -0.5])
+    """
+    result: Repr = _WeightedFilter.apply(weight, h, coef, pattern)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _WeightedFilter(torch.autograd.Function):
+    """With G_k the gradient in hop k, entry (v, u) of P has the gradient Σ_k ⟨G_k[v], H_k−1[u]⟩.
+
+    Each ⟨·, ·⟩ is a dense product sampled at the entries. The hops are kept only where a gradient
+    needs them, and without their history: a second derivative is refused, not wrong.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, weight: Tensor, h: Tensor, coef: Tensor, pattern: EdgePattern
+    ) -> Tensor:
+        values, _ = pattern.normalise(weight)
+        matrix, hops = pattern.matrix(values), [h]
+        ctx.pattern = pattern  # type: ignore[attr-defined]
+        needs_weight, _, needs_coef, _ = ctx.needs_input_grad  # type: ignore[attr-defined]
+        if not (needs_weight or needs_coef):
+            ctx.save_for_backward(weight, values, coef)
+            return _last(_nested(matrix, h, coef.tolist()))
+        for _ in range(coef.numel() - 1):
+            hops.append(matrix @ hops[-1])
+        ctx.save_for_backward(weight, values, coef, *hops)
+        mixed = hops[0] * coef[0]
+        for share, hop in zip(coef[1:], hops[1:], strict=True):
+            mixed.addcmul_(hop, share)
+        return mixed
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: FunctionCtx, *gradients: Tensor
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
+        (g,) = gradients
+        weight, values, coef, *hops = ctx.saved_tensors  # type: ignore[attr-defined]
+        pattern: EdgePattern = ctx.pattern  # type: ignore[attr-defined]
+        needs_weight, needs_h, needs_coef, _ = ctx.needs_input_grad  # type: ignore[attr-defined]
+        of_weight = of_h = of_coef = None
+        if needs_coef:
+            of_coef = torch.stack([(g * hop).sum() for hop in hops])
+        slopes = _nested(pattern.transpose(values), g, coef.tolist())
+        if needs_weight:
+            sampled = pattern.matrix(torch.zeros_like(values))
+            for hop in reversed(hops[:-1]):
+                sampled = torch.sparse.sampled_addmm(sampled, next(slopes), hop.T)
+            of_weight = pattern.weight_gradient(sampled.values(), weight)
+        if needs_h:
+            of_h = _last(slopes)
+        return of_weight, of_h, of_coef, None
+
+
+def _nested(matrix: Tensor, h: Tensor, coef: list[float]) -> Iterator[Tensor]:
+    """Horner's rule: c_K h, then M times that plus c_K−1 h, …; the last is Σ_k c_k M^k h.
+
+    Applied to the transpose and the gradient of the result, it gives the gradients in the hops,
+    from the last to the first.
+    """
+    mixed = h * coef[-1]
+    yield mixed
+    for share in reversed(coef[:-1]):
+        mixed = torch.addmm(h, matrix, mixed, beta=share)
+        yield mixed
+
+
+def _last(results: Iterator[Tensor]) -> Tensor:
+    """The last result; the others are let go at once, so that their memory is used again."""
+    return deque(results, maxlen=1).pop()
+
+
+def _row_starts(row: Tensor, num_rows: int) -> Tensor:
+    counts = torch.bincount(row, minlength=num_rows)
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
