@@ -1,6 +1,6 @@
 """One adaptation epoch: the sums form beside cached autograd and beside one inference.
 
-Run: python benchmarks/epoch.py [--nodes 5000] [--repeats 15]
+Run: python benchmarks/epoch.py [--nodes 5000] [--repeats 60]
 Prints one JSON object; every figure is the best of the repeats, in one run on one machine.
 """
 
@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=2000)
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--hops", type=int, default=9)
-    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--repeats", type=int, default=60)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     record = measure(args.nodes, args.features, args.width, args.hops, args.repeats)

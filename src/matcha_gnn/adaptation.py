@@ -28,12 +28,11 @@ class SGD:
     def __init__(self, parameters: list[torch.nn.Parameter], lr: float) -> None:
         self.parameters, self.lr = parameters, lr
 
-    @torch.no_grad()
     def step(self) -> None:
         """One step down the gradients."""
         for parameter in self.parameters:
             if parameter.grad is not None:
-                parameter.add_(parameter.grad, alpha=-self.lr)
+                parameter.detach().add_(parameter.grad, alpha=-self.lr)
 
 
 OPTIMIZERS = {"sgd": SGD, "adam": torch.optim.Adam}
@@ -131,7 +130,7 @@ def adapt(
         probs=last.probs,
         probs_before=first.probs,
         model=run.model.frozen(),
-        gamma=run.model.gamma.detach().clone(),
+        gamma=run.gamma.detach().clone(),
         gamma_before=model.gamma.detach().clone(),
         pic_before=pic_before,
         pic_after=PIC().value(run.view, last),
@@ -163,6 +162,7 @@ class _Run:
     ) -> None:
         self.graph, self.method, self.loss, self.settings = graph, method, loss, settings
         self.model = copy.deepcopy(model).frozen()
+        self.gamma = self.model.gamma
         self.hops_stay = settings["moves"] == "gamma"
         self.moving = _moving_parameters(self.model, settings["moves"])
         self.watch = Stopwatch(graph.x.device)
@@ -191,7 +191,7 @@ class _Run:
         """Go back to the γ of the last recorded round, and predict there."""
         if history.gamma:
             with torch.no_grad():
-                self.model.gamma.copy_(history.gamma[-1])
+                self.gamma.copy_(history.gamma[-1])
             self.predict()
 
     def descend_direction(self) -> float:
@@ -206,12 +206,11 @@ class _Run:
     def _from_sums(self) -> float:
         own = self.settings["features"] == "base"
         view = self.prediction.own_view(self.view) if own else self.view
-        with self.watch.stage("loss"), torch.no_grad():
+        with self.watch.stage("loss"):
             value, slope = self.loss.from_sums(view, self.prediction)
         with self.watch.stage("backward"):
-            gradient = self.model.gamma_gradient(view.gamma, torch.from_numpy(slope))
-            self.model.gamma.grad = gradient
-        return value if math.isfinite(slope.sum()) else math.nan
+            self.gamma.grad = self.model.gamma_gradient(view.gamma, torch.from_numpy(slope))
+        return value if math.isfinite(slope @ slope) else math.nan
 
     def _by_autograd(self) -> float:
         with self.watch.stage("forward"):
@@ -229,7 +228,7 @@ class _Run:
         return self.model.hops(self.graph, keyed=False)
 
     def _fresh_view(self) -> View:
-        gamma = self.model.gamma.detach().clone()
+        gamma = self.gamma.detach().clone()
         return View(self.model, self.graph, self.hops, gamma, self.settings["seed"])
 
 

@@ -79,8 +79,10 @@ def between_form(
         min_share: classes with less of the mass than this are left out.
     """
     kept = mass > min_share * mass.sum()
-    mass = mass[kept]
-    apart = (class_sums[kept] - mass[:, None, None] * mean) / np.sqrt(mass)[:, None, None]
+    if not kept.all():
+        class_sums, mass = class_sums[kept], mass[kept]
+    scale = np.sqrt(mass)[:, None, None]
+    apart = class_sums / scale - scale * mean
     flat = apart.swapaxes(0, 1).reshape(mean.shape[0], -1)
     form: HopForm = flat @ flat.T
     return form
@@ -98,7 +100,7 @@ def pic_from_forms(coef: FloatArray, between: HopForm, total: HopForm) -> tuple[
     if variance <= 0:
         return 1.0, np.zeros_like(coef)
     ratio = inter / variance
-    return 1 - ratio, -2 * (inter_slope - ratio * total_slope) / variance
+    return 1 - ratio, (inter_slope - ratio * total_slope) * (-2 / variance)
 
 
 def difference_from_forms(

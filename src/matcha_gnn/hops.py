@@ -42,7 +42,7 @@ class Hops:
 
     stack: HopStack
     key: HopsKey | None = None
-    _kept: dict[tuple[int, int], tuple[Tensor, Tensor, Tensor]] = field(
+    _kept: dict[tuple[int, int, int], tuple[kernels.Classifier, Tensor]] = field(
         default_factory=dict, init=False, repr=False
     )
 
@@ -83,19 +83,19 @@ class Hops:
         if head.out_features - 1 > self.stack.shape[2] // 4:
             probs = head(self.mix(coef)).softmax(-1)
             return probs, self.class_sums(probs), probs.sum(0, dtype=torch.float64).cpu().numpy()
-        logits, bias = self._head_applied(head)
-        return kernels.classify(self.stack, logits, coef, bias, self.node_sums)
+        return self._classifier(head)(coef)
 
-    def _head_applied(self, head: nn.Linear) -> tuple[Tensor, Tensor]:
-        weight = head.weight
-        key = (weight.data_ptr(), weight._version)
+    def _classifier(self, head: nn.Linear) -> kernels.Classifier:
+        weight, bias = head.weight.detach(), head.bias
+        key = (weight.data_ptr(), weight._version, 0 if bias is None else bias._version)
         if key not in self._kept:
             self._kept.clear()
-            offset = weight.new_zeros(len(weight)) if head.bias is None else head.bias
+            offset = weight.new_zeros(len(weight)) if bias is None else bias.detach()
             logits = kernels.hop_logits(self.stack, weight)
+            apply = kernels.classifier(self.stack, logits, offset[:-1] - offset[-1], self.node_sums)
             # Keeping the weight keeps its address from being given to another.
-            self._kept[key] = (logits, offset[:-1] - offset[-1], weight)
-        return self._kept[key][:2]
+            self._kept[key] = apply, weight
+        return self._kept[key][0]
 
     def require(self, key: HopsKey) -> "Hops":
         """Return these hops if they were made from what `key` says, else refuse."""

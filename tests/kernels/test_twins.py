@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from matcha_gnn import kernels
+from matcha_gnn import functional, kernels
 from matcha_gnn.kernels import cpu, reference
 
 SHAPES = [(1, 1, 1, 2), (3, 1, 5, 2), (7, 10, 32, 2), (513, 4, 8, 3), (1030, 6, 33, 9)]
@@ -22,8 +22,8 @@ def draw(num_nodes, num_hops, width, num_classes):
 def test_compiled_classify_equals_a_plain_head_and_softmax(shape):
     stack, weight, bias, coef = draw(*shape)
     logits = reference.hop_logits(stack, weight)
-    arguments = (stack, logits, coef, bias[:-1] - bias[-1], reference.node_sums(stack))
-    probs, sums, mass = cpu.classify(*arguments)
+    arguments = (stack, logits, bias[:-1] - bias[-1], reference.node_sums(stack))
+    probs, sums, mass = cpu.Classifier(*arguments)(coef)
     exact = stack.double()
     expected = (
         torch.einsum("nkd,k->nd", exact, coef.double()) @ weight.double().T + bias.double()
@@ -33,7 +33,7 @@ def test_compiled_classify_equals_a_plain_head_and_softmax(shape):
         sums, np.einsum("nc,nkd->ckd", expected, exact), atol=1e-4 * len(stack), rtol=1e-3
     )
     np.testing.assert_allclose(mass, expected.sum(0), rtol=1e-4)
-    twin = reference.classify(*arguments)
+    twin = reference.Classifier(*arguments)(coef)
     torch.testing.assert_close(probs, twin[0], atol=1e-6, rtol=1e-5)
     np.testing.assert_allclose(sums, twin[1], atol=1e-4, rtol=1e-4)
     np.testing.assert_allclose(mass, twin[2], rtol=1e-5)
@@ -87,12 +87,22 @@ def test_gram_equals_numpy():
     np.testing.assert_allclose(reference.gram(stack, stack.mean(0).numpy()), flat @ flat.T)
 
 
+@pytest.mark.parametrize("mass", [[3.0, 4.0, 5.0], [3.0, 0.0, 5.0], [0.0, 0.0, 1e-3]])
+def test_compiled_between_form_equals_the_formula(mass):
+    generator = np.random.default_rng(0)
+    sums, mean = generator.normal(size=(3, 5, 7)), generator.normal(size=(5, 7))
+    arguments = sums, np.array(mass), mean, 1e-9
+    np.testing.assert_allclose(
+        cpu.between_form(*arguments), functional.between_form(*arguments), rtol=1e-10, atol=1e-10
+    )
+
+
 def test_the_result_does_not_depend_on_timing():
     stack, weight, bias, coef = draw(2000, 5, 8, 3)
     logits = reference.hop_logits(stack, weight)
-    arguments = (stack, logits, coef, bias[:-1] - bias[-1], reference.node_sums(stack))
-    first = cpu.classify(*arguments)[1]
-    assert all(np.array_equal(first, cpu.classify(*arguments)[1]) for _ in range(20))
+    apply = cpu.Classifier(stack, logits, bias[:-1] - bias[-1], reference.node_sums(stack))
+    first = apply(coef)[1]
+    assert all(np.array_equal(first, apply(coef)[1]) for _ in range(20))
 
 
 def test_without_numba_the_twin_runs(monkeypatch):

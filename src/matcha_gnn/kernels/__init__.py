@@ -3,20 +3,27 @@
 Every kernel has its definition in `reference`; a faster twin gives the same numbers.
 """
 
+from collections.abc import Callable
 from functools import cache
 from types import ModuleType
 
 from torch import Tensor, float32
 
+from matcha_gnn import functional
 from matcha_gnn.kernels import reference
 from matcha_gnn.kernels.dropout import masked_dropout
 from matcha_gnn.kernels.propagate import Adjacency, filter_hops, propagate
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
+Classifier = Callable[[Coefficients], tuple[Probs, ClassSums, FloatArray]]
+"""See `reference.Classifier`."""
+
 __all__ = [
+    "between_form",
+    "Classifier",
     "Adjacency",
     "class_sums",
-    "classify",
+    "classifier",
     "filter_hops",
     "gram",
     "hop_logits",
@@ -45,29 +52,26 @@ def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
 
 
 def hop_logits(stack: HopStack, weight: Tensor) -> Tensor:
-    """Each hop's logits relative to the last class, [N, K+1, C−1], for a head's weight [C, D]."""
+    """Each hop's logits relative to the last class, [K+1, C−1, N], for a head's weight [C, D]."""
     return reference.hop_logits(stack, weight)
 
 
-def classify(
-    stack: HopStack, logits: Tensor, coef: Coefficients, bias: Tensor, node_sums: FloatArray
-) -> tuple[Probs, ClassSums, FloatArray]:
-    """Softmax predictions [N, C], their class sums [C, K+1, D] and mass [C], in one read.
-
-    Args:
-        stack: [N, K+1, D].
-        logits: `hop_logits` of the stack, [N, K+1, C−1].
-        coef: [K+1].
-        bias: the head's, relative to the last class, [C−1].
-        node_sums: Σ_i H_k[i], [K+1, D]; it stands for the last class's own sums.
-    """
-    fastest = _fastest(stack)
-    return fastest.classify(stack, logits, coef, bias, node_sums)  # type: ignore[no-any-return]
+def classifier(stack: HopStack, logits: Tensor, bias: Tensor, node_sums: FloatArray) -> Classifier:
+    """Predictions, class sums and mass as a function of the hop weights; see its attributes."""
+    return _fastest(stack).Classifier(stack, logits, bias, node_sums)  # type: ignore[no-any-return]
 
 
 def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     """S_kl = Σ_i ⟨H_k[i] − m_k, H_l[i] − m_l⟩ in float64, [K+1, K+1]; mean is [K+1, D]."""
     return reference.gram(stack, mean)
+
+
+def between_form(
+    class_sums: ClassSums, mass: FloatArray, mean: FloatArray, min_share: float
+) -> HopForm:
+    """`functional.between_form`: B with σ²_inter = cᵀ B c, [K+1, K+1]."""
+    form: HopForm = (_compiled() or functional).between_form(class_sums, mass, mean, min_share)
+    return form
 
 
 def _fastest(stack: HopStack) -> ModuleType:

@@ -5,6 +5,7 @@ brought to the host.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -38,23 +39,39 @@ def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
 
 
 def hop_logits(stack: HopStack, weight: Tensor) -> Tensor:
-    """Each hop's logits relative to the last class, H_k (W_c − W_C)ᵀ, [N, K+1, C−1]."""
-    return stack @ (weight[:-1] - weight[-1]).T
+    """Each hop's logits relative to the last class, H_k (W_c − W_C)ᵀ, [K+1, C−1, N]."""
+    logits = stack.new_empty(stack.shape[1], len(weight) - 1, len(stack))
+    for rows in _blocks(len(stack)):
+        logits[..., rows] = (stack[rows] @ (weight[:-1] - weight[-1]).T).permute(1, 2, 0)
+    return logits
 
 
-def classify(
-    stack: HopStack, logits: Tensor, coef: Coefficients, bias: Tensor, node_sums: FloatArray
-) -> tuple[Probs, ClassSums, FloatArray]:
-    """Softmax predictions [N, C] from hop logits, their class sums [C, K+1, D] and mass [C].
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """A linear head on mixed hops: predictions, their class sums and mass, in one read.
 
     Softmax only sees differences of logits and probabilities sum to one, so the last class needs
     neither logits nor sums of its own.
+
+    Attributes:
+        stack: [N, K+1, D].
+        logits: `hop_logits` of the stack, [K+1, C−1, N].
+        bias: the head's, relative to the last class, [C−1].
+        node_sums: Σ_i H_k[i], [K+1, D]; it stands for the last class's own sums.
     """
-    mixed = torch.einsum("nkc,k->nc", logits, coef.to(logits.dtype)) + bias
-    probs = torch.nn.functional.pad(mixed, (0, 1)).softmax(-1)
-    first = class_sums(stack, probs[:, :-1])
-    sums = np.concatenate([first, (node_sums - first.sum(0))[None]])
-    return probs, sums, np.asarray(probs.sum(0, dtype=torch.float64).cpu())
+
+    stack: HopStack
+    logits: Tensor
+    bias: Tensor
+    node_sums: FloatArray
+
+    def __call__(self, coef: Coefficients) -> tuple[Probs, ClassSums, FloatArray]:
+        """Predictions [N, C], class sums [C, K+1, D] and mass [C] for hop weights [K+1]."""
+        mixed = torch.einsum("kcn,k->nc", self.logits, coef.to(self.logits.dtype)) + self.bias
+        probs = torch.nn.functional.pad(mixed, (0, 1)).softmax(-1)
+        first = class_sums(self.stack, probs[:, :-1])
+        sums = np.concatenate([first, (self.node_sums - first.sum(0))[None]])
+        return probs, sums, np.asarray(probs.sum(0, dtype=torch.float64).cpu())
 
 
 def gram(stack: HopStack, mean: FloatArray) -> HopForm:

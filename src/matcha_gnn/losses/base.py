@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
-from matcha_gnn import functional
+from matcha_gnn import kernels
 from matcha_gnn.hops import Hops
 from matcha_gnn.methods.base import Prediction, View
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
@@ -64,7 +64,7 @@ class ClusterLoss(Loss):
 
     def _forms(self, view: View, prediction: Prediction) -> tuple[HopForm, HopForm]:
         hops, sums = view.hops, prediction.class_sums(view)
-        between = functional.between_form(sums, prediction.mass, hops.mean, self.min_share)
+        between = kernels.between_form(sums, prediction.mass, hops.mean, self.min_share)
         return between, hops.gram
 
 

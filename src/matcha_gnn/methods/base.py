@@ -68,7 +68,7 @@ class Prediction:
     @property
     def class_shares(self) -> FloatArray:
         """Mean prediction, [C]."""
-        return self.mass / len(self.probs)
+        return self.mass / self.probs.shape[0]
 
     def class_sums(self, view: "View") -> ClassSums:
         """Σ_i probs[i, c] H_k[i] of the view's hops, [C, K+1, D]."""
