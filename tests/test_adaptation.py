@@ -196,9 +196,9 @@ class NotANumber(mg.PIC):
         super().__init__()
         self._calls = 0
 
-    def from_sums(self, view, prediction):
+    def from_sums(self, view, prediction, prepared):
         self._calls += 1
-        value, slope = super().from_sums(view, prediction)
+        value, slope = super().from_sums(view, prediction, prepared)
         return (math.nan, slope * np.nan) if self._calls >= 3 else (value, slope)
 
 

@@ -79,8 +79,8 @@ def test_the_battery_catches_a_broken_method(method, says):
 
 
 class WrongGradient(mg.PIC):
-    def from_sums(self, view, prediction):
-        value, slope = super().from_sums(view, prediction)
+    def from_sums(self, view, prediction, prepared):
+        value, slope = super().from_sums(view, prediction, prepared)
         return value, slope * 1.001
 
 

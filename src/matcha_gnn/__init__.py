@@ -42,6 +42,7 @@ _HOME = {
     "PseudoLabel": "matcha_gnn.losses",
     "SOGA": "matcha_gnn.methods",
     "Status": "matcha_gnn.result",
+    "SURE": "matcha_gnn.losses",
     "T3A": "matcha_gnn.methods",
     "Tent": "matcha_gnn.methods",
     "Touches": "matcha_gnn.methods",
@@ -76,6 +77,7 @@ __all__ = [
     "Prediction",
     "PseudoLabel",
     "SOGA",
+    "SURE",
     "Status",
     "T3A",
     "Tent",
@@ -109,7 +111,7 @@ if TYPE_CHECKING:
     )
     from matcha_gnn.graph import Graph, read_graph, unlabelled, write_graph
     from matcha_gnn.hops import Hops
-    from matcha_gnn.losses import PIC, Difference, Entropy, Loss, PseudoLabel
+    from matcha_gnn.losses import PIC, SURE, Difference, Entropy, Loss, PseudoLabel
     from matcha_gnn.methods import (
         ERM,
         LAME,

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graph import Graph, GraphLike, unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import PIC, Loss
@@ -36,6 +36,7 @@ class SGD:
 
 
 OPTIMIZERS = {"sgd": SGD, "adam": torch.optim.Adam}
+EXACT = "exact"
 MOVES = ("gamma", "theta", "both")
 FEATURES = ("source", "base")
 
@@ -66,7 +67,8 @@ def adapt(
         loss: what γ minimises; PIC by default.
         epochs: rounds; 0 gives the base method's prediction without adaptation.
         lr: step size.
-        optimizer: "sgd", as in the published runs, or "adam".
+        optimizer: "sgd", as in the published runs; "adam"; or "exact", which has no step size and
+            puts γ where the loss is smallest for the round's predictions, for losses that know.
         moves: which parameters take the steps: "gamma"; "theta", the encoder; or "both".
         restart: run the base method from its start in each round; otherwise it carries on.
         features: whose representation enters the loss where the base method changes it: the
@@ -104,10 +106,19 @@ def adapt(
     target = unlabelled(graph)
     model.accept(target.x)
     method.require(model)
+    if loss.needs_hops and not (moves == "gamma" and model.mixes_linearly):
+        raise IncompatibleError(
+            f"loss {loss.name!r} needs moves 'gamma' and a model that mixes cached hops linearly"
+        )
+    if optimizer == EXACT and not model.gamma_is_coefficients:
+        raise IncompatibleError(
+            f"optimizer 'exact' needs hop weights that are free; those of {type(model).__name__} "
+            "are a function of γ"
+        )
 
     history = History()
     run = _Run(model, target, method, loss, settings, hops)
-    steps = OPTIMIZERS[optimizer](run.moving, lr=lr)
+    steps = run if optimizer == EXACT else OPTIMIZERS[optimizer](run.moving, lr=lr)
     first = run.predict()
     pic_before = PIC().value(run.view, first)
     finite = True
@@ -172,7 +183,7 @@ class _Run:
             self.view = self._fresh_view()
             self.prepared = method.prepare(self.view)
             self.state = method.start(self.view, self.prepared)
-            loss.prepare(self.hops)
+            self.loss_prepared = loss.prepare(self.view)
 
     def predict(self) -> Prediction:
         """Run the base method at the current γ."""
@@ -186,6 +197,17 @@ class _Run:
                 self.state = self.method.start(self.view, self.prepared)
             self.prediction, self.state = self.method.predict(self.view, self.state)
         return self.prediction
+
+    def step(self) -> None:
+        """Put γ where the loss is smallest for the last prediction.
+
+        The representation keeps its scale: the head's softmax was trained for it.
+        """
+        best = self.loss.minimiser(self.view, self.prediction, self.loss_prepared)
+        total, now = self.hops.gram, self.view.coef_array
+        size = best @ total @ best
+        scale = math.sqrt(now @ total @ now / size) if size > 0 else 1.0
+        self.gamma.detach().copy_(torch.from_numpy(scale * best))
 
     def rewind(self, history: History) -> None:
         """Go back to the γ of the last recorded round, and predict there."""
@@ -207,7 +229,7 @@ class _Run:
         own = self.settings["features"] == "base"
         view = self.prediction.own_view(self.view) if own else self.view
         with self.watch.stage("loss"):
-            value, slope = self.loss.from_sums(view, self.prediction)
+            value, slope = self.loss.from_sums(view, self.prediction, self.loss_prepared)
         with self.watch.stage("backward"):
             self.gamma.grad = self.model.gamma_gradient(view.gamma, torch.from_numpy(slope))
         return value if math.isfinite(slope @ slope) else math.nan
@@ -246,9 +268,11 @@ def _checked_settings(method: BaseMethod, loss: Loss, **given: Any) -> dict[str,
         raise InvalidArgumentError("epochs", given["epochs"], "an integer >= 0")
     if not 0 < given["lr"] < 1e30:
         raise InvalidArgumentError("lr", given["lr"], "a number > 0 and below 1e30")
-    choices = {"optimizer": tuple(OPTIMIZERS), "moves": MOVES, "features": FEATURES}
+    choices = {"optimizer": (*OPTIMIZERS, EXACT), "moves": MOVES, "features": FEATURES}
     for name, allowed in choices.items():
         if given[name] not in allowed:
             raise InvalidArgumentError(name, repr(given[name]), ", ".join(allowed))
+    if given["optimizer"] == EXACT and given["moves"] != "gamma":
+        raise InvalidArgumentError("moves", repr(given["moves"]), "gamma, with optimizer 'exact'")
     own = {"method": method.name, "method_settings": method.settings()}
     return own | {"loss": loss.name, "loss_settings": loss.settings()} | given

@@ -124,6 +124,48 @@ def best_coefficients(between: HopForm, total: HopForm) -> FloatArray:
     return best
 
 
+def stein_risk(coef: FloatArray, gram: HopForm, signal: FloatArray, noise: float) -> float:
+    """Stein's estimate of E‖Σ_k c_k ℓ_k − signal‖² per node: cᵀSc − 2 cᵀs + S_00 − σ².
+
+    Args:
+        coef: c, [K+1].
+        gram: S_jk = mean_i ⟨ℓ_j[i], ℓ_k[i]⟩, [K+1, K+1]; ℓ_0 is the signal plus noise.
+        signal: s, the covariance of each ℓ_k with the noise-free signal, [K+1].
+        noise: σ², the noise's variance per node.
+
+    Example:
+        >>> own, mixed = np.array([1.0, 0.0]), np.array([0.5, 0.5])
+        >>> gram, signal, noise = np.eye(2), np.array([0.5, 0.25]), 0.5
+        >>> stein_risk(own, gram, signal, noise), stein_risk(mixed, gram, signal, noise)
+        (0.5, 0.25)
+    """
+    return float(coef @ gram @ coef - 2 * coef @ signal + gram[0, 0] - noise)
+
+
+def scaled_stein_risk(
+    coef: FloatArray, gram: HopForm, signal: FloatArray, noise: float
+) -> tuple[float, FloatArray]:
+    """`stein_risk` of the best multiple of c, S_00 − σ² − (cᵀs)² / cᵀSc, and its gradient in c.
+
+    Labels do not change with the scale of the logits, so neither should their judge. For c that
+    point away from the signal, whose best multiple is negative, the last term is added instead.
+    """
+    slope = gram @ coef
+    size, along = float(coef @ slope), float(coef @ signal)
+    if size <= 0:
+        return float(gram[0, 0] - noise), np.zeros_like(coef)
+    gained = along * abs(along) / size
+    gradient = (gained / size) * slope - (abs(along) / size) * signal
+    return float(gram[0, 0] - noise - gained), 2 * gradient
+
+
+def stein_coefficients(gram: HopForm, signal: FloatArray) -> FloatArray:
+    """The c that minimises `stein_risk`: S⁻¹ s, without the directions in which S is zero."""
+    smallest = len(gram) * float(np.finfo(np.float32).eps)
+    best = np.linalg.lstsq(gram, signal, rcond=smallest)[0]
+    return best.astype(np.float64)
+
+
 def entropy_terms(logits: Tensor) -> tuple[Tensor, Tensor]:
     """Entropy of softmax(logits) per node [N], and its derivative in the logits [N, C]."""
     log_probs = logits.log_softmax(-1)

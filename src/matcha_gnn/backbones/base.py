@@ -66,6 +66,11 @@ class Backbone(nn.Module, abc.ABC):
         """c(γ), the weight of each hop, [K+1]; differentiable in γ."""
         return gamma
 
+    @property
+    def gamma_is_coefficients(self) -> bool:
+        """Whether γ are the hop weights themselves, so that any weights can be reached."""
+        return self.mixes_linearly and type(self).coefficients is Backbone.coefficients
+
     def gamma_gradient(self, gamma: Tensor, coef_gradient: Tensor) -> Tensor:
         """Carry a gradient in c back to γ; a subclass with its own `coefficients` needs its own."""
         return coef_gradient.to(gamma)

@@ -213,7 +213,8 @@ def _flush(partial, sums):  # type: ignore[no-untyped-def]
             partial[c, j] = 0
 
 
-@numba.njit(fastmath=True, cache=True)
+# Sums may be reordered, but a mass that is not a number must stay one.
+@numba.njit(fastmath={"reassoc", "contract"}, error_model="numpy", cache=True)
 def _between_form(sums, mass, mean, floor):  # type: ignore[no-untyped-def]
     num_classes, num_hops, width = sums.shape
     form, apart = np.zeros((num_hops, num_hops)), np.empty((num_hops, width))

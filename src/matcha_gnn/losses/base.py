@@ -7,8 +7,8 @@ import numpy as np
 from torch import Tensor
 
 from matcha_gnn import kernels
-from matcha_gnn.hops import Hops
-from matcha_gnn.methods.base import Prediction, View
+from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.methods.base import Prediction, Prepared, View
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
 
 
@@ -17,9 +17,14 @@ class Loss(abc.ABC):
 
     Calling the loss is the plain form on Z, for autograd. `from_sums` is the fast form for
     models that mix cached hops linearly: the value, and its exact gradient in the hop weights.
+
+    Attributes:
+        name: what the command line calls it.
+        needs_hops: it judges hop weights, and has no plain form on Z.
     """
 
     name: ClassVar[str]
+    needs_hops: ClassVar[bool] = False
 
     @abc.abstractmethod
     def __call__(self, z: Repr, logits: Tensor, probs: Probs) -> Tensor:
@@ -31,16 +36,27 @@ class Loss(abc.ABC):
             probs: the base method's prediction, [N, C], held constant.
         """
 
-    def prepare(self, hops: Hops) -> None:  # noqa: B027 (optional, not abstract)
-        """Take from the hops what stays the same in every round."""
+    def prepare(self, view: View) -> Prepared:
+        """What stays the same in every round, taken once for a target graph."""
+        return None
 
     @abc.abstractmethod
-    def from_sums(self, view: View, prediction: Prediction) -> tuple[float, FloatArray]:
+    def from_sums(
+        self, view: View, prediction: Prediction, prepared: Prepared
+    ) -> tuple[float, FloatArray]:
         """Value and gradient [K+1] in the hop weights c."""
 
     def value(self, view: View, prediction: Prediction) -> float:
         """The loss alone, at a view."""
-        return self.from_sums(view, prediction)[0]
+        return self.from_sums(view, prediction, self.prepare(view))[0]
+
+    def minimiser(self, view: View, prediction: Prediction, prepared: Prepared) -> FloatArray:
+        """The hop weights [K+1] that minimise the loss for fixed predictions, where that is known.
+
+        Raises:
+            IncompatibleError: there is no closed form.
+        """
+        raise IncompatibleError(f"loss {self.name!r} has no minimum in closed form; use 'sgd'")
 
     def settings(self) -> dict[str, Any]:
         """Constructor arguments, for the record."""
@@ -58,9 +74,9 @@ class ClusterLoss(Loss):
     def __init__(self, min_share: float = 1e-9) -> None:
         self.min_share = min_share
 
-    def prepare(self, hops: Hops) -> None:
-        """The Gram matrix of the hops."""
-        _ = hops.gram
+    def prepare(self, view: View) -> None:
+        """Have the hops take their Gram matrix, which they keep."""
+        _ = view.hops.gram
 
     def _forms(self, view: View, prediction: Prediction) -> tuple[HopForm, HopForm]:
         hops, sums = view.hops, prediction.class_sums(view)
@@ -83,7 +99,9 @@ class LogitLoss(Loss):
         """The mean of the terms."""
         return self.node_terms(logits, probs)[0].mean()
 
-    def from_sums(self, view: View, prediction: Prediction) -> tuple[float, FloatArray]:
+    def from_sums(
+        self, view: View, prediction: Prediction, prepared: Prepared
+    ) -> tuple[float, FloatArray]:
         """Value and gradient in the hop weights."""
         terms, slopes = self.node_terms(view.logits, prediction.probs)
         sums = view.hops.class_sums(slopes)

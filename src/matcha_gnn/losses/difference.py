@@ -4,7 +4,7 @@ from torch import Tensor
 
 from matcha_gnn import functional
 from matcha_gnn.losses.base import ClusterLoss
-from matcha_gnn.methods.base import Prediction, View
+from matcha_gnn.methods.base import Prediction, Prepared, View
 from matcha_gnn.typing import FloatArray, Probs, Repr
 
 
@@ -27,7 +27,9 @@ class Difference(ClusterLoss):
         """The difference on representations."""
         return functional.difference(z, probs, self.min_share)
 
-    def from_sums(self, view: View, prediction: Prediction) -> tuple[float, FloatArray]:
+    def from_sums(
+        self, view: View, prediction: Prediction, prepared: Prepared
+    ) -> tuple[float, FloatArray]:
         """The difference and its gradient in the hop weights."""
         between, total = self._forms(view, prediction)
         coef = view.coef_array

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from matcha_gnn import functional
 from matcha_gnn.losses.base import ClusterLoss
-from matcha_gnn.methods.base import Prediction, View
+from matcha_gnn.methods.base import Prediction, Prepared, View
 from matcha_gnn.typing import FloatArray, Probs, Repr
 
 
@@ -29,6 +29,17 @@ class PIC(ClusterLoss):
         """PIC on representations."""
         return functional.pic(z, probs, self.min_share)
 
-    def from_sums(self, view: View, prediction: Prediction) -> tuple[float, FloatArray]:
+    def from_sums(
+        self, view: View, prediction: Prediction, prepared: Prepared
+    ) -> tuple[float, FloatArray]:
         """PIC and its gradient in the hop weights."""
         return functional.pic_from_forms(view.coef_array, *self._forms(view, prediction))
+
+    def minimiser(self, view: View, prediction: Prediction, prepared: Prepared) -> FloatArray:
+        """The hop weights under which the predicted classes lie furthest apart.
+
+        PIC does not see the sign: it is that of the current representation.
+        """
+        between, total = self._forms(view, prediction)
+        best = functional.best_coefficients(between, total)
+        return best if best @ total @ view.coef_array >= 0 else -best

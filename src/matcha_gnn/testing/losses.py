@@ -1,5 +1,7 @@
 """The battery for losses: the two forms agree, and awkward predictions do no harm."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -32,7 +34,9 @@ def check_loss(loss: Loss, tolerance: float = 1e-10) -> None:
     for name, awkward in awkward_graphs().items():
         awkward.x = awkward.x.double()
         small = _view(model, awkward)
-        value, slope = loss.from_sums(small, Prediction(small.logits.softmax(-1)))
+        value, slope = loss.from_sums(
+            small, Prediction(small.logits.softmax(-1)), loss.prepare(small)
+        )
         assert np.isfinite(value), f"{name}: the loss should be finite"
         assert np.isfinite(slope).all(), f"{name}: the gradient should be finite"
 
@@ -60,13 +64,29 @@ def _predictions(num_nodes: int) -> dict[str, Probs]:
 
 
 def _check_forms_agree(loss: Loss, view: View, probs: Probs, name: str, tolerance: float) -> None:
+    if loss.needs_hops:
+        _check_slope(loss, view, probs, name, tolerance)
+        return
     coef = view.coef.clone().requires_grad_(True)
     z = torch.einsum("nkd,k->nd", view.hops.stack, coef)
     plain = loss(z, view.model.head(z), probs)
     (gradient,) = torch.autograd.grad(plain, coef)
-    value, slope = loss.from_sums(view, Prediction(probs))
+    value, slope = loss.from_sums(view, Prediction(probs), loss.prepare(view))
     _assert_close(value, plain, f"{name}: value", tolerance)
     _assert_close(slope, gradient, f"{name}: gradient", tolerance)
+
+
+def _check_slope(loss: Loss, view: View, probs: Probs, name: str, tolerance: float) -> None:
+    """Against central differences, for losses that have no plain form."""
+    prediction, prepared, step = Prediction(probs), loss.prepare(view), 1e-4
+
+    def value(gamma: Tensor) -> float:
+        return loss.from_sums(replace(view, gamma=gamma), prediction, prepared)[0]
+
+    slope = loss.from_sums(view, prediction, prepared)[1]
+    steps = step * torch.eye(len(view.gamma), dtype=view.gamma.dtype)
+    expected = [(value(view.gamma + s) - value(view.gamma - s)) / (2 * step) for s in steps]
+    _assert_close(slope, torch.tensor(expected), f"{name}: gradient", max(tolerance, 1e-6))
 
 
 def _assert_close(ours: object, plain: Tensor, what: str, tolerance: float) -> None:

@@ -1,0 +1,124 @@
+"""Stein's unbiased estimate of how far mixed logits lie from each node's noise-free own logit.
+
+A node's own logits l_0 = H_0 Wᵀ are its class's plus noise that its neighbours do not share. A
+shift of structure leaves that law alone and changes what the neighbours add, so hop weights are
+judged by how well the mixed logits Σ_k c_k ℓ_k estimate the noise-free l_0. The estimate needs no
+label and no prediction, is quadratic in c, and so has one minimum, in closed form.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from matcha_gnn import functional, kernels
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.losses.base import Loss
+from matcha_gnn.methods.base import Prediction, View
+from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
+
+PROBES = 16
+"""Random sign vectors for the traces of the powers of P."""
+
+
+class SteinForms(NamedTuple):
+    """What the estimate takes from a target graph.
+
+    Attributes:
+        gram: S_jk = mean_i ⟨ℓ_j[i], ℓ_k[i]⟩, [K+1, K+1].
+        signal: S_0k − σ² t_k, the covariance of ℓ_k with the noise-free l_0, [K+1].
+        noise: σ², the variance of l_0 within classes, summed over logits.
+    """
+
+    gram: HopForm
+    signal: FloatArray
+    noise: float
+
+
+class SURE(Loss):
+    """E‖Σ_k c_k ℓ_k − E[l_0 | class]‖² by Stein's estimate, per node, for the best scale of c.
+
+    ℓ_k = P^k (l_0 − mean l_0), with logits taken relative to their mean over classes. Like PIC it
+    does not change when γ is scaled; unlike PIC it sees the sign.
+
+    Args:
+        noise_share: share of the variance of the own logits that is noise; by default σ² comes
+            from the summary of the source graph that training put into the model.
+
+    Example:
+        >>> import matcha_gnn as mg
+        >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
+        >>> result = mg.adapt(
+        ...     mg.GPRGNN(8, 2), graph, loss=SURE(noise_share=0.5), optimizer="exact", epochs=1
+        ... )
+        >>> result.history.loss[1] <= result.history.loss[0]
+        True
+    """
+
+    name = "sure"
+    needs_hops = True
+
+    def __init__(self, noise_share: float | None = None) -> None:
+        if noise_share is not None and not 0 <= noise_share <= 1:
+            raise InvalidArgumentError("noise_share", noise_share, "a number from 0 to 1")
+        self.noise_share = noise_share
+
+    def __call__(self, z: Repr, logits: Tensor, probs: Probs) -> Tensor:
+        """Refused: the estimate is one of hop weights, and representations do not show them."""
+        raise IncompatibleError("loss 'sure' has no form on representations alone")
+
+    def prepare(self, view: View) -> SteinForms:
+        """The quadratic form; the same in every round."""
+        return stein_forms(view, self.noise_share)
+
+    def from_sums(
+        self, view: View, prediction: Prediction, prepared: SteinForms
+    ) -> tuple[float, FloatArray]:
+        """The estimate and its gradient in the hop weights; predictions play no part."""
+        return functional.scaled_stein_risk(view.coef_array, *prepared)
+
+    def minimiser(self, view: View, prediction: Prediction, prepared: SteinForms) -> FloatArray:
+        """The hop weights of the smallest estimate."""
+        return functional.stein_coefficients(prepared.gram, prepared.signal)
+
+
+def stein_forms(view: View, noise_share: float | None = None) -> SteinForms:
+    """Take the estimate's few numbers from a target graph.
+
+    Args:
+        view: the model on the target graph.
+        noise_share: see `SURE`.
+
+    Raises:
+        IncompatibleError: no `noise_share`, and the model has no summary of its source.
+    """
+    head = view.model.head.weight.detach()
+    own = view.hops.stack @ (head - head.mean(0)).T
+    ones, traces = _powers(view)
+    centred = own - ones[:, :, None] * own[:, 0].mean(0)
+    gram = kernels.gram(centred, np.zeros(centred.shape[1:])) / len(own)
+    noise = float(gram[0, 0]) * noise_share if noise_share is not None else _source_noise(view)
+    return SteinForms(gram, gram[0] - noise * traces, noise)
+
+
+def _powers(view: View) -> tuple[Tensor, FloatArray]:
+    """P^k 1, [N, K+1], and estimates of tr P^k / N, [K+1], by random signs."""
+    generator = torch.Generator().manual_seed(view.seed)
+    stack = view.hops.stack
+    signs = torch.randint(0, 2, (len(stack), PROBES), generator=generator).to(stack) * 2 - 1
+    columns = torch.cat([torch.ones_like(signs[:, :1]), signs], 1)
+    powers = kernels.propagate(view.graph.adjacency, columns, stack.shape[1] - 1)
+    traces = torch.einsum("nkr,nr->k", powers[:, :, 1:], signs) / signs.numel()
+    return powers[:, :, 0], traces.double().cpu().numpy()
+
+
+def _source_noise(view: View) -> float:
+    source = view.model.source
+    if source is None:
+        raise IncompatibleError(
+            "loss 'sure' needs the summary of the source graph that training puts into a model; "
+            "give noise_share instead"
+        )
+    covariance = source.own_logit_covariance.double()
+    return float(covariance.trace() - covariance.mean(0).sum())
