@@ -172,7 +172,8 @@ def test_bad_files_and_names_get_one_line_and_exit_code_2(files, capsys):
         "no format": ["adapt", files / "foreign.safetensors", graph, "-o", out],
         "architecture 'transformer'": ["adapt", files / "other.safetensors", graph, "-o", out],
         "not a safetensors file": ["adapt", files / "g.npz", graph, "-o", out],
-        "--method: got 'em' (did you mean erm?); allowed: erm, lame, soga, t3a, tent": [
+        "--method: got 'em' (did you mean erm?); "
+        "allowed: adanpc, erm, graphpatcher, gtrans, lame, soga, t3a, tent": [
             *("adapt", model, graph, "-o", out, "--method", "em")
         ],
         "--loss: got 'x'; allowed: difference, entropy, pic, pseudo_label": [

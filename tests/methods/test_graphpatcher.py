@@ -28,7 +28,7 @@ from matcha_gnn.methods.graphpatcher_training import (
     propagate_patched,
     restoring_loss,
 )
-from matcha_gnn.testing import check_method, tiny_graph, trained_model
+from matcha_gnn.testing import awkward_graphs, check_method, tiny_graph, trained_model
 from matcha_gnn.testing.graphs import snapshot
 
 NODES, FEATURES, WIDTH, K = 30, 6, 5, 3
@@ -540,6 +540,37 @@ def test_any_batch_size_trains(batch_size):
     assert all(bool(torch.isfinite(tensor).all()) for tensor in artefact.values())
 
 
+@pytest.mark.parametrize("name", awkward_graphs())
+@pytest.mark.parametrize("features", ["source", "base"])
+def test_awkward_targets_are_answered(small_model, name, features):
+    graph = awkward_graphs()[name]
+    for patches in (1, 5):
+        method = GraphPatcher(patches)
+        probs = mg.adapt(small_model, graph, method, epochs=3, features=features).probs
+        assert bool(torch.isfinite(probs).all())
+        torch.testing.assert_close(probs.sum(1), torch.ones(graph.num_nodes))
+
+
+def test_one_class_only_predicted(small_model):
+    model = copy.deepcopy(small_model)
+    model.head = nn.Linear(8, 3)
+    with torch.no_grad():
+        model.head.weight.zero_()
+        model.head.bias.copy_(torch.tensor([0.0, 200.0, 0.0]))
+    result = mg.adapt(model, tiny_graph(), GraphPatcher(2), epochs=3)
+    assert bool((result.probs.argmax(1) == 1).all())
+    assert bool(torch.isfinite(result.probs).all())
+
+
+def test_a_virtual_node_weighs_most_where_neighbours_are_missing():
+    spokes = torch.stack([torch.zeros(200, dtype=torch.long), torch.arange(1, 201)])
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(202, 6, generator=generator)
+    hub = Graph(x, torch.cat([spokes, spokes.flip(0)], 1))
+    _, share = patched_adjacency(hub, torch.arange(202), 1, torch.float32)
+    torch.testing.assert_close(share[[0, 1, 201]], torch.tensor([202.0, 3.0, 2.0]).rsqrt())
+
+
 def test_source_without_edges_and_double_precision():
     graph = tiny_graph(0.8, seed=0)
     graph.edge_index = graph.edge_index[:, :0]
@@ -587,7 +618,7 @@ def test_settings_are_the_arguments():
 
 
 def test_a_model_without_a_patcher_is_refused():
-    with pytest.raises(IncompatibleError, match="--ship graphpatcher"):
+    with pytest.raises(IncompatibleError, match=r"ship=\[GraphPatcher\(\)\]"):
         mg.adapt(trained_model(), tiny_graph(), GraphPatcher())
 
 

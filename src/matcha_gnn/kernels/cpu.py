@@ -213,7 +213,8 @@ def _flush(partial, sums):  # type: ignore[no-untyped-def]
             partial[c, j] = 0
 
 
-@numba.njit(fastmath=True, cache=True)
+# Not all of fastmath: a broken prediction has a mass of NaN, which is above no floor.
+@numba.njit(fastmath={"reassoc", "contract"}, error_model="numpy", cache=True)
 def _between_form(sums, mass, mean, floor):  # type: ignore[no-untyped-def]
     num_classes, num_hops, width = sums.shape
     form, apart = np.zeros((num_hops, num_hops)), np.empty((num_hops, width))
