@@ -105,6 +105,18 @@ def test_make_graph_train_inspect_and_adapt_in_a_row(tmp_path, capsys):
     assert run(capsys, "adapt", model, graph, "-o", tmp_path / "o", "--epochs", 2)[0] == 0
 
 
+def test_methods_that_need_something_of_the_source_get_it_shipped(files, capsys):
+    graph, model = files / "g.npz", files / "shipped.safetensors"
+    training = ["--epochs", 5, "--hops", 2, "--hidden", 4]
+    training += ["--ship", "adanpc", "--ship", "graphpatcher"]
+    assert run(capsys, "train", graph, "-o", model, *training)[0] == 0
+    for method in ("adanpc", "graphpatcher"):
+        arguments = ["adapt", model, graph, "-o", files / method, "--method", method]
+        assert run(capsys, *arguments, "--epochs", 2)[0] == 0
+        summary = json.loads((files / method / "summary.json").read_text())
+        assert summary["method"] == method
+
+
 def test_train_fraction_takes_its_share_of_each_class():
     from matcha_gnn.commands import _stratified
 
@@ -172,7 +184,8 @@ def test_bad_files_and_names_get_one_line_and_exit_code_2(files, capsys):
         "no format": ["adapt", files / "foreign.safetensors", graph, "-o", out],
         "architecture 'transformer'": ["adapt", files / "other.safetensors", graph, "-o", out],
         "not a safetensors file": ["adapt", files / "g.npz", graph, "-o", out],
-        "--method: got 'em' (did you mean erm?); allowed: erm, lame, soga, t3a, tent": [
+        "--method: got 'em' (did you mean erm?); "
+        "allowed: adanpc, erm, graphpatcher, gtrans, lame, soga, t3a, tent": [
             *("adapt", model, graph, "-o", out, "--method", "em")
         ],
         "--loss: got 'x'; allowed: difference, entropy, pic, pseudo_label": [
@@ -187,6 +200,10 @@ def test_bad_files_and_names_get_one_line_and_exit_code_2(files, capsys):
         ],
         "a file named .safetensors": ["train", graph, "-o", files / "new.pt"],
         "no such folder": ["train", graph, "-o", files / "nowhere" / "new.safetensors"],
+        "--ship: got 'memory'": [
+            *("train", graph, "-o", files / "new.safetensors", "--ship", "memory")
+        ],
+        "ship=[GraphPatcher()]": ["adapt", model, graph, "-o", out, "--method", "graphpatcher"],
         "--train-fraction: got 2.0": [
             *("train", graph, "-o", files / "new.safetensors", "--train-fraction", "2")
         ],

@@ -9,10 +9,34 @@ from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS, Prediction
 from matcha_gnn.testing import check_backbone, check_loss, check_method, trained_model
 
+# Training what is shipped takes longer by default than the whole battery.
+QUICK = {"graphpatcher": {"hidden_channels": 8, "iterations": 20}}
+
 
 @pytest.mark.parametrize("name", METHODS)
 def test_methods(name):
-    check_method(METHODS[name]())
+    check_method(METHODS[name](**QUICK.get(name, {})))
+
+
+class NeedsWhatItShips(mg.ERM):
+    name = "needs_what_it_ships"
+
+    def require(self, model):
+        if not model.artefacts.get(self.name):
+            raise mg.IncompatibleError("train with ship=[NeedsWhatItShips()]")
+
+    def ship(self, model, source, labels, labelled, seed):
+        return {"weight": torch.bincount(labels[labelled]) / labelled.sum()}
+
+    def predict(self, view, state):
+        weight = view.model.artefacts[self.name]["weight"]
+        return Prediction((view.logits + weight.log()).softmax(-1)), state
+
+
+def test_the_battery_ships_what_a_method_needs():
+    check_method(NeedsWhatItShips())
+    with pytest.raises(mg.IncompatibleError, match="ship="):
+        check_method(NeedsWhatItShips(), trained_model())
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -18,6 +18,21 @@ def test_hops_are_powers_of_the_adjacency_and_lie_node_by_node():
     assert hops.stack.shape == (120, 4, 8)
 
 
+@pytest.mark.parametrize("num_classes", [3, 9])
+def test_class_sums_over_the_hops_of_another_graph(num_classes):
+    generator = torch.Generator().manual_seed(0)
+    stack, other = torch.randn(2, 40, 4, 16, generator=generator)
+    coef, head = torch.randn(4, generator=generator), torch.nn.Linear(16, num_classes)
+    hops, over = Hops(stack), Hops(other)
+    with torch.no_grad():
+        own, _, mass = hops.classify(coef, head)
+        probs, sums, same_mass = hops.classify(coef, head, over=over)
+    torch.testing.assert_close(probs, own)
+    np.testing.assert_allclose(same_mass, mass)
+    wanted = torch.einsum("nc,nkd->ckd", own.double(), other.double())
+    np.testing.assert_allclose(sums, wanted, atol=1e-4)
+
+
 def test_few_and_many_classes_classify_alike():
     stack = torch.randn(50, 3, 8)
     coef = torch.randn(3)

@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "adapt": "matcha_gnn.adaptation",
+    "AdaNPC": "matcha_gnn.methods",
     "Adaptation": "matcha_gnn.result",
     "BaseMethod": "matcha_gnn.methods",
     "Backbone": "matcha_gnn.backbones",
@@ -28,7 +29,9 @@ _HOME = {
     "ERM": "matcha_gnn.methods",
     "Entropy": "matcha_gnn.losses",
     "GPRGNN": "matcha_gnn.backbones",
+    "GTrans": "matcha_gnn.methods",
     "Graph": "matcha_gnn.graph",
+    "GraphPatcher": "matcha_gnn.methods",
     "Hops": "matcha_gnn.hops",
     "IncompatibleError": "matcha_gnn.errors",
     "InvalidArgumentError": "matcha_gnn.errors",
@@ -57,6 +60,7 @@ _HOME = {
 _MODULES = ("datasets", "experiments", "functional", "metrics", "testing", "theory")
 
 __all__ = [
+    "AdaNPC",
     "Adaptation",
     "Backbone",
     "BaseMethod",
@@ -64,7 +68,9 @@ __all__ = [
     "ERM",
     "Entropy",
     "GPRGNN",
+    "GTrans",
     "Graph",
+    "GraphPatcher",
     "Hops",
     "IncompatibleError",
     "InvalidArgumentError",
@@ -117,7 +123,10 @@ if TYPE_CHECKING:
         LAME,
         SOGA,
         T3A,
+        AdaNPC,
         BaseMethod,
+        GraphPatcher,
+        GTrans,
         Prediction,
         Tent,
         Touches,

@@ -53,13 +53,20 @@ def train(
         float | None,
         typer.Option(help="Share of each class to train on; default: train_mask, else all."),
     ] = None,
+    ship: Annotated[
+        list[str] | None,
+        typer.Option(help="A base method to prepare the model for: adanpc or graphpatcher."),
+    ] = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Train a source model on a labelled graph."""
     from matcha_gnn import commands
 
-    commands.train(graph, output, backbone, hops, hidden, epochs, train_fraction, seed, json)
+    methods = ship or []
+    commands.train(
+        graph, output, backbone, hops, hidden, epochs, train_fraction, methods, seed, json
+    )
 
 
 @app.command()
@@ -67,7 +74,10 @@ def adapt(
     model: ModelFile,
     graph: GraphFile,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
-    method: Annotated[str, typer.Option(help="Base method: erm.")] = "erm",
+    method: Annotated[
+        str,
+        typer.Option(help="Base method: erm, t3a, tent, adanpc, gtrans, soga, graphpatcher, lame."),
+    ] = "erm",
     loss: Annotated[
         str, typer.Option(help="What γ minimises: pic, entropy, pseudo_label, difference.")
     ] = "pic",

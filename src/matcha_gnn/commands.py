@@ -56,11 +56,13 @@ def train(
     hidden: int,
     epochs: int,
     train_fraction: float | None,
+    ship: list[str],
     seed: int,
     json: bool,
 ) -> None:
     """Train on a graph file and write a model file."""
     build: Any = resolve("--backbone", backbone, BACKBONES)
+    methods = [resolve("--ship", name, METHODS)() for name in ship]
     if output.suffix != ".safetensors":
         raise InvalidFileError("output", output, "a file named .safetensors")
     if not output.parent.is_dir():
@@ -74,7 +76,15 @@ def train(
     model: Backbone = build(data.x.shape[1], int(data.y.max()) + 1, hidden_channels=hidden, K=hops)
     start = perf_counter()
     with console.progress_bar("training", quiet=json) as progress:
-        run = fit(model, data, epochs=epochs, train_mask=mask, seed=seed, progress=progress)
+        run = fit(
+            model,
+            data,
+            epochs=epochs,
+            train_mask=mask,
+            ship=methods,
+            seed=seed,
+            progress=progress,
+        )
     save_model(model, output)
     said = {
         "model": str(output),

@@ -42,7 +42,7 @@ class Hops:
 
     stack: HopStack
     key: HopsKey | None = None
-    _kept: dict[tuple[int, int, int], tuple[kernels.Classifier, Tensor]] = field(
+    _kept: dict[tuple[int, ...], tuple[kernels.Classifier, Tensor, "Hops"]] = field(
         default_factory=dict, init=False, repr=False
     )
 
@@ -74,27 +74,33 @@ class Hops:
         """Σ_i weights[i, c] H_k[i] in float64, [C, K+1, D], for weights [N, C]."""
         return kernels.class_sums(self.stack, weights)
 
-    def classify(self, coef: Coefficients, head: nn.Linear) -> tuple[Probs, ClassSums, FloatArray]:
+    def classify(
+        self, coef: Coefficients, head: nn.Linear, over: "Hops | None" = None
+    ) -> tuple[Probs, ClassSums, FloatArray]:
         """Softmax predictions of a linear head on Z [N, C], class sums [C, K+1, D], mass [C].
+
+        The class sums are of the hops `over`, of the same nodes; of these hops by default.
 
         With few classes the head is applied to the hops once and kept, and every later call is
         one read of the stack; with many, that would outgrow the stack itself.
         """
         if head.out_features - 1 > self.stack.shape[2] // 4:
             probs = head(self.mix(coef)).softmax(-1)
-            return probs, self.class_sums(probs), probs.sum(0, dtype=torch.float64).cpu().numpy()
-        return self._classifier(head)(coef)
+            sums = (over or self).class_sums(probs)
+            return probs, sums, probs.sum(0, dtype=torch.float64).cpu().numpy()
+        return self._classifier(head, over or self)(coef)
 
-    def _classifier(self, head: nn.Linear) -> kernels.Classifier:
+    def _classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier:
         weight, bias = head.weight.detach(), head.bias
-        key = (weight.data_ptr(), weight._version, 0 if bias is None else bias._version)
+        versions = (weight._version, 0 if bias is None else bias._version)
+        key = (weight.data_ptr(), *versions, id(over))
         if key not in self._kept:
             self._kept.clear()
             offset = weight.new_zeros(len(weight)) if bias is None else bias.detach()
             logits = kernels.hop_logits(self.stack, weight)
-            apply = kernels.classifier(self.stack, logits, offset[:-1] - offset[-1], self.node_sums)
-            # Keeping the weight keeps its address from being given to another.
-            self._kept[key] = apply, weight
+            apply = kernels.classifier(over.stack, logits, offset[:-1] - offset[-1], over.node_sums)
+            # What is kept keeps its address, which is in the key, from being given to another.
+            self._kept[key] = apply, weight, over
         return self._kept[key][0]
 
     def require(self, key: HopsKey) -> "Hops":

@@ -87,7 +87,9 @@ def test_gram_equals_numpy():
     np.testing.assert_allclose(reference.gram(stack, stack.mean(0).numpy()), flat @ flat.T)
 
 
-@pytest.mark.parametrize("mass", [[3.0, 4.0, 5.0], [3.0, 0.0, 5.0], [0.0, 0.0, 1e-3]])
+@pytest.mark.parametrize(
+    "mass", [[3.0, 4.0, 5.0], [3.0, 0.0, 5.0], [0.0, 0.0, 1e-3], [np.nan, np.nan, np.nan]]
+)
 def test_compiled_between_form_equals_the_formula(mass):
     generator = np.random.default_rng(0)
     sums, mean = generator.normal(size=(3, 5, 7)), generator.normal(size=(5, 7))

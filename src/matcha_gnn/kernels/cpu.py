@@ -213,7 +213,7 @@ def _flush(partial, sums):  # type: ignore[no-untyped-def]
             partial[c, j] = 0
 
 
-# Sums may be reordered, but a mass that is not a number must stay one.
+# Not all of fastmath: a broken prediction has a mass of NaN, which is above no floor.
 @numba.njit(fastmath={"reassoc", "contract"}, error_model="numpy", cache=True)
 def _between_form(sums, mass, mean, floor):  # type: ignore[no-untyped-def]
     num_classes, num_hops, width = sums.shape

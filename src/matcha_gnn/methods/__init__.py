@@ -1,5 +1,6 @@
 """Base test-time adaptation methods: one file per paper."""
 
+from matcha_gnn.methods.adanpc import AdaNPC
 from matcha_gnn.methods.base import (
     Artefact,
     BaseMethod,
@@ -10,13 +11,15 @@ from matcha_gnn.methods.base import (
     View,
 )
 from matcha_gnn.methods.erm import ERM
+from matcha_gnn.methods.graphpatcher import GraphPatcher
+from matcha_gnn.methods.gtrans import GTrans
 from matcha_gnn.methods.lame import LAME
 from matcha_gnn.methods.soga import SOGA
 from matcha_gnn.methods.t3a import T3A
 from matcha_gnn.methods.tent import Tent
 
 METHODS: dict[str, type[BaseMethod]] = {
-    method.name: method for method in (ERM, T3A, Tent, SOGA, LAME)
+    method.name: method for method in (ERM, T3A, Tent, AdaNPC, GTrans, SOGA, GraphPatcher, LAME)
 }
 
 __all__ = [
@@ -25,8 +28,11 @@ __all__ = [
     "METHODS",
     "SOGA",
     "T3A",
+    "AdaNPC",
     "Artefact",
     "BaseMethod",
+    "GTrans",
+    "GraphPatcher",
     "Prediction",
     "Prepared",
     "State",

@@ -1,5 +1,7 @@
 """Small graphs and a small trained model to run checks on."""
 
+import copy
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -8,7 +10,8 @@ from torch import Tensor
 
 from matcha_gnn.backbones import GPRGNN, Backbone
 from matcha_gnn.datasets import csbm
-from matcha_gnn.graph import GraphLike
+from matcha_gnn.graph import GraphLike, unlabelled
+from matcha_gnn.methods import BaseMethod
 from matcha_gnn.train import fit
 
 if TYPE_CHECKING:
@@ -35,11 +38,17 @@ def _trained(num_classes: int) -> GPRGNN:
     return model
 
 
-def trained_model(num_classes: int = 3) -> Backbone:
-    """A small GPRGNN trained on a homophilous `tiny_graph`; a fresh copy at each call."""
-    import copy
+def trained_model(num_classes: int = 3, ship: Sequence[BaseMethod] = ()) -> Backbone:
+    """A small GPRGNN trained on a homophilous `tiny_graph`; a fresh copy at each call.
 
-    return copy.deepcopy(_trained(num_classes))
+    Args:
+        num_classes: C.
+        ship: base methods that need something from the source graph; the model comes with it.
+    """
+    model, graph = copy.deepcopy(_trained(num_classes)), tiny_graph(0.8, num_classes, seed=0)
+    source, everyone = unlabelled(graph), torch.ones(graph.num_nodes, dtype=torch.bool)
+    model.artefacts = {m.name: m.ship(model, source, graph.y, everyone, seed=0) for m in ship}
+    return model
 
 
 def awkward_graphs() -> "dict[str, Data]":

@@ -51,12 +51,12 @@ def check_method(method: BaseMethod, model: Backbone | None = None) -> None:
     Args:
         method: the method, ready to use.
         model: a trained three-class model for 6 features that has what the method needs; by
-            default a small GPRGNN.
+            default a small GPRGNN with what the method ships.
 
     Raises:
         AssertionError: says what was expected.
     """
-    model = trained_model() if model is None else model
+    model = trained_model(ship=[method]) if model is None else model
     for epochs in (0, EPOCHS):
         _check_probabilities(method, model, epochs)
         _check_untouched(method, model, epochs)

@@ -1,0 +1,58 @@
+"""Accuracy of a base method on held-out seeds, alone and inside Matcha, beside the published.
+
+The method has its default options, and Matcha its own: this shows whether a method works, and
+chooses nothing. Test seeds are not touched.
+
+Run: python benchmarks/held_out.py graphpatcher [--device cuda]
+Prints one line per column: the method alone and + Matcha at both seeds, then the published means.
+"""
+
+import argparse
+from dataclasses import replace
+
+from matcha_gnn.experiments import load
+from matcha_gnn.experiments.run import adapt_cell, build_method, make_graph, train_source
+from matcha_gnn.experiments.spec import Cell, RowSpec, cells, published
+from matcha_gnn.metrics import accuracy
+
+HELD_OUT = (10, 11)
+
+
+def held_out_cells(method: str) -> list[Cell]:
+    """One cell per column and seed, those of one source model side by side."""
+    table = load("table1")
+    table = replace(
+        table,
+        train=replace(table.train, ship=(method,)),
+        rows={method: RowSpec(method)},
+    )
+    return cells(table, HELD_OUT)
+
+
+def source_model(cell: Cell) -> str:
+    return repr((sorted(cell.source.items()), cell.seed))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("method")
+    parser.add_argument("--device", default="cpu")
+    args = parser.parse_args()
+    found: dict[str, list[str]] = {}
+    trained, model = "", None
+    for cell in held_out_cells(args.method):
+        if trained != source_model(cell):
+            trained, model = source_model(cell), train_source(cell, args.device)
+        graph, method = make_graph(cell.target).to(args.device), build_method(cell.run)
+        results = [adapt_cell(cell, model, graph, method, cell.run.lr, n) for n in (0, 50)]
+        scores = [f"{100 * accuracy(result.probs, graph.y):.2f}" for result in results]
+        found.setdefault(cell.column, []).append(" / ".join(scores))
+    names = {row.lower(): row for row in published("table1")}
+    for column, by_seed in found.items():
+        rows = [names.get(args.method), names.get(f"{args.method} + matcha")]
+        paper = [str(published("table1")[row][column][0]) for row in rows if row]
+        print(f"{column}: {', '.join(by_seed)}; published {' / '.join(paper) or 'none'}")
+
+
+if __name__ == "__main__":
+    main()
