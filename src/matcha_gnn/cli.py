@@ -78,12 +78,16 @@ def adapt(
         str,
         typer.Option(help="Base method: erm, t3a, tent, adanpc, gtrans, soga, graphpatcher, lame."),
     ] = "erm",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An option of the base method, such as k=20."),
+    ] = None,
     loss: Annotated[
-        str, typer.Option(help="What γ minimises: pic, entropy, pseudo_label, difference.")
+        str, typer.Option(help="What γ minimises: pic, entropy, pseudo_label, difference, sure.")
     ] = "pic",
     epochs: Annotated[int, typer.Option(help="Rounds; 0 only predicts.")] = 50,
     lr: Annotated[float, typer.Option(help="Step size.")] = 1.0,
-    optimizer: Annotated[str, typer.Option(help="sgd or adam.")] = "sgd",
+    optimizer: Annotated[str, typer.Option(help="sgd, adam or exact.")] = "sgd",
     seed: Seed = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
     json: Json = False,
@@ -96,6 +100,7 @@ def adapt(
         graph,
         output,
         method=method,
+        options=option or [],
         loss=loss,
         epochs=epochs,
         lr=lr,

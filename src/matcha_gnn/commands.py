@@ -18,7 +18,7 @@ from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS
 from matcha_gnn.modelfile import load_model, save_model
 from matcha_gnn.outputs import write_outputs
-from matcha_gnn.registry import resolve
+from matcha_gnn.registry import build, parse_options, resolve
 from matcha_gnn.train import fit
 
 GENERATORS = {"csbm": csbm}
@@ -61,7 +61,7 @@ def train(
     json: bool,
 ) -> None:
     """Train on a graph file and write a model file."""
-    build: Any = resolve("--backbone", backbone, BACKBONES)
+    architecture: Any = resolve("--backbone", backbone, BACKBONES)
     methods = [resolve("--ship", name, METHODS)() for name in ship]
     if output.suffix != ".safetensors":
         raise InvalidFileError("output", output, "a file named .safetensors")
@@ -73,7 +73,9 @@ def train(
     mask = None
     if train_fraction is not None:
         mask = _stratified(data.y, train_fraction, seed)
-    model: Backbone = build(data.x.shape[1], int(data.y.max()) + 1, hidden_channels=hidden, K=hops)
+    model: Backbone = architecture(
+        data.x.shape[1], int(data.y.max()) + 1, hidden_channels=hidden, K=hops
+    )
     start = perf_counter()
     with console.progress_bar("training", quiet=json) as progress:
         run = fit(
@@ -108,6 +110,7 @@ def adapt(
     output: Path,
     *,
     method: str,
+    options: list[str],
     loss: str,
     epochs: int,
     lr: float,
@@ -117,7 +120,8 @@ def adapt(
     json: bool,
 ) -> None:
     """Adapt a model file to a graph file and write a folder."""
-    base = resolve("--method", method, METHODS)()
+    kind = resolve("--method", method, METHODS)
+    base = build("--option", kind, parse_options("--option", options))
     objective = resolve("--loss", loss, LOSSES)()
     on = _device(device)
     source, data = load_model(model).to(on), read_graph(graph).to(on)

@@ -1,8 +1,10 @@
 """From a name on the command line to a class. Python users pass objects instead."""
 
-from collections.abc import Mapping
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from matcha_gnn.errors import InvalidArgumentError
 
@@ -27,3 +29,37 @@ allowed: erm, t3a
     near = get_close_matches(name, choices, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise InvalidArgumentError(argument, f"{name!r}{hint}", ", ".join(sorted(choices)))
+
+
+def parse_options(argument: str, options: Iterable[str]) -> dict[str, Any]:
+    """Turn KEY=VALUE texts into arguments; values are read as JSON where they are, else as text.
+
+    Example:
+        >>> parse_options("--option", ["k=20", "memory=source"])
+        {'k': 20, 'memory': 'source'}
+    """
+    parsed: dict[str, Any] = {}
+    for option in options:
+        key, equals, text = option.partition("=")
+        if not (key and equals and text):
+            raise InvalidArgumentError(argument, repr(option), "KEY=VALUE")
+        try:
+            parsed[key] = json.loads(text)
+        except json.JSONDecodeError:
+            parsed[key] = text
+    return parsed
+
+
+def build(argument: str, make: Callable[..., T], options: Mapping[str, Any]) -> T:
+    """Call a constructor with options by name; an unknown one lists what it takes.
+
+    Example:
+        >>> build("--option", lambda k: k + 1, {"k": 1})
+        2
+    """
+    known = inspect.signature(make).parameters
+    for key in options:
+        if key not in known:
+            allowed = ", ".join(sorted(known)) or "nothing: it has no options"
+            raise InvalidArgumentError(argument, repr(key), allowed)
+    return make(**options)

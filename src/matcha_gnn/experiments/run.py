@@ -68,13 +68,16 @@ def _work(groups: list[list[Cell]], folder: Path, jobs: int, device: str) -> Ite
     threads = max(1, (os.cpu_count() or 1) // jobs)
     # Spawned, not forked: threads of compiled kernels do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, _start_worker, (threads,)) as pool:
+    with ProcessPoolExecutor(jobs, context, start_worker, (threads,)) as pool:
         running = [pool.submit(run_group, group, folder, device) for group in groups]
         for future in as_completed(running):
             yield future.result()
 
 
-def _start_worker(threads: int) -> None:
+def start_worker(threads: int) -> None:
+    """Prepare a spawned process: its share of the cores, and an end when its parent ends."""
+    # Before torch and numba are imported: a pool of idle threads per process would spin.
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(threads))
     import torch
 
     torch.set_num_threads(threads)
@@ -146,11 +149,9 @@ def train_source(cell: Cell, device: str) -> "Backbone":
 def build_method(spec: RowSpec) -> "BaseMethod":
     """The base method of a row, with the row's options."""
     from matcha_gnn.methods import METHODS
-    from matcha_gnn.registry import resolve
+    from matcha_gnn.registry import build, resolve
 
-    build: Any = resolve("method", spec.method, METHODS)
-    method: BaseMethod = build(**spec.method_options)
-    return method
+    return build("method_options", resolve("method", spec.method, METHODS), spec.method_options)
 
 
 def adapt_cell(
