@@ -1,8 +1,21 @@
 """Graphs to train on and adapt to."""
 
+from matcha_gnn.datasets.arxiv import arxiv, arxiv_structure
+from matcha_gnn.datasets.citation import coauthor_cs, cora
 from matcha_gnn.datasets.csbm import csbm
 from matcha_gnn.datasets.domains import Domains
 from matcha_gnn.datasets.shifts import shifted
 from matcha_gnn.datasets.syn_cora import syn_cora
+from matcha_gnn.datasets.twitch import twitch
 
-__all__ = ["Domains", "csbm", "shifted", "syn_cora"]
+__all__ = [
+    "Domains",
+    "arxiv",
+    "arxiv_structure",
+    "coauthor_cs",
+    "cora",
+    "csbm",
+    "shifted",
+    "syn_cora",
+    "twitch",
+]
