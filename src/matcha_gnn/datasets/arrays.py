@@ -34,3 +34,9 @@ def features_from(arrays: Arrays) -> Tensor:
     matrix = scipy.sparse.csr_array(parts, shape=tuple(arrays["attr_shape"].tolist()))
     matrix.sum_duplicates()
     return csr_tensor(matrix, torch.float32)
+
+
+def scipy_matrix(x: Tensor) -> scipy.sparse.csr_array:
+    """A sparse CSR tensor as a SciPy matrix that shares its memory, [N, F]."""
+    parts = tuple(part.numpy() for part in (x.values(), x.col_indices(), x.crow_indices()))
+    return scipy.sparse.csr_array(parts, shape=(x.shape[0], x.shape[1]))

@@ -10,11 +10,11 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from matcha_gnn.datasets.arrays import scipy_matrix
 from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
 from matcha_gnn.kernels.propagate import csr_tensor
 from matcha_gnn.registry import resolve
@@ -337,8 +337,6 @@ def _induced(graph: "Data", nodes: IntArray) -> "Data":
         reduced: Data = graph.subgraph(index)
         return reduced
     x = graph.x.to_sparse_csr()
-    parts = (x.values(), x.col_indices(), x.crow_indices())
-    matrix = scipy.sparse.csr_array(tuple(part.numpy() for part in parts), shape=tuple(x.shape))
     bare = copy(graph)
     bare.x = None
-    return _replaced(bare.subgraph(index), x=csr_tensor(matrix[nodes], x.dtype))
+    return _replaced(bare.subgraph(index), x=csr_tensor(scipy_matrix(x)[nodes], x.dtype))

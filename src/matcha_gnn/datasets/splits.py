@@ -1,12 +1,13 @@
 """Which nodes train and which test, decided by their features."""
 
 import hashlib
-from collections.abc import Sequence
+from itertools import pairwise
 
-import numpy as np
+import scipy.sparse
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
+
+from matcha_gnn.datasets.arrays import scipy_matrix
 
 
 def split_by_features(x: Tensor, y: Tensor, every: int = 4) -> tuple[Tensor, Tensor]:
@@ -17,7 +18,7 @@ def split_by_features(x: Tensor, y: Tensor, every: int = 4) -> tuple[Tensor, Ten
     fixed hash and every fourth is a training row. Nodes with equal rows are on the same side.
 
     Args:
-        x: dense features, [N, F].
+        x: features, dense or sparse [N, F].
         y: labels, [N].
         every: one distinct row in so many is a training row.
 
@@ -44,7 +45,15 @@ def split_by_features(x: Tensor, y: Tensor, every: int = 4) -> tuple[Tensor, Ten
     return mask, ~mask
 
 
-def row_hashes(x: Tensor) -> Sequence[str]:
-    """A name for each feature row: equal rows share it, on every machine."""
-    rows: NDArray[np.float32] = np.ascontiguousarray(x.numpy(), dtype="<f4")
-    return [hashlib.blake2b(row.tobytes(), digest_size=16).hexdigest() for row in rows]
+def row_hashes(x: Tensor) -> list[str]:
+    """A name for each feature row: equal rows share it, dense or sparse, on every machine."""
+    sparse = x.layout == torch.sparse_csr
+    matrix = scipy_matrix(x).copy() if sparse else scipy.sparse.csr_array(x.numpy())
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    columns, values = matrix.indices.astype("<i8"), matrix.data.astype("<f4")
+    names = []
+    for start, stop in pairwise(matrix.indptr):
+        row = columns[start:stop].tobytes() + values[start:stop].tobytes()
+        names.append(hashlib.blake2b(row, digest_size=16).hexdigest())
+    return names
