@@ -1,6 +1,7 @@
 """Graphs to train on and adapt to."""
 
 from matcha_gnn.datasets.arxiv import arxiv, arxiv_structure
+from matcha_gnn.datasets.catalogue import make_graph
 from matcha_gnn.datasets.citation import coauthor_cs, cora
 from matcha_gnn.datasets.csbm import csbm
 from matcha_gnn.datasets.domains import Domains
@@ -17,6 +18,7 @@ __all__ = [
     "coauthor_cs",
     "cora",
     "csbm",
+    "make_graph",
     "preferential",
     "shifted",
     "syn_coauthor_cs",
