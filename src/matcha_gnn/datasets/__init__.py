@@ -1,6 +1,7 @@
 """Graphs to train on and adapt to."""
 
 from matcha_gnn.datasets.arxiv import arxiv, arxiv_structure
+from matcha_gnn.datasets.attack import attacked
 from matcha_gnn.datasets.catalogue import make_graph
 from matcha_gnn.datasets.citation import coauthor_cs, cora
 from matcha_gnn.datasets.csbm import csbm
@@ -15,6 +16,7 @@ __all__ = [
     "Domains",
     "arxiv",
     "arxiv_structure",
+    "attacked",
     "coauthor_cs",
     "cora",
     "csbm",
