@@ -147,6 +147,10 @@ def make_graph(
             "noise=0.5, class-shares=0.7,0.3, edge-shares=0.4,0.1,0.1,0.4.",
         ),
     ] = None,
+    attack: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Flip edges against this model file.")
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Share of edges that the attack flips.")] = 0.2,
     root: Annotated[Path | None, typer.Option(help="Folder of data sets.")] = None,
     seed: Annotated[int | None, typer.Option(help="Everything random follows from it.")] = None,
     json: Json = False,
@@ -159,7 +163,7 @@ def make_graph(
     options |= {"signal": signal, "shift": shift, "root": root, "seed": seed}
     options["shares"] = None if shares is None else _numbers("--shares", shares)
     given = {option: value for option, value in options.items() if value is not None}
-    commands.make_graph(name, output, given, _changes(change or []), json)
+    commands.make_graph(name, output, given, _changes(change or []), attack, rate, json)
 
 
 @app.command()

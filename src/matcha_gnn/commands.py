@@ -10,7 +10,7 @@ from torch import Tensor
 from matcha_gnn import console, experiments, metrics
 from matcha_gnn.adaptation import adapt as adapt_model
 from matcha_gnn.backbones import BACKBONES, GPRGNN, Backbone
-from matcha_gnn.datasets import csbm, shifted
+from matcha_gnn.datasets import attacked, csbm, shifted
 from matcha_gnn.datasets.catalogue import make_graph as draw_graph
 from matcha_gnn.datasets.catalogue import seeded
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
@@ -177,9 +177,15 @@ def inspect(graph: Path, model: Path | None, json: bool) -> None:
 
 
 def make_graph(
-    name: str, output: Path, options: dict[str, Any], changes: dict[str, Any], json: bool
+    name: str,
+    output: Path,
+    options: dict[str, Any],
+    changes: dict[str, Any],
+    attack: Path | None,
+    rate: float,
+    json: bool,
 ) -> None:
-    """Draw a graph, or read one of a data set or a file; shift it and write it."""
+    """Draw a graph, or read one of a data set or a file; shift and attack it, and write it."""
     seed = options.get("seed", 0)
     if Path(name).suffix in (".npz", ".pt"):
         other = next((each for each in options if each != "seed"), None)
@@ -187,10 +193,12 @@ def make_graph(
             raise InvalidArgumentError(other, options[other], "--change and --seed for a file")
         data = read_graph(name)
     else:
-        if changes and "seed" in options and not seeded(name):
+        if (changes or attack) and "seed" in options and not seeded(name):
             del options["seed"]
         data = draw_graph(name, **options)
     data = shifted(data, changes, seed)
+    if attack:
+        data = attacked(load_model(attack), data, rate, seed=seed)
     write_graph(data, output)
     said = {"graph": str(output), "nodes": data.num_nodes, "edges": data.num_edges}
     if json:

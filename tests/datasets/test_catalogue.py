@@ -9,7 +9,7 @@ from matcha_gnn.datasets import make_graph
 from matcha_gnn.datasets.catalogue import SHIFTED, SINGLE
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.metrics import edge_homophily
-from matcha_gnn.testing import tiny_graph
+from matcha_gnn.testing import tiny_graph, trained_model
 
 
 def run(capsys, *arguments):
@@ -64,6 +64,15 @@ def test_a_drawn_graph_is_shifted_too(out, capsys):
     assert run(capsys, "csbm", "-o", out, *sizes, "--change", "homophily=0.1")[0] == 0
     graph = mg.read_graph(out)
     assert edge_homophily(graph.edge_index, graph.y) == pytest.approx(0.1, abs=0.005)
+
+
+def test_a_graph_is_attacked_with_a_model_file(tmp_path, out, capsys):
+    mg.write_graph(tiny_graph(), tmp_path / "own.npz")
+    mg.save_model(trained_model(), tmp_path / "m.safetensors")
+    options = ["--attack", tmp_path / "m.safetensors", "--rate", 0.1, "--seed", 2]
+    assert run(capsys, tmp_path / "own.npz", "-o", out, *options)[0] == 0
+    expected = mg.datasets.attacked(trained_model(), tiny_graph(), 0.1, seed=2)
+    assert torch.equal(mg.read_graph(out).edge_index, expected.edge_index)
 
 
 def test_a_seed_of_the_change_is_no_seed_of_a_fixed_graph(data_root, out, capsys):
