@@ -127,24 +127,48 @@ def inspect(
 
 @app.command("make-graph")
 def make_graph(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="csbm.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="csbm, syn-cora, syn-products, syn-coauthor-cs, twitch, arxiv, arxiv-structure, "
+            "cora, coauthor-cs, or a graph file to change.",
+        ),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="A .npz or .pt file to write.")],
-    nodes: Annotated[int, typer.Option(help="Nodes.")] = 5000,
-    features: Annotated[int, typer.Option(help="Features.")] = 2000,
-    degree: Annotated[float, typer.Option(help="Average degree.")] = 2.5,
-    homophily: Annotated[float, typer.Option(help="Share of edges inside a class.")] = 0.8,
-    signal: Annotated[float, typer.Option(help="Norm of a class centre over the noise.")] = 1.34,
-    shift: Annotated[float, typer.Option(help="Displacement of all centres, likewise.")] = 0.0,
-    shares: Annotated[str, typer.Option(help="Class shares, e.g. 0.1,0.3,0.6.")] = "0.5,0.5",
-    seed: Seed = 0,
+    part: Annotated[str | None, typer.Option(help="source, validation or target.")] = None,
+    homophily: Annotated[float | None, typer.Option(help="Share of edges in a class.")] = None,
+    run: Annotated[int | None, typer.Option(help="syn-cora: 1, 2 or 3.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="csbm: nodes.")] = None,
+    features: Annotated[int | None, typer.Option(help="csbm: features.")] = None,
+    degree: Annotated[float | None, typer.Option(help="csbm: average degree.")] = None,
+    signal: Annotated[float | None, typer.Option(help="Norm of a class centre.")] = None,
+    shift: Annotated[float | None, typer.Option(help="csbm: displacement of centres.")] = None,
+    shares: Annotated[str | None, typer.Option(help="csbm: class shares, 0.1,0.3,0.6.")] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Shift the graph, in the order given: homophily=0.2, degree=3, attribute=1, "
+            "noise=0.5, class-shares=0.7,0.3, edge-shares=0.4,0.1,0.1,0.4.",
+        ),
+    ] = None,
+    attack: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Flip edges against this model file.")
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Share of edges that the attack flips.")] = 0.2,
+    root: Annotated[Path | None, typer.Option(help="Folder of data sets.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Everything random follows from it.")] = None,
     json: Json = False,
 ) -> None:
     """Write a graph to train on or adapt to."""
     from matcha_gnn import commands
 
-    settings = {"num_nodes": nodes, "num_features": features, "degree": degree}
-    settings |= {"homophily": homophily, "signal": signal, "shift": shift, "seed": seed}
-    commands.make_graph(name, output, settings | {"shares": _numbers(shares)}, json)
+    options: dict[str, Any] = {"part": part, "homophily": homophily, "run": run}
+    options |= {"num_nodes": nodes, "num_features": features, "degree": degree}
+    options |= {"signal": signal, "shift": shift, "root": root, "seed": seed}
+    options["shares"] = None if shares is None else _numbers("--shares", shares)
+    given = {option: value for option, value in options.items() if value is not None}
+    commands.make_graph(name, output, given, _changes(change or []), attack, rate, json)
 
 
 @app.command()
@@ -166,11 +190,23 @@ def reproduce(
     commands.reproduce(name, list_names, show, seeds, jobs, device, results, json)
 
 
-def _numbers(text: str) -> tuple[float, ...]:
+def _numbers(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:
-        raise InvalidArgumentError("--shares", text, "numbers with commas between") from error
+        raise InvalidArgumentError(option, text, "numbers with commas between") from error
+
+
+def _changes(texts: list[str]) -> dict[str, Any]:
+    """NAME=NUMBER or NAME=NUMBER,NUMBER,… as a number or several by name."""
+    changes: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or name in changes:
+            raise InvalidArgumentError("--change", text, "NAME=NUMBER, each name once")
+        numbers = _numbers(f"--change {name}", value)
+        changes[name] = numbers if "," in value else numbers[0]
+    return changes
 
 
 def _version(value: bool) -> None:

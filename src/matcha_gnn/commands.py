@@ -10,7 +10,9 @@ from torch import Tensor
 from matcha_gnn import console, experiments, metrics
 from matcha_gnn.adaptation import adapt as adapt_model
 from matcha_gnn.backbones import BACKBONES, GPRGNN, Backbone
-from matcha_gnn.datasets import csbm
+from matcha_gnn.datasets import attacked, csbm, shifted
+from matcha_gnn.datasets.catalogue import make_graph as draw_graph
+from matcha_gnn.datasets.catalogue import seeded
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.files import output_folder
 from matcha_gnn.graph import read_graph, unlabelled, write_graph
@@ -20,8 +22,6 @@ from matcha_gnn.modelfile import load_model, save_model
 from matcha_gnn.outputs import write_outputs
 from matcha_gnn.registry import build, parse_options, resolve
 from matcha_gnn.train import fit
-
-GENERATORS = {"csbm": csbm}
 
 
 def demo(output: Path, seed: int, json: bool) -> None:
@@ -180,9 +180,29 @@ def inspect(graph: Path, model: Path | None, json: bool) -> None:
         console.out.print(remark)
 
 
-def make_graph(name: str, output: Path, settings: dict[str, Any], json: bool) -> None:
-    """Draw a graph and write it."""
-    data = resolve("NAME", name, GENERATORS)(**settings)
+def make_graph(
+    name: str,
+    output: Path,
+    options: dict[str, Any],
+    changes: dict[str, Any],
+    attack: Path | None,
+    rate: float,
+    json: bool,
+) -> None:
+    """Draw a graph, or read one of a data set or a file; shift and attack it, and write it."""
+    seed = options.get("seed", 0)
+    if Path(name).suffix in (".npz", ".pt"):
+        other = next((each for each in options if each != "seed"), None)
+        if other:
+            raise InvalidArgumentError(other, options[other], "--change and --seed for a file")
+        data = read_graph(name)
+    else:
+        if (changes or attack) and "seed" in options and not seeded(name):
+            del options["seed"]
+        data = draw_graph(name, **options)
+    data = shifted(data, changes, seed)
+    if attack:
+        data = attacked(load_model(attack), data, rate, seed=seed)
     write_graph(data, output)
     said = {"graph": str(output), "nodes": data.num_nodes, "edges": data.num_edges}
     if json:

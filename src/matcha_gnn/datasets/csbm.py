@@ -73,7 +73,7 @@ def csbm(
     centres = class_centres(len(sizes), num_features, signal)
     centres = centres + shift * _direction(0, num_features)
     return Data(
-        x=torch.from_numpy(_draw_features(rng, y, centres)),
+        x=torch.from_numpy(class_features(rng, y, centres)),
         edge_index=torch.from_numpy(both),
         y=torch.from_numpy(y),
     )
@@ -197,9 +197,15 @@ def _upper_triangle(index: IntArray) -> IntArray:
     return np.stack([index - j * (j - 1) // 2, j])
 
 
-def _draw_features(
+def class_features(
     rng: np.random.Generator, y: IntArray, centres: NDArray[np.float64]
 ) -> NDArray[np.float32]:
+    """Features [N, F] around class centres [C, F]: (centre + standard normal noise) / √F.
+
+    Example:
+        >>> class_features(np.random.default_rng(0), np.array([0, 1]), np.zeros((2, 4))).shape
+        (2, 4)
+    """
     num_features = centres.shape[1]
     x = np.empty((len(y), num_features), np.float32)
     centres = centres.astype(np.float32)
