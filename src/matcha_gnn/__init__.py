@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "APPNP": "matcha_gnn.backbones",
     "adapt": "matcha_gnn.adaptation",
     "Adaptation": "matcha_gnn.result",
     "BaseMethod": "matcha_gnn.methods",
@@ -34,6 +35,7 @@ _HOME = {
     "InvalidArgumentError": "matcha_gnn.errors",
     "InvalidFileError": "matcha_gnn.errors",
     "InvalidGraphError": "matcha_gnn.errors",
+    "JKNet": "matcha_gnn.backbones",
     "LAME": "matcha_gnn.methods",
     "Loss": "matcha_gnn.losses",
     "MatchaError": "matcha_gnn.errors",
@@ -56,6 +58,7 @@ _HOME = {
 _MODULES = ("datasets", "experiments", "functional", "metrics", "testing", "theory")
 
 __all__ = [
+    "APPNP",
     "Adaptation",
     "Backbone",
     "BaseMethod",
@@ -69,6 +72,7 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidFileError",
     "InvalidGraphError",
+    "JKNet",
     "LAME",
     "Loss",
     "MatchaError",
@@ -99,7 +103,7 @@ __all__ = [
 if TYPE_CHECKING:
     from matcha_gnn import datasets, experiments, functional, metrics, testing, theory
     from matcha_gnn.adaptation import adapt
-    from matcha_gnn.backbones import GPRGNN, Backbone
+    from matcha_gnn.backbones import APPNP, GPRGNN, Backbone, JKNet
     from matcha_gnn.errors import (
         IncompatibleError,
         InvalidArgumentError,

@@ -67,10 +67,10 @@ class Tent(BaseMethod):
 
     def require(self, model: Backbone) -> None:
         """A batch norm with scale and shift, and a representation linear in the hops."""
-        require_linear_filter(self.name, model)
         name = type(model).__name__
         if model.norm is None or not model.norm.affine:
             raise IncompatibleError(f"tent: {name} has no batch norm with scale and shift to adapt")
+        require_linear_filter(self.name, model)
         if self.statistics == "source" and model.norm.running_mean is None:
             raise IncompatibleError(f"tent: the batch norm of {name} keeps no source statistics")
 

@@ -287,7 +287,7 @@ def _class_major(logits: Logits) -> Tensor:
 
 def require_linear_filter(method: str, model: Backbone) -> None:
     """Refuse a model whose representation is not Σ_k c_k P^k H_0."""
-    if not model.mixes_linearly:
+    if not (model.mixes_linearly and model.is_filter):
         name = type(model).__name__
         raise IncompatibleError(f"{method}: {name} does not mix powers of the adjacency linearly")
 
