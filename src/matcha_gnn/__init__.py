@@ -28,6 +28,7 @@ _HOME = {
     "Difference": "matcha_gnn.losses",
     "ERM": "matcha_gnn.methods",
     "Entropy": "matcha_gnn.losses",
+    "GCNII": "matcha_gnn.backbones",
     "GPRGNN": "matcha_gnn.backbones",
     "Graph": "matcha_gnn.graph",
     "Hops": "matcha_gnn.hops",
@@ -65,6 +66,7 @@ __all__ = [
     "Difference",
     "ERM",
     "Entropy",
+    "GCNII",
     "GPRGNN",
     "Graph",
     "Hops",
@@ -103,7 +105,7 @@ __all__ = [
 if TYPE_CHECKING:
     from matcha_gnn import datasets, experiments, functional, metrics, testing, theory
     from matcha_gnn.adaptation import adapt
-    from matcha_gnn.backbones import APPNP, GPRGNN, Backbone, JKNet
+    from matcha_gnn.backbones import APPNP, GCNII, GPRGNN, Backbone, JKNet
     from matcha_gnn.errors import (
         IncompatibleError,
         InvalidArgumentError,

@@ -2,7 +2,8 @@
 
 Each round the base method predicts, then γ takes one step down the loss; after the last step the
 base method predicts once more. For models that mix cached hops linearly a round reads the hops
-once and needs no autograd graph.
+once and needs no autograd graph. For others a round runs the model once, with an autograd graph:
+its representation is the one hop that the base method sees.
 """
 
 import copy
@@ -12,14 +13,14 @@ from typing import Any
 import torch
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graph import Graph, GraphLike, unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import PIC, Loss
 from matcha_gnn.methods import ERM, BaseMethod, Prediction, View
 from matcha_gnn.result import Adaptation, History, outcome
 from matcha_gnn.timing import Stopwatch
-from matcha_gnn.typing import Progress
+from matcha_gnn.typing import Progress, Repr
 
 
 class SGD:
@@ -104,6 +105,9 @@ def adapt(
     target = unlabelled(graph)
     model.accept(target.x)
     method.require(model)
+    if features == "base" and not model.mixes_linearly:
+        name = type(model).__name__
+        raise IncompatibleError(f"features: 'base' needs cached hops, which {name} has not")
 
     history = History()
     run = _Run(model, target, method, loss, settings, hops)
@@ -118,8 +122,7 @@ def adapt(
             run.rewind(history)
             break
         history.add(value, run.view.gamma, run.prediction.class_shares)
-        with run.watch.stage("update"):
-            steps.step()
+        run.step(steps)
         run.predict()
         if progress:
             progress(epoch + 1, epochs)
@@ -163,10 +166,13 @@ class _Run:
         self.graph, self.method, self.loss, self.settings = graph, method, loss, settings
         self.model = copy.deepcopy(model).frozen()
         self.gamma = self.model.gamma
-        self.hops_stay = settings["moves"] == "gamma"
+        self.encoder_stays = settings["moves"] == "gamma"
+        self.hops_stay = self.encoder_stays and model.mixes_linearly
         self.moving = _moving_parameters(self.model, settings["moves"])
         self.watch = Stopwatch(graph.x.device)
+        self.z: Repr | None = None
         with self.watch.stage("inference"):
+            self.constants = self.model.constants(graph) if self.encoder_stays else None
             self.hops = hops.require(model.hops_key(graph)) if hops else self._fresh_hops()
         with self.watch.stage("setup"), torch.no_grad():
             self.view = self._fresh_view()
@@ -177,21 +183,26 @@ class _Run:
     def predict(self) -> Prediction:
         """Run the base method at the current γ."""
         with self.watch.stage("forward"), torch.no_grad():
-            if not self.hops_stay:
-                self.hops = self._fresh_hops()
             self.view = self._fresh_view()
-            if not self.hops_stay:
+            if not self.encoder_stays:
                 self.prepared = self.method.prepare(self.view)
             if self.settings["restart"]:
                 self.state = self.method.start(self.view, self.prepared)
             self.prediction, self.state = self.method.predict(self.view, self.state)
         return self.prediction
 
+    def step(self, steps: SGD | torch.optim.Optimizer) -> None:
+        """Move, and make anew what is no longer valid."""
+        with self.watch.stage("update"):
+            steps.step()
+        self._refresh()
+
     def rewind(self, history: History) -> None:
         """Go back to the γ of the last recorded round, and predict there."""
         if history.gamma:
             with torch.no_grad():
                 self.gamma.copy_(history.gamma[-1])
+            self._refresh()
             self.predict()
 
     def descend_direction(self) -> float:
@@ -199,7 +210,7 @@ class _Run:
 
         Returns NaN if the loss or any part of the gradient is not finite.
         """
-        if self.hops_stay and self.model.mixes_linearly:
+        if self.hops_stay:
             return self._from_sums()
         return self._by_autograd()
 
@@ -215,7 +226,8 @@ class _Run:
     def _by_autograd(self) -> float:
         with self.watch.stage("forward"):
             self.model.zero_grad()
-            z = self.model.representation(self.graph)
+            z = self._representation() if self.z is None else self.z
+            self.z = None
         with self.watch.stage("loss"):
             value = self.loss(z, self.model.head(z), self.prediction.probs)
         with self.watch.stage("backward"):
@@ -224,8 +236,20 @@ class _Run:
         finite = all(bool(g.isfinite().all()) for g in gradients)
         return float(value.detach()) if finite else math.nan
 
+    def _representation(self) -> Repr:
+        return self.model.representation(self.graph, self.constants)
+
+    def _refresh(self) -> None:
+        if not self.hops_stay:
+            with self.watch.stage("forward"):
+                self.hops = self._fresh_hops()
+
     def _fresh_hops(self) -> Hops:
-        return self.model.hops(self.graph, keyed=False)
+        if self.model.mixes_linearly:
+            return self.model.hops(self.graph, keyed=False)
+        # Kept with its history: the loss of the same round differentiates it.
+        self.z = self._representation()
+        return Hops(self.z.detach()[:, None])
 
     def _fresh_view(self) -> View:
         gamma = self.gamma.detach().clone()

@@ -2,9 +2,15 @@
 
 from matcha_gnn.backbones.appnp import APPNP
 from matcha_gnn.backbones.base import Backbone
+from matcha_gnn.backbones.gcnii import GCNII
 from matcha_gnn.backbones.gprgnn import GPRGNN
 from matcha_gnn.backbones.jknet import JKNet
 
-BACKBONES: dict[str, type[Backbone]] = {"gprgnn": GPRGNN, "appnp": APPNP, "jknet": JKNet}
+BACKBONES: dict[str, type[Backbone]] = {
+    "gprgnn": GPRGNN,
+    "appnp": APPNP,
+    "jknet": JKNet,
+    "gcnii": GCNII,
+}
 
-__all__ = ["APPNP", "BACKBONES", "GPRGNN", "Backbone", "JKNet"]
+__all__ = ["APPNP", "BACKBONES", "GCNII", "GPRGNN", "Backbone", "JKNet"]
