@@ -22,6 +22,7 @@ __version__ = "0.1.0"
 _HOME = {
     "APPNP": "matcha_gnn.backbones",
     "adapt": "matcha_gnn.adaptation",
+    "add_hops": "matcha_gnn.backbones",
     "Adaptation": "matcha_gnn.result",
     "BaseMethod": "matcha_gnn.methods",
     "Backbone": "matcha_gnn.backbones",
@@ -49,11 +50,13 @@ _HOME = {
     "Tent": "matcha_gnn.methods",
     "Touches": "matcha_gnn.methods",
     "View": "matcha_gnn.methods",
+    "find_gamma": "matcha_gnn.backbones",
     "fit": "matcha_gnn.train",
     "load_model": "matcha_gnn.modelfile",
     "read_graph": "matcha_gnn.graph",
     "save_model": "matcha_gnn.modelfile",
     "unlabelled": "matcha_gnn.graph",
+    "wrap": "matcha_gnn.backbones",
     "write_graph": "matcha_gnn.graph",
 }
 _MODULES = ("datasets", "experiments", "functional", "metrics", "testing", "theory")
@@ -88,8 +91,10 @@ __all__ = [
     "Touches",
     "View",
     "adapt",
+    "add_hops",
     "datasets",
     "experiments",
+    "find_gamma",
     "fit",
     "functional",
     "load_model",
@@ -99,13 +104,23 @@ __all__ = [
     "testing",
     "theory",
     "unlabelled",
+    "wrap",
     "write_graph",
 ]
 
 if TYPE_CHECKING:
     from matcha_gnn import datasets, experiments, functional, metrics, testing, theory
     from matcha_gnn.adaptation import adapt
-    from matcha_gnn.backbones import APPNP, GCNII, GPRGNN, Backbone, JKNet
+    from matcha_gnn.backbones import (
+        APPNP,
+        GCNII,
+        GPRGNN,
+        Backbone,
+        JKNet,
+        add_hops,
+        find_gamma,
+        wrap,
+    )
     from matcha_gnn.errors import (
         IncompatibleError,
         InvalidArgumentError,

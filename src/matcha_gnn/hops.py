@@ -74,16 +74,16 @@ class Hops:
         """Σ_i weights[i, c] H_k[i] in float64, [C, K+1, D], for weights [N, C]."""
         return kernels.class_sums(self.stack, weights)
 
-    def classify(self, coef: Coefficients, head: nn.Linear) -> tuple[Probs, ClassSums, FloatArray]:
-        """Softmax predictions of a linear head on Z [N, C], class sums [C, K+1, D], mass [C].
+    def classify(self, coef: Coefficients, head: nn.Module) -> tuple[Probs, ClassSums, FloatArray]:
+        """Softmax predictions of a head on Z [N, C], class sums [C, K+1, D], mass [C].
 
-        With few classes the head is applied to the hops once and kept, and every later call is
+        With few classes a linear head is applied to the hops once and kept, and every later call is
         one read of the stack; with many, that would outgrow the stack itself.
         """
-        if head.out_features - 1 > self.stack.shape[2] // 4:
-            probs = head(self.mix(coef)).softmax(-1)
-            return probs, self.class_sums(probs), probs.sum(0, dtype=torch.float64).cpu().numpy()
-        return self._classifier(head)(coef)
+        if isinstance(head, nn.Linear) and head.out_features - 1 <= self.stack.shape[2] // 4:
+            return self._classifier(head)(coef)
+        probs = head(self.mix(coef)).softmax(-1)
+        return probs, self.class_sums(probs), probs.sum(0, dtype=torch.float64).cpu().numpy()
 
     def _classifier(self, head: nn.Linear) -> kernels.Classifier:
         weight, bias = head.weight.detach(), head.bias

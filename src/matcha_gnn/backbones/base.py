@@ -150,8 +150,10 @@ class Backbone(nn.Module, abc.ABC):
     @torch.no_grad()
     def _stack(self, graph: Graph) -> Tensor:
         was_training = self.training
-        self.eval()
+        if was_training:
+            self.eval()
         try:
             return self.stack(self.accept(graph.x), graph.adjacency)
         finally:
-            self.train(was_training)
+            if was_training:
+                self.train()
