@@ -23,6 +23,7 @@ _HOME = {
     "APPNP": "matcha_gnn.backbones",
     "adapt": "matcha_gnn.adaptation",
     "add_hops": "matcha_gnn.backbones",
+    "apply_delta": "matcha_gnn.delta",
     "Adaptation": "matcha_gnn.result",
     "BaseMethod": "matcha_gnn.methods",
     "Backbone": "matcha_gnn.backbones",
@@ -54,6 +55,7 @@ _HOME = {
     "fit": "matcha_gnn.train",
     "load_model": "matcha_gnn.modelfile",
     "read_graph": "matcha_gnn.graph",
+    "save_delta": "matcha_gnn.delta",
     "save_model": "matcha_gnn.modelfile",
     "unlabelled": "matcha_gnn.graph",
     "wrap": "matcha_gnn.backbones",
@@ -92,6 +94,7 @@ __all__ = [
     "View",
     "adapt",
     "add_hops",
+    "apply_delta",
     "datasets",
     "experiments",
     "find_gamma",
@@ -100,6 +103,7 @@ __all__ = [
     "load_model",
     "metrics",
     "read_graph",
+    "save_delta",
     "save_model",
     "testing",
     "theory",
@@ -121,6 +125,7 @@ if TYPE_CHECKING:
         find_gamma,
         wrap,
     )
+    from matcha_gnn.delta import apply_delta, save_delta
     from matcha_gnn.errors import (
         IncompatibleError,
         InvalidArgumentError,

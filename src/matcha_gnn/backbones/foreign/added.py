@@ -1,12 +1,18 @@
 """Neutral hop weights on the representation of a network that has none of its own."""
 
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from matcha_gnn.backbones.encoder import size
+from matcha_gnn.backbones.foreign.calling import edges_given
+from matcha_gnn.backbones.foreign.patches import Patch
 from matcha_gnn.backbones.foreign.wrap import Foreign
 from matcha_gnn.graph import Graph
-from matcha_gnn.kernels import filter_hops, mix, propagate
+from matcha_gnn.kernels import Adjacency, filter_hops, mix, propagate
 from matcha_gnn.typing import Coefficients, HopStack, Repr
 
 
@@ -43,6 +49,33 @@ class AddedHops(Foreign):
     @torch.no_grad()
     def _hops(self, graph: Graph) -> HopStack:
         return propagate(graph.adjacency, self.seen(graph), self.num_hops)
+
+
+def mixing_patches(net: nn.Module, head: str | None, gamma: Tensor) -> Iterator[Patch]:
+    """What makes a network itself put hops with weights γ before its head."""
+    seen: list[tuple[Tensor, Tensor | None]] = []
+    forward = net.forward
+    signature = inspect.signature(forward)
+
+    def mixed(z: Tensor) -> Tensor:
+        edges, weight = seen[-1]
+        adjacency = Adjacency.normalised(edges, len(z), weight, z.dtype)
+        return filter_hops(adjacency, z, gamma.to(z))
+
+    def noting(*arguments: Any, **options: Any) -> Any:
+        seen[:] = [edges_given(signature.bind(*arguments, **options).arguments)]
+        output = forward(*arguments, **options)
+        if head is not None:
+            return output
+        logits = mixed(output - output.mean(1, keepdim=True))
+        logs = torch.allclose(output.logsumexp(1), output.new_zeros(()), atol=1e-4)
+        return logits.log_softmax(1) if logs else logits
+
+    yield Patch(net, "forward", noting)
+    if head is not None:
+        module = net.get_submodule(head)
+        classify = module.forward
+        yield Patch(module, "forward", lambda z: classify(mixed(z)))
 
 
 def add_hops(

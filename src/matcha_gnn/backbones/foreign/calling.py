@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -128,6 +128,16 @@ def call(net: nn.Module, graph: Graph, x: Tensor) -> Any:
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise IncompatibleError(f"{_name(net)} failed on this graph: {reason}") from error
+
+
+def edges_given(arguments: Mapping[str, Any]) -> tuple[Tensor, Tensor | None]:
+    """Edges and weights among a network's arguments, by name: its own, or those of a `Data`."""
+    if "edge_index" in arguments:
+        return arguments["edge_index"], arguments.get("edge_weight")
+    values = list(arguments.values())
+    if len(values) > 1:
+        return values[1], arguments.get("edge_weight")
+    return values[0].edge_index, getattr(values[0], "edge_weight", None)
 
 
 def representation_of(net: nn.Module, head: Head, run: Run, num_nodes: int) -> Tensor:
