@@ -106,8 +106,7 @@ def adapt(
     model.accept(target.x)
     method.require(model)
     if features == "base" and not model.mixes_linearly:
-        name = type(model).__name__
-        raise IncompatibleError(f"features: 'base' needs cached hops, which {name} has not")
+        raise IncompatibleError(f"features: 'base' needs cached hops, which {model.name} has not")
 
     history = History()
     run = _Run(model, target, method, loss, settings, hops)

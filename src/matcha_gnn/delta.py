@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.backbones.foreign import AddedHops, Wrapped
 from matcha_gnn.backbones.foreign.added import mixing_patches
-from matcha_gnn.backbones.foreign.patches import Patch, patched
+from matcha_gnn.backbones.foreign.patches import Patch, put
 from matcha_gnn.backbones.foreign.sites import Site, find_sites, owner
 from matcha_gnn.backbones.foreign.wrap import weights_hash
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, InvalidFileError
@@ -155,7 +155,7 @@ def apply_delta(net: nn.Module, path: str | Path) -> Applied:
     with ExitStack() as stack:
         if delta.paths is None:
             patches = mixing_patches(net, delta.head, delta.gamma)
-            stack.enter_context(patched(patches))
+            stack.enter_context(put(patches))
         else:
             _put(net, delta, stack)
         undo = stack.pop_all()
@@ -171,7 +171,7 @@ def _put(net: nn.Module, delta: Delta, stack: ExitStack) -> None:
         )
     sizes = [len(site.start) for site in sites]
     for site, values in zip(sites, torch.split(delta.gamma, sizes), strict=True):
-        stack.enter_context(patched(_patches(net, site, values, stack)))
+        stack.enter_context(put(_patches(net, site, values, stack)))
 
 
 def _patches(net: nn.Module, site: Site, values: Tensor, stack: ExitStack) -> Iterator[Patch]:

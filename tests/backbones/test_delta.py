@@ -1,6 +1,7 @@
 """A delta brings the adapted answer back in the network itself, and leaves without a trace."""
 
 import copy
+import gc
 
 import pyg_networks as nets
 import pytest
@@ -64,6 +65,16 @@ def test_the_network_answers_as_the_adapted_model_until_undone(case, tmp_path):
     assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())
     assert [dict(vars(m)) for m in net.modules()] == attributes
     mg.apply_delta(net, file).undo()
+
+
+def test_it_stays_in_place_when_the_handle_is_thrown_away(case, tmp_path):
+    (net, dress), target, file = case, nets.graphs()[1], tmp_path / "delta.safetensors"
+    result = mg.adapt(dress(net), target, epochs=10)
+    mg.save_delta(result.model, file)
+    mg.apply_delta(net, file)
+    gc.collect()
+    probs = nets.answer(net, target).exp().detach()
+    torch.testing.assert_close(probs, result.probs, rtol=1e-3, atol=1e-4)
 
 
 def test_what_returns_log_probabilities_goes_on_doing_so(tmp_path):

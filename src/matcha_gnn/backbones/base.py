@@ -49,17 +49,22 @@ class Backbone(nn.Module, abc.ABC):
         self.norm = None
         self.artefacts: dict[str, dict[str, Tensor]] = {}
 
+    @property
+    def name(self) -> str:
+        """What messages call this architecture."""
+        return type(self).__name__
+
     @abc.abstractmethod
     def encode(self, x: Tensor) -> Repr:
         """What the model makes of nodes by themselves, [N, D]; for a filter H_0."""
 
     def before_norm(self, x: Tensor) -> Tensor:
         """The encoder up to its batch norm, [N, D]; for models that have one."""
-        raise IncompatibleError(f"{type(self).__name__} has no batch norm in its encoder")
+        raise IncompatibleError(f"{self.name} has no batch norm in its encoder")
 
     def after_norm(self, h: Tensor) -> Repr:
         """The encoder from its batch norm on, [N, D]; for models that have one."""
-        raise IncompatibleError(f"{type(self).__name__} has no batch norm in its encoder")
+        raise IncompatibleError(f"{self.name} has no batch norm in its encoder")
 
     @abc.abstractmethod
     def config(self) -> dict[str, Any]:

@@ -186,7 +186,9 @@ def require_linear_head(method: str, model: Backbone) -> None:
     head: nn.Module = model.head
     if not isinstance(head, nn.Linear):
         kind = type(head).__name__
-        raise IncompatibleError(f"{method}: needs a linear head, and the model's is a {kind}")
+        raise IncompatibleError(
+            f"{method}: needs a linear head, and that of {model.name} is a {kind}"
+        )
 
 
 def softmax_prediction(logits: Tensor) -> Prediction:

@@ -100,8 +100,7 @@ class SOGA(BaseMethod):
         if self.statistics == "target" and not any(
             isinstance(m, _BatchNorm) for m in model.modules()
         ):
-            name = type(model).__name__
-            raise IncompatibleError(f"soga: {name} has no batch norm for target statistics")
+            raise IncompatibleError(f"soga: {model.name} has no batch norm for target statistics")
 
     def prepare(self, view: View) -> "Prepared":
         """Draw the pairs, and encode with the source weights: every round starts there."""

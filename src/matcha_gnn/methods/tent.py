@@ -76,7 +76,7 @@ class Tent(BaseMethod):
 
     def require(self, model: Backbone) -> None:
         """A linear head, and batch norms with scale and shift."""
-        name, norms = type(model).__name__, batch_norms(model)
+        name, norms = model.name, batch_norms(model)
         if not norms:
             raise IncompatibleError(f"tent: {name} has no batch norm with scale and shift to adapt")
         if self.statistics == "source" and any(n.running_mean is None for n in norms.values()):

@@ -44,11 +44,16 @@ class Foreign(Backbone):
         super().__init__()
         if not isinstance(net, nn.Module):
             raise InvalidArgumentError("net", f"a {type(net).__name__}", "a torch.nn.Module")
-        self.name, self.base_hash = type(net).__name__, weights_hash(net)
+        self.base_hash = weights_hash(net)
         self.net = uncached_copy(net)
         found = find_head(self.net, head)
         self.head_path, self.head = found.path, cast(nn.Linear, found.layer)
         self._head_checked = False
+
+    @property
+    def name(self) -> str:
+        """The class of the network itself."""
+        return type(self.net).__name__
 
     def accept(self, x: Tensor) -> Tensor:
         """Return the features in the network's precision; it has to know their number itself."""
