@@ -105,6 +105,23 @@ def test_make_graph_train_inspect_and_adapt_in_a_row(tmp_path, capsys):
     assert run(capsys, "adapt", model, graph, "-o", tmp_path / "o", "--epochs", 2)[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("backbone", "entries"), [("gprgnn", 10), ("appnp", 1), ("jknet", 2), ("gcnii", 4)]
+)
+def test_every_backbone_is_trained_adapted_and_written(backbone, entries, files, capsys):
+    model, out = files / "new.safetensors", files / "out"
+    training = ("--backbone", backbone, "--hidden", 8, "--epochs", 5, "--json")
+    code, said, _ = run(capsys, "train", files / "g.npz", "-o", model, *training)
+    assert code == 0
+    assert len(json.loads(said)["gamma"]) == entries
+    code, _, _ = run(capsys, "adapt", model, files / "g.npz", "-o", out, "--epochs", 2)
+    assert code == 0
+    kind, adapted = type(mg.load_model(model)), mg.load_model(out / "model.safetensors")
+    assert kind.__name__.lower() == backbone
+    assert isinstance(adapted, kind)
+    assert not torch.equal(adapted.gamma, mg.load_model(model).gamma)
+
+
 def test_train_fraction_takes_its_share_of_each_class():
     from matcha_gnn.commands import _stratified
 
