@@ -9,6 +9,7 @@ import torch_geometric.nn as pyg
 from torch import nn
 
 import matcha_gnn as mg
+from matcha_gnn.methods.gtrans import GTrans
 from matcha_gnn.testing import check_method, tiny_graph
 
 KINDS = [pyg.GCNConv, pyg.SAGEConv, pyg.GATConv]
@@ -88,6 +89,11 @@ def test_base_methods_pass_their_battery_around_it(method):
     net = pyg.GCN(6, 8, num_layers=2, out_channels=3, norm="batch_norm")
     assert tiny_graph().num_features == 6
     check_method(method, mg.add_hops(net.eval()))
+
+
+def test_gtrans_is_refused_since_the_network_sees_the_edges_too():
+    with pytest.raises(mg.IncompatibleError, match="GTrans needs hops.*Convolutions makes them"):
+        mg.adapt(mg.add_hops(untrained(pyg.GCNConv), head="lin"), nets.graphs()[1], GTrans())
 
 
 def test_bad_depth_and_heads_are_refused():

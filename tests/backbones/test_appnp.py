@@ -50,16 +50,22 @@ def test_equals_pygs_layer_in_value_and_gradient(domain, alpha, steps):
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("steps", [0, 1, 4])
 @pytest.mark.parametrize("gamma", [-0.4, 0.3, 1.6])
-def test_the_chain_rule_equals_differences_of_the_coefficients(domain, gamma):
-    model = mg.APPNP(6, 3, K=4, domain=domain).double()
+def test_the_chain_rule_equals_differences_of_the_coefficients(domain, gamma, steps):
+    model = mg.APPNP(6, 3, K=steps, domain=domain).double()
     at, step = torch.tensor([gamma], dtype=torch.float64), 1e-6
-    direction = torch.linspace(-1, 2, 5, dtype=torch.float64)
+    direction = torch.linspace(-1, 2, steps + 1, dtype=torch.float64)
     ends = [model.coefficients(at + s) @ direction for s in (step, -step)]
     expected = (ends[0] - ends[1]) / (2 * step)
     torch.testing.assert_close(
         model.gamma_gradient(at, direction), expected[None], atol=1e-7, rtol=0
     )
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_the_chain_rule_holds_at_the_ends_of_the_interval(alpha):
+    check_backbone(mg.APPNP(6, 3, hidden_channels=8, K=3, alpha=alpha))
 
 
 @pytest.mark.parametrize("domain", DOMAINS)

@@ -41,3 +41,18 @@ def alpha_of(gamma: Tensor, domain: str) -> Tensor:
     if domain == "sigmoid":
         return torch.sigmoid(gamma)
     return gamma.clamp(0, 1) if domain == "clamped" else gamma
+
+
+def alpha_and_slope(gamma: float, domain: str) -> tuple[float, float]:
+    """α(γ) and dα/dγ of one number.
+
+    Example:
+        >>> alpha_and_slope(0.0, "sigmoid")
+        (0.5, 0.25)
+    """
+    if domain == "sigmoid":
+        alpha = torch.special.expit(torch.tensor(gamma, dtype=torch.float64)).item()
+        return alpha, alpha * (1 - alpha)
+    if domain == "clamped":
+        return min(max(gamma, 0.0), 1.0), float(0 <= gamma <= 1)
+    return gamma, 1.0
