@@ -30,7 +30,7 @@ class Backbone(nn.Module, abc.ABC):
         artefacts: what training put in for a base method, by the method's name.
         mixes_linearly: Z is linear in c for fixed hops, so adaptation needs sums only. Otherwise
             `hops` gives Z itself as the one hop there is, and K = 0.
-        is_filter: the hops are P^k encode(X).
+        is_filter: Z mixes linearly, and the hops are P^k encode(X).
         trains_gamma: source training moves γ; False where γ is a constant of the architecture.
     """
 

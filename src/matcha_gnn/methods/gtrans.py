@@ -125,8 +125,7 @@ class GTrans(BaseMethod):
 
     def require(self, model: Backbone) -> None:
         """The edge gradient is that of Σ_k c_k P^k H_0, so the model has to be of that form."""
-        plain = type(model).filtered is Backbone.filtered
-        if not (model.mixes_linearly and model.is_filter and plain):
+        if not model.is_filter or type(model).filtered is not Backbone.filtered:
             needed = "GTrans needs hops that are powers of the adjacency"
             raise IncompatibleError(f"{needed}; {model.name} makes them otherwise")
 
