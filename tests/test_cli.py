@@ -117,6 +117,23 @@ def test_methods_that_need_something_of_the_source_get_it_shipped(files, capsys)
         assert summary["method"] == method
 
 
+@pytest.mark.parametrize(
+    ("backbone", "entries"), [("gprgnn", 10), ("appnp", 1), ("jknet", 2), ("gcnii", 4)]
+)
+def test_every_backbone_is_trained_adapted_and_written(backbone, entries, files, capsys):
+    model, out = files / "new.safetensors", files / "out"
+    training = ("--backbone", backbone, "--hidden", 8, "--epochs", 5, "--json")
+    code, said, _ = run(capsys, "train", files / "g.npz", "-o", model, *training)
+    assert code == 0
+    assert len(json.loads(said)["gamma"]) == entries
+    code, _, _ = run(capsys, "adapt", model, files / "g.npz", "-o", out, "--epochs", 2)
+    assert code == 0
+    kind, adapted = type(mg.load_model(model)), mg.load_model(out / "model.safetensors")
+    assert kind.__name__.lower() == backbone
+    assert isinstance(adapted, kind)
+    assert not torch.equal(adapted.gamma, mg.load_model(model).gamma)
+
+
 def test_train_fraction_takes_its_share_of_each_class():
     from matcha_gnn.commands import _stratified
 

@@ -26,6 +26,7 @@ LEVELS = {
     "summary": 2,
     "backbones": 3,
     "modelfile": 3,
+    "delta": 3,
     "methods": 4,
     "losses": 5,
     "result": 6,

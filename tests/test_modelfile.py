@@ -205,7 +205,7 @@ def test_a_foreign_safetensors_file_is_refused(tmp_path, metadata):
     assert_refused(tmp_path / "m.safetensors", f"allowed: a file of format '{FORMAT}'")
 
 
-@pytest.mark.parametrize("name", ["gcnii", "GPRGNN", "", "none"])
+@pytest.mark.parametrize("name", ["transformer", "GPRGNN", "", "none"])
 def test_another_architecture_is_refused_with_the_known_ones(saved, name):
     rewritten(saved, metadata={"backbone": name})
     assert_refused(saved, rf"architecture '{name}'\); allowed: .*gprgnn")

@@ -20,14 +20,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "APPNP": "matcha_gnn.backbones",
     "adapt": "matcha_gnn.adaptation",
     "AdaNPC": "matcha_gnn.methods",
+    "add_hops": "matcha_gnn.backbones",
+    "apply_delta": "matcha_gnn.delta",
     "Adaptation": "matcha_gnn.result",
     "BaseMethod": "matcha_gnn.methods",
     "Backbone": "matcha_gnn.backbones",
     "Difference": "matcha_gnn.losses",
     "ERM": "matcha_gnn.methods",
     "Entropy": "matcha_gnn.losses",
+    "GCNII": "matcha_gnn.backbones",
     "GPRGNN": "matcha_gnn.backbones",
     "GTrans": "matcha_gnn.methods",
     "Graph": "matcha_gnn.graph",
@@ -37,6 +41,7 @@ _HOME = {
     "InvalidArgumentError": "matcha_gnn.errors",
     "InvalidFileError": "matcha_gnn.errors",
     "InvalidGraphError": "matcha_gnn.errors",
+    "JKNet": "matcha_gnn.backbones",
     "LAME": "matcha_gnn.methods",
     "Loss": "matcha_gnn.losses",
     "MatchaError": "matcha_gnn.errors",
@@ -50,23 +55,28 @@ _HOME = {
     "Tent": "matcha_gnn.methods",
     "Touches": "matcha_gnn.methods",
     "View": "matcha_gnn.methods",
+    "find_gamma": "matcha_gnn.backbones",
     "fit": "matcha_gnn.train",
     "load_model": "matcha_gnn.modelfile",
     "read_graph": "matcha_gnn.graph",
+    "save_delta": "matcha_gnn.delta",
     "save_model": "matcha_gnn.modelfile",
     "unlabelled": "matcha_gnn.graph",
+    "wrap": "matcha_gnn.backbones",
     "write_graph": "matcha_gnn.graph",
 }
 _MODULES = ("datasets", "experiments", "functional", "metrics", "testing", "theory")
 
 __all__ = [
     "AdaNPC",
+    "APPNP",
     "Adaptation",
     "Backbone",
     "BaseMethod",
     "Difference",
     "ERM",
     "Entropy",
+    "GCNII",
     "GPRGNN",
     "GTrans",
     "Graph",
@@ -76,6 +86,7 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidFileError",
     "InvalidGraphError",
+    "JKNet",
     "LAME",
     "Loss",
     "MatchaError",
@@ -90,24 +101,39 @@ __all__ = [
     "Touches",
     "View",
     "adapt",
+    "add_hops",
+    "apply_delta",
     "datasets",
     "experiments",
+    "find_gamma",
     "fit",
     "functional",
     "load_model",
     "metrics",
     "read_graph",
+    "save_delta",
     "save_model",
     "testing",
     "theory",
     "unlabelled",
+    "wrap",
     "write_graph",
 ]
 
 if TYPE_CHECKING:
     from matcha_gnn import datasets, experiments, functional, metrics, testing, theory
     from matcha_gnn.adaptation import adapt
-    from matcha_gnn.backbones import GPRGNN, Backbone
+    from matcha_gnn.backbones import (
+        APPNP,
+        GCNII,
+        GPRGNN,
+        Backbone,
+        JKNet,
+        add_hops,
+        find_gamma,
+        wrap,
+    )
+    from matcha_gnn.delta import apply_delta, save_delta
     from matcha_gnn.errors import (
         IncompatibleError,
         InvalidArgumentError,

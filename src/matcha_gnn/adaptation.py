@@ -2,7 +2,8 @@
 
 Each round the base method predicts, then γ takes one step down the loss; after the last step the
 base method predicts once more. For models that mix cached hops linearly a round reads the hops
-once and needs no autograd graph.
+once and needs no autograd graph. For others a round runs the model once, with an autograd graph:
+its representation is the one hop that the base method sees.
 """
 
 import copy
@@ -19,7 +20,7 @@ from matcha_gnn.losses import PIC, Loss
 from matcha_gnn.methods import ERM, BaseMethod, Prediction, View
 from matcha_gnn.result import Adaptation, History, outcome
 from matcha_gnn.timing import Stopwatch
-from matcha_gnn.typing import Progress
+from matcha_gnn.typing import Progress, Repr
 
 
 class SGD:
@@ -105,20 +106,11 @@ def adapt(
     )
     target = unlabelled(graph)
     model.accept(target.x)
-    method.require(model)
-    if loss.needs_hops and not (moves == "gamma" and model.mixes_linearly):
-        raise IncompatibleError(
-            f"loss {loss.name!r} needs moves 'gamma' and a model that mixes cached hops linearly"
-        )
-    if optimizer == EXACT and not model.gamma_is_coefficients:
-        raise IncompatibleError(
-            f"optimizer 'exact' needs hop weights that are free; those of {type(model).__name__} "
-            "are a function of γ"
-        )
+    _require(model, method, loss, settings)
 
     history = History()
     run = _Run(model, target, method, loss, settings, hops)
-    steps = run if optimizer == EXACT else OPTIMIZERS[optimizer](run.moving, lr=lr)
+    steps = Exact(run) if optimizer == EXACT else OPTIMIZERS[optimizer](run.moving, lr=lr)
     first = run.predict()
     pic_before = PIC().value(run.view, first)
     finite = True
@@ -129,8 +121,7 @@ def adapt(
             run.rewind(history)
             break
         history.add(value, run.view.gamma, run.prediction.class_shares)
-        with run.watch.stage("update"):
-            steps.step()
+        run.step(steps)
         run.predict()
         if progress:
             progress(epoch + 1, epochs)
@@ -174,10 +165,13 @@ class _Run:
         self.graph, self.method, self.loss, self.settings = graph, method, loss, settings
         self.model = copy.deepcopy(model).frozen()
         self.gamma = self.model.gamma
-        self.hops_stay = settings["moves"] == "gamma"
+        self.encoder_stays = settings["moves"] == "gamma"
+        self.hops_stay = self.encoder_stays and model.mixes_linearly
         self.moving = _moving_parameters(self.model, settings["moves"])
         self.watch = Stopwatch(graph.x.device)
+        self.z: Repr | None = None
         with self.watch.stage("inference"):
+            self.constants = self.model.constants(graph) if self.encoder_stays else None
             self.hops = hops.require(model.hops_key(graph)) if hops else self._fresh_hops()
         with self.watch.stage("setup"), torch.no_grad():
             self.view = self._fresh_view()
@@ -188,32 +182,26 @@ class _Run:
     def predict(self) -> Prediction:
         """Run the base method at the current γ."""
         with self.watch.stage("forward"), torch.no_grad():
-            if not self.hops_stay:
-                self.hops = self._fresh_hops()
             self.view = self._fresh_view()
-            if not self.hops_stay:
+            if not self.encoder_stays:
                 self.prepared = self.method.prepare(self.view)
             if self.settings["restart"]:
                 self.state = self.method.start(self.view, self.prepared)
             self.prediction, self.state = self.method.predict(self.view, self.state)
         return self.prediction
 
-    def step(self) -> None:
-        """Put γ where the loss is smallest for the last prediction.
-
-        The representation keeps its scale: the head's softmax was trained for it.
-        """
-        best = self.loss.minimiser(self.view, self.prediction, self.loss_prepared)
-        total, now = self.hops.gram, self.view.coef_array
-        size = best @ total @ best
-        scale = math.sqrt(now @ total @ now / size) if size > 0 else 1.0
-        self.gamma.detach().copy_(torch.from_numpy(scale * best))
+    def step(self, steps: "SGD | Exact | torch.optim.Optimizer") -> None:
+        """Move, and make anew what is no longer valid."""
+        with self.watch.stage("update"):
+            steps.step()
+        self._refresh()
 
     def rewind(self, history: History) -> None:
         """Go back to the γ of the last recorded round, and predict there."""
         if history.gamma:
             with torch.no_grad():
                 self.gamma.copy_(history.gamma[-1])
+            self._refresh()
             self.predict()
 
     def descend_direction(self) -> float:
@@ -221,7 +209,7 @@ class _Run:
 
         Returns NaN if the loss or any part of the gradient is not finite.
         """
-        if self.hops_stay and self.model.mixes_linearly:
+        if self.hops_stay:
             return self._from_sums()
         return self._by_autograd()
 
@@ -237,7 +225,8 @@ class _Run:
     def _by_autograd(self) -> float:
         with self.watch.stage("forward"):
             self.model.zero_grad()
-            z = self.model.representation(self.graph)
+            z = self._representation() if self.z is None else self.z
+            self.z = None
         with self.watch.stage("loss"):
             value = self.loss(z, self.model.head(z), self.prediction.probs)
         with self.watch.stage("backward"):
@@ -246,12 +235,43 @@ class _Run:
         finite = all(bool(g.isfinite().all()) for g in gradients)
         return float(value.detach()) if finite else math.nan
 
+    def _representation(self) -> Repr:
+        return self.model.representation(self.graph, self.constants)
+
+    def _refresh(self) -> None:
+        if not self.hops_stay:
+            with self.watch.stage("forward"):
+                self.hops = self._fresh_hops()
+
     def _fresh_hops(self) -> Hops:
-        return self.model.hops(self.graph, keyed=False)
+        if self.model.mixes_linearly:
+            return self.model.hops(self.graph, keyed=False)
+        # Kept with its history: the loss of the same round differentiates it.
+        self.z = self._representation()
+        return Hops(self.z.detach()[:, None])
 
     def _fresh_view(self) -> View:
         gamma = self.gamma.detach().clone()
         return View(self.model, self.graph, self.hops, gamma, self.settings["seed"])
+
+
+class Exact:
+    """Instead of a step: γ goes where the loss is smallest for the last prediction.
+
+    The representation keeps its scale, as the head's softmax was trained for it.
+    """
+
+    def __init__(self, run: _Run) -> None:
+        self.run = run
+
+    def step(self) -> None:
+        """Go there."""
+        run = self.run
+        best = run.loss.minimiser(run.view, run.prediction, run.loss_prepared)
+        total, now = run.hops.gram, run.view.coef_array
+        size = best @ total @ best
+        scale = math.sqrt(now @ total @ now / size) if size > 0 else 1.0
+        run.gamma.detach().copy_(torch.from_numpy(scale * best))
 
 
 def _moving_parameters(model: Backbone, moves: str) -> list[torch.nn.Parameter]:
@@ -276,3 +296,19 @@ def _checked_settings(method: BaseMethod, loss: Loss, **given: Any) -> dict[str,
         raise InvalidArgumentError("moves", repr(given["moves"]), "gamma, with optimizer 'exact'")
     own = {"method": method.name, "method_settings": method.settings()}
     return own | {"loss": loss.name, "loss_settings": loss.settings()} | given
+
+
+def _require(model: Backbone, method: BaseMethod, loss: Loss, settings: dict[str, Any]) -> None:
+    """Raise IncompatibleError for what the model lacks."""
+    method.require(model)
+    if loss.needs_filter and not (settings["moves"] == "gamma" and model.is_filter):
+        raise IncompatibleError(
+            f"loss {loss.name!r} needs moves 'gamma' and a model that is a filter of its own logits"
+        )
+    if settings["optimizer"] == EXACT and not model.gamma_is_coefficients:
+        raise IncompatibleError(
+            f"optimizer 'exact' needs hop weights that are free; those of {model.name} "
+            "are a function of γ"
+        )
+    if settings["features"] == "base" and not model.mixes_linearly:
+        raise IncompatibleError(f"features: 'base' needs cached hops, which {model.name} has not")

@@ -45,8 +45,10 @@ def demo(
 def train(
     graph: GraphFile,
     output: Annotated[Path, typer.Option("-o", "--output", help="Model file to write.")],
-    backbone: Annotated[str, typer.Option(help="Architecture: gprgnn.")] = "gprgnn",
-    hops: Annotated[int, typer.Option(help="Hops K.")] = 9,
+    backbone: Annotated[str, typer.Option(help="gprgnn, appnp, jknet or gcnii.")] = "gprgnn",
+    hops: Annotated[
+        int | None, typer.Option(help="Hops or layers K; default: 9, jknet 2, gcnii 4.")
+    ] = None,
     hidden: Annotated[int, typer.Option(help="Width of the representation.")] = 32,
     epochs: Annotated[int, typer.Option(help="Full-batch steps.")] = 500,
     train_fraction: Annotated[

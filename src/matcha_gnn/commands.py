@@ -52,7 +52,7 @@ def train(
     graph: Path,
     output: Path,
     backbone: str,
-    hops: int,
+    hops: int | None,
     hidden: int,
     epochs: int,
     train_fraction: float | None,
@@ -73,9 +73,8 @@ def train(
     mask = None
     if train_fraction is not None:
         mask = _stratified(data.y, train_fraction, seed)
-    model: Backbone = architecture(
-        data.x.shape[1], int(data.y.max()) + 1, hidden_channels=hidden, K=hops
-    )
+    depth = {} if hops is None else {"K": hops}
+    model: Backbone = architecture(data.x.shape[1], int(data.y.max()) + 1, hidden, **depth)
     start = perf_counter()
     with console.progress_bar("training", quiet=json) as progress:
         run = fit(

@@ -75,20 +75,20 @@ class Hops:
         return kernels.class_sums(self.stack, weights)
 
     def classify(
-        self, coef: Coefficients, head: nn.Linear, over: "Hops | None" = None
+        self, coef: Coefficients, head: nn.Module, over: "Hops | None" = None
     ) -> tuple[Probs, ClassSums, FloatArray]:
-        """Softmax predictions of a linear head on Z [N, C], class sums [C, K+1, D], mass [C].
+        """Softmax predictions of a head on Z [N, C], class sums [C, K+1, D], mass [C].
 
         The class sums are of the hops `over`, of the same nodes; of these hops by default.
 
-        With few classes the head is applied to the hops once and kept, and every later call is
+        With few classes a linear head is applied to the hops once and kept, and every later call is
         one read of the stack; with many, that would outgrow the stack itself.
         """
-        if head.out_features - 1 > self.stack.shape[2] // 4:
-            probs = head(self.mix(coef)).softmax(-1)
-            sums = (over or self).class_sums(probs)
-            return probs, sums, probs.sum(0, dtype=torch.float64).cpu().numpy()
-        return self._classifier(head, over or self)(coef)
+        over = over or self
+        if isinstance(head, nn.Linear) and head.out_features - 1 <= self.stack.shape[2] // 4:
+            return self._classifier(head, over)(coef)
+        probs = head(self.mix(coef)).softmax(-1)
+        return probs, over.class_sums(probs), probs.sum(0, dtype=torch.float64).cpu().numpy()
 
     def _classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier:
         weight, bias = head.weight.detach(), head.bias

@@ -58,7 +58,7 @@ def fit(
         graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N].
         epochs: full-batch steps.
         lr: Adam's step size.
-        weight_decay: Adam's, on every parameter.
+        weight_decay: Adam's, on every parameter that is trained.
         train_mask: labelled nodes, bool [N]; default `graph.train_mask`, else all.
         val_mask: nodes to choose the epoch by; default none: the last epoch is kept.
         patience: stop after this many epochs without a better validation accuracy.
@@ -86,9 +86,9 @@ def fit(
     with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
         torch.manual_seed(seed)
         model.reset_parameters()
-        steps = torch.optim.Adam(
-            model.requires_grad_(True).parameters(), lr=lr, weight_decay=weight_decay
-        )
+        model.requires_grad_(True).gamma.requires_grad_(model.trains_gamma)
+        trained = [p for p in model.parameters() if p.requires_grad]
+        steps = torch.optim.Adam(trained, lr=lr, weight_decay=weight_decay)
         for epoch in range(epochs):
             run.loss.append(_step(model, x, source, labels, labelled, steps))
             if val_mask is not None:

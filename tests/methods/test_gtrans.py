@@ -612,7 +612,7 @@ def test_a_model_with_hops_of_another_kind_is_refused():
             return super().filtered(x, adjacency)
 
     class Bent(mg.GPRGNN):
-        mixes_linearly = False
+        is_filter = False
 
     for kind in (Other, Bent):
         with pytest.raises(IncompatibleError, match="powers of the adjacency"):

@@ -377,15 +377,10 @@ def test_refuses_bad_arguments(options, says):
         SOGA(**options)
 
 
-class Curved(mg.GPRGNN):
-    mixes_linearly = False
-
-
 @pytest.mark.parametrize(
     ("model", "method", "says"),
     [
         (Plain(), SOGA(statistics="target"), "soga: Plain has no batch norm"),
-        (Curved(6, 3, hidden_channels=8, K=3), SOGA(), "soga: Curved does not mix"),
     ],
 )
 def test_refuses_models_it_cannot_adapt(model, method, says):

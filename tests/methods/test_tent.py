@@ -410,10 +410,6 @@ class NoNorm(mg.GPRGNN):
         return self.linear(x)
 
 
-class Curved(mg.GPRGNN):
-    mixes_linearly = False
-
-
 def without(**options):
     model = mg.GPRGNN(6, 3, hidden_channels=8, K=3)
     model.norm = nn.BatchNorm1d(8, **options)
@@ -426,7 +422,6 @@ def without(**options):
         (NoNorm(), Tent(), "tent: NoNorm has no batch norm"),
         (without(affine=False), Tent(), "tent: GPRGNN has no batch norm with scale and shift"),
         (without(track_running_stats=False), Tent(statistics="source"), "no source statistics"),
-        (Curved(6, 3, hidden_channels=8, K=3), Tent(), "Curved does not mix"),
     ],
 )
 def test_refuses_models_it_cannot_adapt(model, method, says):

@@ -11,13 +11,15 @@ from matcha_gnn.graph import Graph, content_hash
 from matcha_gnn.hops import Hops, HopsKey
 from matcha_gnn.kernels import Adjacency, filter_hops, propagate
 from matcha_gnn.summary import SourceSummary
-from matcha_gnn.typing import Coefficients, Repr
+from matcha_gnn.typing import Coefficients, HopStack, Repr
 
 
 class Backbone(nn.Module, abc.ABC):
-    """A node classifier whose representation is Z = Σ_k c_k(γ) H_k with H_k = P^k encode(X).
+    """A node classifier with a few numbers γ that say how far a node looks, and a head on Z.
 
-    A subclass gives `encode`, and may override `coefficients` where c is not γ itself.
+    The usual case is a filter: Z = Σ_k c_k(γ) H_k with H_k = P^k encode(X). A subclass gives
+    `encode`, and may override `coefficients` where c is not γ itself. A model whose hops are no
+    powers of P overrides `stack`; one whose Z is not linear in cached hops overrides `filtered`.
 
     Attributes:
         gamma: the hop-aggregation parameters, what adaptation moves.
@@ -26,10 +28,15 @@ class Backbone(nn.Module, abc.ABC):
         norm: the batch norm inside the encoder, or None.
         source: what training recorded of the source graph, or None before training.
         artefacts: what training put in for a base method, by the method's name.
-        mixes_linearly: Z is linear in c for fixed hops, so adaptation needs sums only.
+        mixes_linearly: Z is linear in c for fixed hops, so adaptation needs sums only. Otherwise
+            `hops` gives Z itself as the one hop there is, and K = 0.
+        is_filter: Z mixes linearly, and the hops are P^k encode(X).
+        trains_gamma: source training moves γ; False where γ is a constant of the architecture.
     """
 
-    mixes_linearly: ClassVar[bool] = True
+    mixes_linearly: bool = True
+    is_filter: bool = True
+    trains_gamma: ClassVar[bool] = True
     gamma: nn.Parameter
     head: nn.Linear
     num_hops: int
@@ -42,17 +49,22 @@ class Backbone(nn.Module, abc.ABC):
         self.norm = None
         self.artefacts: dict[str, dict[str, Tensor]] = {}
 
+    @property
+    def name(self) -> str:
+        """What messages call this architecture."""
+        return type(self).__name__
+
     @abc.abstractmethod
     def encode(self, x: Tensor) -> Repr:
-        """H_0: what enters propagation, [N, D]."""
+        """What the model makes of nodes by themselves, [N, D]; for a filter H_0."""
 
     def before_norm(self, x: Tensor) -> Tensor:
         """The encoder up to its batch norm, [N, D]; for models that have one."""
-        raise IncompatibleError(f"{type(self).__name__} has no batch norm in its encoder")
+        raise IncompatibleError(f"{self.name} has no batch norm in its encoder")
 
     def after_norm(self, h: Tensor) -> Repr:
         """The encoder from its batch norm on, [N, D]; for models that have one."""
-        raise IncompatibleError(f"{type(self).__name__} has no batch norm in its encoder")
+        raise IncompatibleError(f"{self.name} has no batch norm in its encoder")
 
     @abc.abstractmethod
     def config(self) -> dict[str, Any]:
@@ -93,15 +105,32 @@ class Backbone(nn.Module, abc.ABC):
     def hops_key(self, graph: Graph) -> HopsKey:
         """Content hashes of the graph and of all that decides the hops in this model."""
         encoder = [*self.encoder_parameters(), *self.buffers(), torch.tensor(self.num_hops)]
-        return HopsKey(graph.fingerprint, content_hash(*encoder))
+        gamma = [] if self.mixes_linearly else [self.gamma]
+        return HopsKey(graph.fingerprint, content_hash(*encoder, *gamma))
 
-    def representation(self, graph: Graph) -> Repr:
-        """Z with gradients to every parameter, [N, D]."""
+    def constants(self, graph: Graph) -> Any:
+        """What `representation` can use again as long as only γ moves; None for nothing."""
+        return None
+
+    def representation(self, graph: Graph, constants: Any = None) -> Repr:
+        """Z with gradients to every parameter, [N, D].
+
+        Args:
+            graph: a checked graph.
+            constants: from `constants`, for models that have some; parameters that decided them
+                get no gradient then.
+        """
         return self.filtered(self.accept(graph.x), graph.adjacency)
 
     def filtered(self, x: Tensor, adjacency: Adjacency) -> Repr:
         """`representation` for features that are already checked."""
         return filter_hops(adjacency, self.encode(x), self.coefficients(self.gamma))
+
+    def stack(self, x: Tensor, adjacency: Adjacency) -> HopStack:
+        """H_0 … H_K for features that are already checked, [N, K+1, D]."""
+        if self.mixes_linearly:
+            return propagate(adjacency, self.encode(x), self.num_hops)
+        return self.filtered(x, adjacency)[:, None]
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Logits, [N, C], in PyG's calling convention.
@@ -120,10 +149,9 @@ class Backbone(nn.Module, abc.ABC):
         if x.shape[1] != self.in_channels:
             allowed = f"{self.in_channels} features, as the model was trained with"
             raise InvalidGraphError("graph.x", f"{x.shape[1]} features", allowed)
-        weight = self.head.weight
-        if x.device != weight.device:
-            raise IncompatibleError(f"graph is on {x.device}, the model on {weight.device}")
-        return x.to(weight.dtype)
+        if x.device != self.gamma.device:
+            raise IncompatibleError(f"graph is on {x.device}, the model on {self.gamma.device}")
+        return x.to(self.gamma.dtype)
 
     def frozen(self) -> Self:
         """In evaluation mode with no parameter asking for gradients."""
@@ -132,8 +160,10 @@ class Backbone(nn.Module, abc.ABC):
     @torch.no_grad()
     def _stack(self, graph: Graph) -> Tensor:
         was_training = self.training
-        self.eval()
+        if was_training:
+            self.eval()
         try:
-            return propagate(graph.adjacency, self.encode(self.accept(graph.x)), self.num_hops)
+            return self.stack(self.accept(graph.x), graph.adjacency)
         finally:
-            self.train(was_training)
+            if was_training:
+                self.train()

@@ -1,23 +1,20 @@
 """GPRGNN (Chien et al., ICLR 2021): hops mixed by free weights, laid out as in the paper's runs."""
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch import nn
 
-from matcha_gnn.backbones.base import Backbone
+from matcha_gnn.backbones.encoder import NormedEncoder, size
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.kernels import masked_dropout
-from matcha_gnn.typing import Coefficients, Repr
+from matcha_gnn.typing import Coefficients
 
 GAMMA_STARTS = ("ppr", "nppr", "sgc", "random")
 
 
-class GPRGNN(Backbone):
+class GPRGNN(NormedEncoder):
     """Linear → batch norm → ReLU → Σ_k γ_k P^k → linear head without bias.
 
     Dropout acts on the input, on the hidden layer, and once more before propagation, as in the
@@ -44,8 +41,6 @@ class GPRGNN(Backbone):
         torch.Size([5, 3])
     """
 
-    norm: nn.BatchNorm1d
-
     def __init__(
         self,
         in_channels: int,
@@ -57,20 +52,10 @@ class GPRGNN(Backbone):
         dropout: float = 0.5,
         relu: bool = True,
     ) -> None:
-        super().__init__()
-        self.in_channels = _size("in_channels", in_channels, 1)
-        self.num_hops = _size("K", K, 0)
-        width = _size("hidden_channels", hidden_channels, 1)
-        classes = _size("out_channels", out_channels, 2)
-        if not 0 <= dropout < 1:
-            raise InvalidArgumentError("dropout", dropout, "a rate in [0, 1)")
-        self.alpha, self.dropout, self.relu = float(alpha), float(dropout), bool(relu)
-        self.linear = nn.Linear(self.in_channels, width)
-        self.norm = nn.BatchNorm1d(width)
+        super().__init__(in_channels, out_channels, hidden_channels, dropout, relu)
+        self.num_hops, self.alpha = size("K", K, 0), float(alpha)
         self.gamma = nn.Parameter(starting_gamma(gamma_start, self.num_hops, self.alpha))
         self.gamma_start = gamma_start if isinstance(gamma_start, str) else self.gamma.tolist()
-        self.head = nn.Linear(width, classes, bias=False)
-        self._dropped: Tensor | None = None
 
     def reset_parameters(self) -> None:
         """Draw fresh parameters from torch's global generator."""
@@ -92,43 +77,6 @@ class GPRGNN(Backbone):
             "dropout": self.dropout,
             "relu": self.relu,
         }
-
-    def encode(self, x: Tensor) -> Repr:
-        """H_0 from features [N, F]: [N, D]."""
-        return self.after_norm(self.norm(self.before_norm(x)))
-
-    def after_norm(self, h: Tensor) -> Repr:
-        """From the batch norm to H_0: [N, D]."""
-        h = F.relu(h) if self.relu else h
-        h = F.dropout(h, self.dropout, self.training)
-        return F.dropout(h, self.dropout, self.training)
-
-    def before_norm(self, x: Tensor) -> Tensor:
-        """From features [N, F] to the batch norm: [N, D]."""
-        if not (self.training and self.dropout > 0):
-            return self.linear(x) if x.layout == torch.strided else _sparse_linear(x, self.linear)
-        if x.layout != torch.strided:
-            return _sparse_linear(_sparse_dropout(x, self.dropout), self.linear)
-        if x.requires_grad:
-            return F.linear(F.dropout(x, self.dropout), self.linear.weight, self.linear.bias)
-        # The buffer is out of reach until its gradient is taken: a second forward pass before
-        # that needs one of its own.
-        buffer, self._dropped = self._dropped, None
-        if buffer is not None and (buffer.shape, buffer.dtype) != (x.shape, x.dtype):
-            buffer = None
-        dropped = masked_dropout(x, self.dropout, out=buffer)
-        product = F.linear(dropped, self.linear.weight / (1 - self.dropout), self.linear.bias)
-        if product.requires_grad:
-            product.register_hook(  # type: ignore[no-untyped-call]
-                lambda _: setattr(self, "_dropped", dropped)
-            )
-        return product
-
-    def train(self, mode: bool = True) -> "GPRGNN":
-        """Switch mode; leaving training gives the buffer of dropped features back."""
-        if not mode:
-            self._dropped = None
-        return super().train(mode)
 
 
 def starting_gamma(start: str | Sequence[float], num_hops: int, alpha: float) -> Coefficients:
@@ -168,27 +116,3 @@ def _given_gamma(values: Sequence[float], num_hops: int) -> Coefficients:
         allowed = f"K + 1 = {num_hops + 1} finite numbers"
         raise InvalidArgumentError("gamma_start", gamma.tolist(), allowed)
     return gamma.detach().clone()
-
-
-def _size(name: str, value: object, least: int) -> int:
-    """Any kind of integer as Python's own, so that the configuration can be written as JSON."""
-    try:
-        size = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        size = least - 1
-    if size < least:
-        raise InvalidArgumentError(name, value, f"an integer >= {least}")
-    return size
-
-
-def _sparse_linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    product: Tensor = torch.sparse.mm(x, layer.weight.T) + layer.bias
-    return product
-
-
-def _sparse_dropout(x: Tensor, rate: float) -> Tensor:
-    x = x.to_sparse_csr()
-    values = F.dropout(x.values(), rate)
-    return torch.sparse_csr_tensor(
-        x.crow_indices(), x.col_indices(), values, x.shape, check_invariants=False
-    )

@@ -12,7 +12,7 @@ from torch import Tensor, float32
 from matcha_gnn import functional
 from matcha_gnn.kernels import reference
 from matcha_gnn.kernels.dropout import masked_dropout
-from matcha_gnn.kernels.propagate import Adjacency, filter_hops, propagate
+from matcha_gnn.kernels.propagate import Adjacency, filter_hops, one_hop, propagate
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 Classifier = Callable[[Coefficients], tuple[Probs, ClassSums, FloatArray]]
@@ -30,6 +30,7 @@ __all__ = [
     "masked_dropout",
     "mix",
     "node_sums",
+    "one_hop",
     "propagate",
 ]
 

@@ -123,6 +123,33 @@ class _PolynomialFilter(torch.autograd.Function):
         return h_gradient, coef_gradient, None
 
 
+def one_hop(adjacency: Adjacency, h: Repr) -> Repr:
+    """P h, differentiable in h, for models with something between two hops.
+
+    Example:
+        >>> pair = Adjacency.normalised(torch.tensor([[0, 1], [1, 0]]), 2, None, torch.float32)
+        >>> one_hop(pair, torch.tensor([[1.0], [0.0]]))
+        tensor([[0.5000],
+                [0.5000]])
+    """
+    product: Repr = _Product.apply(h, adjacency.to(h.dtype))  # type: ignore[no-untyped-call]
+    return product
+
+
+class _Product(torch.autograd.Function):
+    """One product each way; the transpose is made once for an adjacency."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, h: Tensor, adjacency: Adjacency) -> Tensor:
+        ctx.adjacency = adjacency  # type: ignore[attr-defined]
+        return adjacency @ h
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None]:
+        return ctx.adjacency.transpose @ gradients[0], None  # type: ignore[attr-defined]
+
+
 @contextmanager
 def no_beta_warning() -> Iterator[None]:
     """Hide what torch says once about any compressed sparse tensor; users cannot act on it."""

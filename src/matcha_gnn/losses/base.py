@@ -20,11 +20,11 @@ class Loss(abc.ABC):
 
     Attributes:
         name: what the command line calls it.
-        needs_hops: it judges hop weights, and has no plain form on Z.
+        needs_filter: it judges the hop weights of a filter, and has no plain form on Z.
     """
 
     name: ClassVar[str]
-    needs_hops: ClassVar[bool] = False
+    needs_filter: ClassVar[bool] = False
 
     @abc.abstractmethod
     def __call__(self, z: Repr, logits: Tensor, probs: Probs) -> Tensor:

@@ -57,7 +57,7 @@ class SURE(Loss):
     """
 
     name = "sure"
-    needs_hops = True
+    needs_filter = True
 
     def __init__(self, noise_share: float | None = None) -> None:
         if noise_share is not None and not 0 <= noise_share <= 1:

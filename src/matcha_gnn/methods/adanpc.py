@@ -9,7 +9,16 @@ from torch.nn import functional as F  # noqa: N812
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graph import Graph
-from matcha_gnn.methods.base import Artefact, BaseMethod, Prediction, Prepared, State, Touches, View
+from matcha_gnn.methods.base import (
+    Artefact,
+    BaseMethod,
+    Prediction,
+    Prepared,
+    State,
+    Touches,
+    View,
+    require_linear_head,
+)
 from matcha_gnn.methods.lame import is_count, nearest
 from matcha_gnn.typing import Probs, Repr
 
@@ -100,7 +109,8 @@ class AdaNPC(BaseMethod):
         self.confidence, self.capacity = confidence, capacity
 
     def require(self, model: Backbone) -> None:
-        """A shipped memory has to be there."""
+        """A linear head, and a shipped memory where one is asked for."""
+        require_linear_head(self.name, model)
         if self.memory == "shipped" and not {"rows", "labels"} <= _artefact(model).keys():
             raise IncompatibleError(
                 "the model carries no memory for AdaNPC: train it with fit(..., ship=[AdaNPC()]) "

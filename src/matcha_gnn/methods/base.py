@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graph import Graph
 from matcha_gnn.hops import Hops
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, Probs, Repr
@@ -178,6 +179,16 @@ class BaseMethod(abc.ABC):
     def settings(self) -> dict[str, Any]:
         """Constructor arguments, for the record."""
         return {key: value for key, value in vars(self).items() if not key.startswith("_")}
+
+
+def require_linear_head(method: str, model: Backbone) -> None:
+    """Refuse a model whose classifier is not one linear layer."""
+    head: nn.Module = model.head
+    if not isinstance(head, nn.Linear):
+        kind = type(head).__name__
+        raise IncompatibleError(
+            f"{method}: needs a linear head, and that of {model.name} is a {kind}"
+        )
 
 
 def softmax_prediction(logits: Tensor) -> Prediction:

@@ -125,9 +125,9 @@ class GTrans(BaseMethod):
 
     def require(self, model: Backbone) -> None:
         """The edge gradient is that of Σ_k c_k P^k H_0, so the model has to be of that form."""
-        if not model.mixes_linearly or type(model).filtered is not Backbone.filtered:
+        if not model.is_filter or type(model).filtered is not Backbone.filtered:
             needed = "GTrans needs hops that are powers of the adjacency"
-            raise IncompatibleError(f"{needed}; {type(model).__name__} makes them otherwise")
+            raise IncompatibleError(f"{needed}; {model.name} makes them otherwise")
 
     def prepare(self, view: View) -> Prepared:
         """The edit at the source γ, unless every round makes its own."""

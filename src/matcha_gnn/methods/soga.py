@@ -7,22 +7,31 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graph import Graph
-from matcha_gnn.methods.base import BaseMethod, Prediction, State, Touches, View
+from matcha_gnn.methods.base import (
+    BaseMethod,
+    Prediction,
+    State,
+    Touches,
+    View,
+    require_linear_head,
+)
 from matcha_gnn.methods.tent import STATISTICS, normalised
 from matcha_gnn.methods.tuning import (
     Descent,
     FilterTuner,
     Tuned,
+    Tuner,
     Values,
     check_choice,
     check_descent,
     descend,
-    require_linear_filter,
 )
+from matcha_gnn.methods.whole import WholeTuner, trained_values
 from matcha_gnn.typing import Repr
 
 NODE_EPS, MEAN_EPS = 1e-5, 1e-8
@@ -86,11 +95,12 @@ class SOGA(BaseMethod):
         self.negatives, self.statistics = negatives, statistics
 
     def require(self, model: Backbone) -> None:
-        """A representation linear in the hops, and for target statistics a batch norm."""
-        require_linear_filter(self.name, model)
-        if self.statistics == "target" and model.norm is None:
-            name = type(model).__name__
-            raise IncompatibleError(f"soga: {name} has no batch norm for target statistics")
+        """A linear head, and for target statistics a batch norm."""
+        require_linear_head(self.name, model)
+        if self.statistics == "target" and not any(
+            isinstance(m, _BatchNorm) for m in model.modules()
+        ):
+            raise IncompatibleError(f"soga: {model.name} has no batch norm for target statistics")
 
     def prepare(self, view: View) -> "Prepared":
         """Draw the pairs, and encode with the source weights: every round starts there."""
@@ -99,15 +109,19 @@ class SOGA(BaseMethod):
             Contrast(weight, draw_pairs(view.graph, self.negatives, generator))
             for weight in (self.lambda_struct, self.lambda_neigh)
         ]
-        model, encoder = view.model, _Encoder(view.model, self.statistics)
-        x = model.accept(view.graph.x)
+        return Prepared(contrasts, self._tuner(view).start(trained_values(view.model)))
+
+    def _tuner(self, view: View) -> Tuner:
+        if not view.model.is_filter:
+            return WholeTuner(view, self.statistics)
+        encoder = _Encoder(view.model, self.statistics)
+        x = view.model.accept(view.graph.x)
 
         def encode(values: Values) -> Repr:
             weights = {f"model.{name}": value for name, value in values.items()}
             return cast(Tensor, functional_call(encoder, weights, (x,)))
 
-        trained: Values = {name: p for name, p in model.named_parameters() if p is not model.gamma}
-        return Prepared(contrasts, FilterTuner(view, encode).start(trained))
+        return FilterTuner(view, encode)
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """Take the steps at the view's γ; the state is the weights and Adam's moments."""

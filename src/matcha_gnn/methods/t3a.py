@@ -7,8 +7,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
+from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.methods.base import BaseMethod, Prediction, Prepared, State, Touches, View
+from matcha_gnn.methods.base import (
+    BaseMethod,
+    Prediction,
+    Prepared,
+    State,
+    Touches,
+    View,
+    require_linear_head,
+)
 from matcha_gnn.methods.lame import is_count
 
 ROW_LABELS = ("own", "predicted")
@@ -78,6 +87,10 @@ class T3A(BaseMethod):
         if row_labels not in ROW_LABELS:
             raise InvalidArgumentError("row_labels", repr(row_labels), ", ".join(ROW_LABELS))
         self.k, self.drop_worst, self.row_labels = k, drop_worst, row_labels
+
+    def require(self, model: Backbone) -> None:
+        """A classifier that has rows."""
+        require_linear_head(self.name, model)
 
     def prepare(self, view: View) -> Prepared:
         """The classifier's rows as supports; they do not depend on γ."""

@@ -8,7 +8,14 @@ from torch import Tensor, nn
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.methods.base import BaseMethod, Prediction, State, Touches, View
+from matcha_gnn.methods.base import (
+    BaseMethod,
+    Prediction,
+    State,
+    Touches,
+    View,
+    require_linear_head,
+)
 from matcha_gnn.methods.tuning import (
     SCALE,
     SHIFT,
@@ -20,8 +27,8 @@ from matcha_gnn.methods.tuning import (
     check_choice,
     check_descent,
     descend,
-    require_linear_filter,
 )
+from matcha_gnn.methods.whole import WholeTuner, batch_norms
 from matcha_gnn.typing import Repr
 
 STATISTICS = ("target", "source")
@@ -34,7 +41,9 @@ class Tent(BaseMethod):
     H_0 = after_norm(s·û + t), and the loss is mean_i entropy(softmax(logits_i)). û is made once
     for a target. A step propagates the C − 1 columns of H_0 Wᵀ that decide the softmax, forth
     and back: 2K sparse products of width C − 1. Where nothing follows the norm,
-    P^k H_0 = s·(P^k û) + (P^k 1) tᵀ, and no step or round needs a sparse product.
+    P^k H_0 = s·(P^k û) + (P^k 1) tᵀ, and no step or round needs a sparse product. In models that
+    are no filter of an encoder, as in wrapped ones, every batch norm is tuned, and a step runs
+    the whole model.
 
     Wang et al., "Tent: Fully Test-Time Adaptation by Entropy Minimization", ICLR 2021, with the
     graph as one batch. Where we differ: the prediction follows the last step (the released code
@@ -66,17 +75,24 @@ class Tent(BaseMethod):
         self.steps, self.lr, self.optimizer, self.statistics = steps, lr, optimizer, statistics
 
     def require(self, model: Backbone) -> None:
-        """A batch norm with scale and shift, and a representation linear in the hops."""
-        require_linear_filter(self.name, model)
-        name = type(model).__name__
-        if model.norm is None or not model.norm.affine:
+        """A linear head, and batch norms with scale and shift."""
+        name, norms = model.name, batch_norms(model)
+        if not norms:
             raise IncompatibleError(f"tent: {name} has no batch norm with scale and shift to adapt")
-        if self.statistics == "source" and model.norm.running_mean is None:
+        if self.statistics == "source" and any(n.running_mean is None for n in norms.values()):
             raise IncompatibleError(f"tent: the batch norm of {name} keeps no source statistics")
+        require_linear_head(self.name, model)
 
     def prepare(self, view: View) -> "Tuned":
         """Normalise the input of the batch norm, and propagate what every round starts from."""
-        model, norm = view.model, cast(nn.BatchNorm1d, view.model.norm)
+        model, norm = view.model, view.model.norm
+        if norm is None or not model.is_filter:
+            tuned: Values = {
+                f"{path}.{name}": parameter
+                for path, module in batch_norms(model).items()
+                for name, parameter in module.named_parameters()
+            }
+            return WholeTuner(view, self.statistics).start(tuned)
         hidden = model.before_norm(model.accept(view.graph.x))
         normal = normalised(hidden, norm, self.statistics)
 

@@ -16,8 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from matcha_gnn import kernels
-from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels import Adjacency, propagate
 from matcha_gnn.methods.base import Prediction, View
@@ -283,13 +282,6 @@ def _class_major(logits: Logits) -> Tensor:
     """The logits of all classes, [C, N]: softmax across few long rows is what torch does fast."""
     rows = logits.detach().T
     return torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
-
-
-def require_linear_filter(method: str, model: Backbone) -> None:
-    """Refuse a model whose representation is not Σ_k c_k P^k H_0."""
-    if not model.mixes_linearly:
-        name = type(model).__name__
-        raise IncompatibleError(f"{method}: {name} does not mix powers of the adjacency linearly")
 
 
 def check_descent(steps: int, lr: float, optimizer: str) -> None:

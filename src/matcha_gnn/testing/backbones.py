@@ -3,6 +3,7 @@
 import copy
 
 import torch
+from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
@@ -35,12 +36,19 @@ def check_backbone(model: Backbone) -> None:
     torch.testing.assert_close(
         probs, plain.softmax(-1), msg=lambda d: f"classify and forward should agree\n{d}"
     )
+    torch.testing.assert_close(
+        model.head(model.representation(target, model.constants(target))),
+        plain,
+        msg=lambda d: f"constants and forward should agree\n{d}",
+    )
+    if model.mixes_linearly:
+        _check_chain_rule(model)
     _check_gamma_gradient(model)
     _check_hops_key(model)
     _check_rebuilds(model)
 
 
-def _check_gamma_gradient(model: Backbone) -> None:
+def _check_chain_rule(model: Backbone) -> None:
     gamma = model.gamma.detach().clone().requires_grad_(True)
     direction = torch.linspace(-1, 1, model.num_hops + 1, dtype=gamma.dtype)
     (expected,) = torch.autograd.grad(model.coefficients(gamma) @ direction, gamma)
@@ -48,6 +56,37 @@ def _check_gamma_gradient(model: Backbone) -> None:
     torch.testing.assert_close(
         ours, expected, msg=lambda d: f"gamma_gradient should be the chain rule\n{d}"
     )
+
+
+def _check_gamma_gradient(model: Backbone) -> None:
+    """Autograd through Z against central differences, with and without what is constant."""
+    model, graph = copy.deepcopy(model), tiny_graph()
+    graph.x = graph.x.double()
+    target = unlabelled(graph)
+    step, gamma = 1e-6, model.gamma.detach().clone()
+
+    def mean_square(at: Tensor) -> Tensor:
+        with torch.no_grad():
+            model.gamma.copy_(at)
+            return model.representation(target).square().mean()
+
+    sides = [
+        gamma + sign * step * row for row in torch.eye(len(gamma)).to(gamma) for sign in (1, -1)
+    ]
+    values = torch.stack([mean_square(side) for side in sides])
+    expected = (values[::2] - values[1::2]) / (2 * step)
+    mean_square(gamma)
+    model.gamma.requires_grad_(True)
+    for constants in (None, model.constants(target)):
+        loss = model.representation(target, constants).square().mean()
+        (ours,) = torch.autograd.grad(loss, model.gamma)
+        torch.testing.assert_close(
+            ours,
+            expected,
+            rtol=1e-4,
+            atol=1e-6,
+            msg=lambda d: f"the gradient in gamma should equal differences\n{d}",
+        )
 
 
 def _check_hops_key(model: Backbone) -> None:

@@ -64,7 +64,7 @@ def _predictions(num_nodes: int) -> dict[str, Probs]:
 
 
 def _check_forms_agree(loss: Loss, view: View, probs: Probs, name: str, tolerance: float) -> None:
-    if loss.needs_hops:
+    if loss.needs_filter:
         _check_slope(loss, view, probs, name, tolerance)
         return
     coef = view.coef.clone().requires_grad_(True)

@@ -1,0 +1,145 @@
+"""How features become H_0: a linear layer with input dropout, and the published batch norm."""
+
+import operator
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from matcha_gnn.backbones.base import Backbone
+from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.kernels import masked_dropout
+from matcha_gnn.typing import Repr
+
+
+class LinearEncoder(Backbone):
+    """A backbone whose features meet one linear layer first, after dropout.
+
+    Args:
+        in_channels: features F.
+        out_channels: classes C, at least 2.
+        hidden_channels: width D.
+        dropout: rate.
+        bias: whether the first layer has one.
+        head_bias: whether the head has one.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        hidden_channels: int,
+        dropout: float,
+        *,
+        bias: bool = True,
+        head_bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.in_channels = size("in_channels", in_channels, 1)
+        width = size("hidden_channels", hidden_channels, 1)
+        classes = size("out_channels", out_channels, 2)
+        if not 0 <= dropout < 1:
+            raise InvalidArgumentError("dropout", dropout, "a rate in [0, 1)")
+        self.dropout = float(dropout)
+        self.linear = nn.Linear(self.in_channels, width, bias)
+        self.head = nn.Linear(width, classes, head_bias)
+        self._dropped: Tensor | None = None
+
+    def enter(self, x: Tensor) -> Tensor:
+        """The first layer on features [N, F] with dropout: [N, D]."""
+        if not (self.training and self.dropout > 0):
+            return self.linear(x) if x.layout == torch.strided else _sparse_linear(x, self.linear)
+        if x.layout != torch.strided:
+            return _sparse_linear(_sparse_dropout(x, self.dropout), self.linear)
+        if x.requires_grad:
+            return F.linear(F.dropout(x, self.dropout), self.linear.weight, self.linear.bias)
+        # The buffer is out of reach until its gradient is taken: a second forward pass before
+        # that needs one of its own.
+        buffer, self._dropped = self._dropped, None
+        if buffer is not None and (buffer.shape, buffer.dtype) != (x.shape, x.dtype):
+            buffer = None
+        dropped = masked_dropout(x, self.dropout, out=buffer)
+        product = F.linear(dropped, self.linear.weight / (1 - self.dropout), self.linear.bias)
+        if product.requires_grad:
+            product.register_hook(  # type: ignore[no-untyped-call]
+                lambda _: setattr(self, "_dropped", dropped)
+            )
+        return product
+
+    def drop(self, h: Tensor) -> Tensor:
+        """Dropout on a hidden layer; nothing in evaluation."""
+        return F.dropout(h, self.dropout, self.training)
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch mode; leaving training gives the buffer of dropped features back."""
+        if not mode:
+            self._dropped = None
+        return super().train(mode)
+
+
+class NormedEncoder(LinearEncoder):
+    """Linear → batch norm → ReLU, with dropout at three places, as in the published runs.
+
+    Args:
+        in_channels: features F.
+        out_channels: classes C, at least 2.
+        hidden_channels: width D.
+        dropout: rate on the input, on the hidden layer, and once more before propagation.
+        relu: False for the paper's text, which has none.
+    """
+
+    norm: nn.BatchNorm1d
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        hidden_channels: int,
+        dropout: float,
+        relu: bool,
+    ) -> None:
+        super().__init__(in_channels, out_channels, hidden_channels, dropout)
+        self.relu = bool(relu)
+        self.norm = nn.BatchNorm1d(self.head.in_features)
+
+    def encode(self, x: Tensor) -> Repr:
+        """H_0 from features [N, F]: [N, D]."""
+        return self.after_norm(self.norm(self.before_norm(x)))
+
+    def before_norm(self, x: Tensor) -> Tensor:
+        """From features [N, F] to the batch norm: [N, D]."""
+        return self.enter(x)
+
+    def after_norm(self, h: Tensor) -> Repr:
+        """From the batch norm to H_0: [N, D]."""
+        return self.drop(self.drop(F.relu(h) if self.relu else h))
+
+
+def size(name: str, value: object, least: int) -> int:
+    """Any kind of integer as Python's own, so that the configuration can be written as JSON.
+
+    Example:
+        >>> size("K", torch.tensor(3), 0)
+        3
+    """
+    try:
+        whole = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        whole = least - 1
+    if whole < least:
+        raise InvalidArgumentError(name, value, f"an integer >= {least}")
+    return whole
+
+
+def _sparse_linear(x: Tensor, layer: nn.Linear) -> Tensor:
+    product: Tensor = torch.sparse.mm(x, layer.weight.T)
+    return product if layer.bias is None else product + layer.bias
+
+
+def _sparse_dropout(x: Tensor, rate: float) -> Tensor:
+    x = x.to_sparse_csr()
+    values = F.dropout(x.values(), rate)
+    return torch.sparse_csr_tensor(
+        x.crow_indices(), x.col_indices(), values, x.shape, check_invariants=False
+    )

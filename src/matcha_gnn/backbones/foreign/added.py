@@ -1,0 +1,108 @@
+"""Neutral hop weights on the representation of a network that has none of its own."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from matcha_gnn.backbones.encoder import size
+from matcha_gnn.backbones.foreign.calling import edges_given
+from matcha_gnn.backbones.foreign.patches import Patch
+from matcha_gnn.backbones.foreign.wrap import Foreign
+from matcha_gnn.graph import Graph
+from matcha_gnn.kernels import Adjacency, filter_hops, mix, propagate
+from matcha_gnn.typing import Coefficients, HopStack, Repr
+
+
+class AddedHops(Foreign):
+    """Z' = Σ_k γ_k P^k Z with γ = (1, 0, …, 0) at first; see `add_hops`."""
+
+    def __init__(self, net: nn.Module, head: str | None, num_hops: int) -> None:
+        super().__init__(net, head)
+        like = next((p for p in self.net.parameters() if p.is_floating_point()), torch.zeros(()))
+        self.num_hops = size("K", num_hops, 1)
+        self.gamma = nn.Parameter(torch.eye(1, self.num_hops + 1)[0].to(like))
+        # Before a curved head the sums over hops do not give every loss: autograd does, on hops
+        # that are kept all the same.
+        self.mixes_linearly = isinstance(self.head, nn.Linear)
+
+    def coefficients(self, gamma: Tensor) -> Coefficients:
+        """γ, or one where Z' itself is the only hop that methods see."""
+        return gamma if self.mixes_linearly else gamma.new_ones(1)
+
+    def constants(self, graph: Graph) -> HopStack | None:
+        """The hops, where rounds go by autograd."""
+        return None if self.mixes_linearly else self._hops(graph)
+
+    def representation(self, graph: Graph, constants: HopStack | None = None) -> Repr:
+        """Z' with gradients to γ and, without `constants`, to the network's parameters, [N, D]."""
+        if constants is not None:
+            return mix(constants, self.gamma)
+        return filter_hops(graph.adjacency, self.seen(graph), self.gamma)
+
+    def _stack(self, graph: Graph) -> HopStack:
+        hops = self._hops(graph)
+        return hops if self.mixes_linearly else mix(hops, self.gamma.detach())[:, None]
+
+    @torch.no_grad()
+    def _hops(self, graph: Graph) -> HopStack:
+        return propagate(graph.adjacency, self.seen(graph), self.num_hops)
+
+
+def mixing_patches(net: nn.Module, head: str | None, gamma: Tensor) -> Iterator[Patch]:
+    """What makes a network itself put hops with weights γ before its head."""
+    seen: list[tuple[Tensor, Tensor | None]] = []
+    forward = net.forward
+    signature = inspect.signature(forward)
+
+    def mixed(z: Tensor) -> Tensor:
+        edges, weight = seen[-1]
+        adjacency = Adjacency.normalised(edges, len(z), weight, z.dtype)
+        return filter_hops(adjacency, z, gamma.to(z))
+
+    def noting(*arguments: Any, **options: Any) -> Any:
+        seen[:] = [edges_given(signature.bind(*arguments, **options).arguments)]
+        output = forward(*arguments, **options)
+        if head is not None:
+            return output
+        logits = mixed(output - output.mean(1, keepdim=True))
+        logs = torch.allclose(output.logsumexp(1), output.new_zeros(()), atol=1e-4)
+        return logits.log_softmax(1) if logs else logits
+
+    yield Patch(net, "forward", noting)
+    if head is not None:
+        module = net.get_submodule(head)
+        classify = module.forward
+        yield Patch(module, "forward", lambda z: classify(mixed(z)))
+
+
+def add_hops(
+    net: nn.Module,
+    head: str | None = None,
+    K: int = 2,  # noqa: N803 (the field's name for it)
+) -> AddedHops:
+    """Give a trained network without hop weights (GCN, GraphSAGE, GAT) neutral ones to adapt.
+
+    What enters the head becomes Z' = Σ_k γ_k P^k Z with P the normalised adjacency with self
+    loops and γ = (1, 0, …, 0): until it is adapted, the model answers as the network does. The
+    network runs once; rounds need the sums of the hops alone.
+
+    The hops lie behind the network's own aggregation. They can smooth further, sharpen (a
+    negative γ_1 subtracts what neighbours have in common), and shift weight between the two;
+    they cannot take back a mixture that its layers have made. docs/your-model.md has numbers.
+
+    Args:
+        net: any module that takes (x, edge_index), (x, edge_index, edge_weight) or a `Data`.
+        head: path of the classifying layer, the hops go before it. None: on the output, as for
+            networks whose last layer is a convolution.
+        K: hops to add.
+
+    Example:
+        >>> from torch_geometric.nn import GCN
+        >>> model = add_hops(GCN(8, 16, num_layers=2, out_channels=3))
+        >>> model.gamma.tolist()
+        [1.0, 0.0, 0.0]
+    """
+    return AddedHops(net, head, K)

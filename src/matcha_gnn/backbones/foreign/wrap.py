@@ -1,0 +1,182 @@
+"""A trained network that somebody else wrote, as a backbone."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from matcha_gnn.backbones.base import Backbone
+from matcha_gnn.backbones.foreign.calling import (
+    Head,
+    OutputHead,
+    Run,
+    call,
+    check_head_decides,
+    find_head,
+    representation_of,
+    uncached_copy,
+    watch_head,
+)
+from matcha_gnn.backbones.foreign.patches import Patch, patched
+from matcha_gnn.backbones.foreign.sites import find_gamma, find_sites
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.graph import Graph, content_hash
+from matcha_gnn.typing import Coefficients, Repr
+
+
+class Foreign(Backbone):
+    """A private copy of a network, run on checked graphs.
+
+    Its head may be any layer of one node alone; methods that need a linear one say so.
+
+    Attributes:
+        net: the copy, in evaluation mode and without cached graphs.
+        head_path: where its head is; None for its output.
+        base_hash: of the caller's network.
+    """
+
+    is_filter = False
+    trains_gamma = False
+    in_channels = 0
+
+    def __init__(self, net: nn.Module, head: str | None) -> None:
+        super().__init__()
+        if not isinstance(net, nn.Module):
+            raise InvalidArgumentError("net", f"a {type(net).__name__}", "a torch.nn.Module")
+        self.base_hash = weights_hash(net)
+        self.net = uncached_copy(net)
+        found = find_head(self.net, head)
+        self.head_path, self.head = found.path, cast(nn.Linear, found.layer)
+        self._head_checked = False
+
+    @property
+    def name(self) -> str:
+        """The class of the network itself."""
+        return type(self.net).__name__
+
+    def accept(self, x: Tensor) -> Tensor:
+        """Return the features in the network's precision; it has to know their number itself."""
+        if x.device != self.gamma.device:
+            raise IncompatibleError(f"graph is on {x.device}, {self.name} on {self.gamma.device}")
+        return x.to(self.gamma.dtype)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """Logits at the model's γ, [N, C]."""
+        logits: Tensor = self.head(self.representation(Graph(x, edge_index, edge_weight)))
+        return logits
+
+    def seen(self, graph: Graph, patches: Iterable[Patch] = ()) -> Repr:
+        """What enters the head on a graph, with some patches in place, [N, D]."""
+        entered: list[Tensor] = []
+        head = Head(self.head_path, self.head)
+        # The watch comes first: a patch that mixes what enters the same layer goes around it.
+        with patched(watch_head(self.net, head, entered)), patched(patches):
+            run = Run(call(self.net, graph, self.accept(graph.x)), entered)
+        z = representation_of(self.net, head, run, graph.num_nodes)
+        if isinstance(self.head, OutputHead) and self.head.out_features != z.shape[1]:
+            self.head.widen(z.detach())
+        if not self._head_checked:
+            with torch.no_grad():
+                check_head_decides(self.net, head, run, z)
+            self._head_checked = True
+        return z
+
+    def encode(self, x: Tensor) -> Repr:
+        """Not known of a foreign network."""
+        raise IncompatibleError(f"{self.name} has no encoder that is known here")
+
+    def config(self) -> dict[str, Any]:
+        """Not known of a foreign network: what is saved is its γ."""
+        raise IncompatibleError(f"{self.name} is not ours to save: save its γ with save_delta")
+
+    def reset_parameters(self) -> None:
+        """Not known of a foreign network."""
+        raise IncompatibleError(f"{self.name} has to be trained before it is wrapped")
+
+
+class Wrapped(Foreign):
+    """A network whose own hop weights are γ; see `wrap`.
+
+    Attributes:
+        sites: where they are.
+    """
+
+    mixes_linearly = False
+    num_hops = 0
+
+    def __init__(self, net: nn.Module, gamma: Sequence[str], head: str | None) -> None:
+        super().__init__(net, head)
+        self.sites = find_sites(self.net, gamma)
+        self.gamma = nn.Parameter(torch.cat([site.start for site in self.sites]))
+
+    def coefficients(self, gamma: Tensor) -> Coefficients:
+        """One: Z itself is the only hop."""
+        return gamma.new_ones(1)
+
+    def representation(self, graph: Graph, constants: Any = None) -> Repr:
+        """Z with gradients to γ and to the network's parameters, [N, D]."""
+        z = self.seen(graph, self._patches())
+        if torch.is_grad_enabled() and self.gamma.requires_grad and not z.requires_grad:
+            paths = ", ".join(site.path for site in self.sites)
+            place = "the output" if self.head_path is None else f"the head {self.head_path!r}"
+            raise IncompatibleError(f"γ ({paths}) does not reach {place} of {self.name}")
+        return z
+
+    def _patches(self) -> Iterator[Patch]:
+        parts = torch.split(self.gamma, [len(site.start) for site in self.sites])
+        for site, values in zip(self.sites, parts, strict=True):
+            yield from site.patches(self.net, values)
+
+    @torch.no_grad()
+    def _stack(self, graph: Graph) -> Tensor:
+        return self.representation(graph)[:, None]
+
+
+def wrap(
+    net: nn.Module, gamma: str | Sequence[str] | None = None, head: str | None = None
+) -> Wrapped:
+    """Make a trained network adaptable: say which numbers mix its hops, and which layer classifies.
+
+    The network is copied; the caller's stays as it is. Layers that keep the first graph they see
+    (`cached=True`) forget it in the copy.
+
+    Args:
+        net: any module that takes (x, edge_index), (x, edge_index, edge_weight) or a `Data`.
+        gamma: paths of parameters or plain floats ("prop.alpha", "prop.temp"), with * for any
+            part ("convs.*.alpha"); a layer of PyG whose hops can be reweighted (SGConv, TAGConv,
+            MixHopConv, JumpingKnowledge) is named by its own path ("conv1"). By default what
+            `find_gamma` finds, head included.
+        head: path of the classifying layer; Z is what enters it. None: Z is the output, less its
+            mean over classes, as for networks that propagate last.
+
+    Returns:
+        A model for `adapt`; each round runs the network once, by autograd.
+
+    Raises:
+        InvalidArgumentError: no such path; the message names near ones.
+        IncompatibleError: `find_gamma` found nothing.
+
+    Example:
+        >>> from torch_geometric.nn import APPNP, Linear
+        >>> from torch_geometric.nn import Sequential as Net
+        >>> net = Net("x, edge_index", [
+        ...     (Linear(8, 4), "x -> x"), (APPNP(K=3, alpha=0.1), "x, edge_index -> x"),
+        ...     (Linear(4, 2), "x -> x")])
+        >>> model = wrap(net)
+        >>> [site.path for site in model.sites], model.head_path, model.gamma.tolist()
+        (['module_1.alpha'], 'module_2', [0.10000000149011612])
+    """
+    if gamma is None:
+        found = find_gamma(net)
+        if not found.gamma:
+            raise IncompatibleError(f"gamma: {found}")
+        return Wrapped(net, found.gamma, found.head if head is None else head)
+    return Wrapped(net, [gamma] if isinstance(gamma, str) else list(gamma), head)
+
+
+def weights_hash(net: nn.Module) -> str:
+    """A hash of every parameter and buffer of a network, by name."""
+    state = {k: v for k, v in sorted(net.state_dict().items()) if isinstance(v, Tensor)}
+    names = torch.tensor(list("\n".join(state).encode()), dtype=torch.uint8)
+    return content_hash(names, *state.values())

@@ -1,0 +1,97 @@
+"""Descending in the parameters of a model of any form: every step runs all of it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import cast
+
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.graph import Graph
+from matcha_gnn.methods.base import View
+from matcha_gnn.methods.tuning import Logits, Point, Tuner, Values
+from matcha_gnn.typing import HopStack, Repr
+
+
+class WholeTuner(Tuner):
+    """For models that are no filter, where nothing but the forward pass itself is known.
+
+    Args:
+        view: the source model and the target.
+        statistics: batch norm by the "source" running statistics, or by those of the "target".
+    """
+
+    def __init__(self, view: View, statistics: str) -> None:
+        super().__init__(view)
+        self.model, self.graph = _Whole(view.model), view.graph
+        self.on_target = statistics == "target"
+        if self.on_target and view.graph.num_nodes < 2:
+            raise IncompatibleError("statistics: those of the target need two nodes or more")
+
+    def at(self, values: Values) -> Point:
+        """The head's rows; the rest depends on γ."""
+        weight, bias = self.relative_head(values)
+        return Point(values, weight, weight, bias)
+
+    def mixer(self, view: View) -> Callable[[Point], Logits]:
+        """Run the model at the γ of one round."""
+        return lambda point: (
+            self._run(point.values | {"gamma": view.gamma}) @ point.weight.T + point.bias
+        )
+
+    def stack(self, point: Point) -> HopStack:
+        """The hops of the tuned model, for models that mix them linearly."""
+        return self._run(point.values, cached=True)
+
+    def _run(self, values: Values, cached: bool = False) -> Tensor:
+        named = {f"model.{name}": value for name, value in values.items()}
+        with target_statistics(self.model) if self.on_target else nullcontext():
+            return cast(Tensor, functional_call(self.model, named, (self.graph, cached)))
+
+
+class _Whole(nn.Module):
+    """Z or the hops as a module's answer, so that torch can run it with other parameters."""
+
+    def __init__(self, model: Backbone) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, graph: Graph, cached: bool) -> Repr | HopStack:
+        if cached:
+            return self.model.hops(graph, keyed=False).stack
+        return self.model.representation(graph)
+
+
+def batch_norms(model: nn.Module) -> dict[str, _BatchNorm]:
+    """The batch norms inside a model that have scale and shift, by name.
+
+    Example:
+        >>> list(batch_norms(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))))
+        ['1']
+    """
+    return {n: m for n, m in model.named_modules() if isinstance(m, _BatchNorm) and m.affine}
+
+
+def trained_values(model: Backbone) -> Values:
+    """Every parameter but γ; those of the head by the name it has in a backbone."""
+    head: Values = {f"head.{name}": parameter for name, parameter in model.head.named_parameters()}
+    apart = {id(model.gamma), *(id(p) for p in head.values())}
+    values: Values = {n: p for n, p in model.named_parameters() if id(p) not in apart}
+    return values | head
+
+
+@contextmanager
+def target_statistics(model: nn.Module) -> Iterator[None]:
+    """Let every batch norm go by the mean and variance of what it is given, and record none."""
+    norms = [m for m in model.modules() if isinstance(m, _BatchNorm)]
+    before = [(norm.training, norm.track_running_stats) for norm in norms]
+    for norm in norms:
+        norm.training, norm.track_running_stats = True, False
+    try:
+        yield
+    finally:
+        for norm, (training, tracking) in zip(norms, before, strict=True):
+            norm.training, norm.track_running_stats = training, tracking

@@ -1,0 +1,132 @@
+"""APPNP against PyG's own layer, in value and gradient, and the domains of α."""
+
+import json
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from small_models import (
+    CLASSES,
+    FEATURES,
+    NODES,
+    WIDTH,
+    assert_same,
+    directed_edges,
+    draw,
+    randomised,
+    weights,
+)
+from torch.nn import functional as F  # noqa: N812
+
+import matcha_gnn as mg
+from matcha_gnn.testing import check_backbone, check_method, tiny_graph
+
+DOMAINS = ["free", "clamped", "sigmoid"]
+
+
+def alpha_of(model):
+    g = model.gamma
+    return {"free": g, "clamped": g.clamp(0, 1), "sigmoid": 1 / (1 + (-g).exp())}[model.domain]
+
+
+def by_pyg(model, x, edge_index, edge_weight):
+    h = F.linear(x, model.linear.weight, model.linear.bias)
+    h = F.batch_norm(
+        h, model.norm.running_mean, model.norm.running_var, model.norm.weight, model.norm.bias
+    )
+    layer = pyg.APPNP(model.num_hops, alpha_of(model))
+    return layer(h.relu(), edge_index, edge_weight) @ model.head.weight.T
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("alpha", [0.1, 0.7])
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_equals_pygs_layer_in_value_and_gradient(domain, alpha, steps):
+    model = randomised(mg.APPNP(FEATURES, CLASSES, WIDTH, K=steps, alpha=alpha, domain=domain))
+    x = draw(NODES, FEATURES)
+    twin = by_pyg(model, x, directed_edges(), weights())
+    trained = [p for p in model.parameters() if steps or p is not model.gamma]
+    assert_same(model(x, directed_edges(), weights()), twin, trained)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("steps", [0, 1, 4])
+@pytest.mark.parametrize("gamma", [-0.4, 0.3, 1.6])
+def test_the_chain_rule_equals_differences_of_the_coefficients(domain, gamma, steps):
+    model = mg.APPNP(6, 3, K=steps, domain=domain).double()
+    at, step = torch.tensor([gamma], dtype=torch.float64), 1e-6
+    direction = torch.linspace(-1, 2, steps + 1, dtype=torch.float64)
+    ends = [model.coefficients(at + s) @ direction for s in (step, -step)]
+    expected = (ends[0] - ends[1]) / (2 * step)
+    torch.testing.assert_close(
+        model.gamma_gradient(at, direction), expected[None], atol=1e-7, rtol=0
+    )
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_the_chain_rule_holds_at_the_ends_of_the_interval(alpha):
+    check_backbone(mg.APPNP(6, 3, hidden_channels=8, K=3, alpha=alpha))
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_passes_the_battery_in_every_domain(domain):
+    check_backbone(mg.APPNP(6, 3, hidden_channels=8, K=3, alpha=0.3, domain=domain))
+
+
+def test_the_steps_of_adaptation_equal_those_on_pygs_layer_by_autograd():
+    source, target = tiny_graph(0.8, seed=0), tiny_graph(0.2)
+    model = mg.APPNP(6, 3, hidden_channels=8, K=3, alpha=0.3)
+    mg.fit(model, source, epochs=30)
+    result = mg.adapt(model, target, epochs=4, lr=0.5)
+    gamma = model.gamma.detach().clone().requires_grad_()
+    with torch.no_grad():
+        h = model.encode(target.x)
+    for _ in range(4):
+        z = pyg.APPNP(3, gamma)(h, target.edge_index)
+        probs = model.head(z).softmax(1).detach()
+        mean, mass = z.mean(0), probs.sum(0)
+        centre = probs.T @ z / mass[:, None]
+        inter = (mass[:, None] * (centre - mean) ** 2).sum()
+        (slope,) = torch.autograd.grad(1 - inter / ((z - mean) ** 2).sum(), gamma)
+        gamma = (gamma - 0.5 * slope).detach().requires_grad_()
+    torch.testing.assert_close(result.gamma, gamma.detach(), rtol=1e-4, atol=1e-5)
+    assert abs(float(result.gamma - model.gamma)) > 0.01
+
+
+def test_training_leaves_alpha_alone_and_moves_the_rest():
+    model = mg.APPNP(6, 3, hidden_channels=8, K=3, alpha=0.25)
+    before = model.linear.weight.detach().clone()
+    mg.fit(model, tiny_graph(0.8), epochs=20)
+    assert model.gamma.tolist() == [0.25]
+    assert not torch.equal(before, model.linear.weight)
+
+
+@pytest.mark.parametrize("method", [mg.ERM(), mg.Tent(), mg.T3A()])
+def test_base_methods_pass_their_battery_around_it(method):
+    model = mg.APPNP(6, 3, hidden_channels=8, K=3, alpha=0.3)
+    mg.fit(model, tiny_graph(0.8, seed=0), epochs=20)
+    check_method(method, model)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"domain": "open"}, "domain: got 'open'; allowed: free, clamped, sigmoid"),
+        ({"alpha": 1.5, "domain": "clamped"}, "alpha: got 1.5; allowed: a number in \\[0, 1\\]"),
+        ({"alpha": 0.0, "domain": "sigmoid"}, "alpha: got 0.0; allowed: a number in \\(0, 1\\)"),
+        ({"alpha": float("nan")}, "alpha: got nan; allowed: a finite number"),
+        ({"K": -1}, "K: got -1; allowed: an integer >= 0"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(options, message):
+    with pytest.raises(mg.InvalidArgumentError, match=f"^{message}"):
+        mg.APPNP(6, 3, **options)
+
+
+def test_config_and_file_build_the_same_model_again(tmp_path):
+    model = mg.APPNP(6, 3, 8, K=3, alpha=0.4, domain="sigmoid", dropout=0.2, relu=False)
+    again = mg.APPNP(**json.loads(json.dumps(model.config())))
+    assert again.config() == model.config()
+    mg.save_model(model, tmp_path / "model.safetensors")
+    loaded, graph = mg.load_model(tmp_path / "model.safetensors"), tiny_graph()
+    assert torch.equal(loaded(graph.x, graph.edge_index), model.eval()(graph.x, graph.edge_index))

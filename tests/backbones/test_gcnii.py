@@ -1,0 +1,152 @@
+"""GCNII against PyG's GCN2Conv, in value and gradient, and its path through the loop."""
+
+import copy
+import json
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from small_models import (
+    CLASSES,
+    FEATURES,
+    NODES,
+    WIDTH,
+    assert_same,
+    directed_edges,
+    draw,
+    randomised,
+    weights,
+)
+
+import matcha_gnn as mg
+from matcha_gnn.testing import check_backbone, check_method, tiny_graph
+
+DOMAINS = ["free", "clamped", "sigmoid"]
+
+
+def by_pyg(model, x, edge_index, edge_weight):
+    g = model.gamma
+    alphas = {"free": g, "clamped": g.clamp(0, 1), "sigmoid": 1 / (1 + (-g).exp())}[model.domain]
+    h = start = model.linear(x).relu()
+    for layer, (alpha, weight) in enumerate(zip(alphas, model.weight, strict=True), 1):
+        conv = pyg.GCN2Conv(WIDTH, alpha, model.theta, layer).double()
+        del conv.weight1
+        conv.weight1 = weight
+        h = conv(h, start, edge_index, edge_weight).relu()
+    return model.head(h)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("layers", [1, 4])
+def test_equals_pygs_layers_in_value_and_gradient(domain, layers):
+    model = randomised(mg.GCNII(FEATURES, CLASSES, WIDTH, K=layers, alpha=0.3, domain=domain))
+    x = draw(NODES, FEATURES)
+    with torch.no_grad():
+        model.gamma.add_(draw(layers, seed=5) / 10)
+    twin = by_pyg(model, x, directed_edges(), weights())
+    assert_same(model(x, directed_edges(), weights()), twin, list(model.parameters()))
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_passes_the_battery_in_every_domain(domain):
+    check_backbone(mg.GCNII(6, 3, hidden_channels=8, K=3, alpha=0.3, domain=domain))
+
+
+def trained():
+    model = mg.GCNII(6, 3, hidden_channels=8, alpha=0.2)
+    mg.fit(model, tiny_graph(0.8, seed=0), epochs=30)
+    return model
+
+
+def written_out(model, target, rounds, lr):
+    """Algorithm 1 by autograd, with every product made anew in every round."""
+    model = copy.deepcopy(model).requires_grad_(True)
+    for _ in range(rounds):
+        z = model.filtered(target.x, mg.unlabelled(target).adjacency)
+        probs = model.head(z).softmax(1).detach()
+        (slope,) = torch.autograd.grad(mg.PIC()(z, z, probs), model.gamma)
+        with torch.no_grad():
+            model.gamma.sub_(slope, alpha=lr)
+    return model
+
+
+def test_rounds_equal_algorithm_1_written_out():
+    model, target = trained(), tiny_graph(0.2)
+    result, expected = mg.adapt(model, target, epochs=5, lr=0.3), written_out(model, target, 5, 0.3)
+    torch.testing.assert_close(result.gamma, expected.gamma.detach(), rtol=1e-4, atol=1e-5)
+    assert (result.gamma - model.gamma).abs().max() > 0.01
+    probs = expected.eval()(target.x, target.edge_index).softmax(1).detach()
+    torch.testing.assert_close(result.probs, probs, rtol=1e-3, atol=1e-4)
+
+
+def test_a_round_runs_the_layers_once_and_encodes_never(monkeypatch):
+    model, calls = trained(), []
+    layers, enter = mg.GCNII._layers, mg.GCNII.enter
+    monkeypatch.setattr(mg.GCNII, "_layers", lambda *a: calls.append("layers") or layers(*a))
+    monkeypatch.setattr(mg.GCNII, "enter", lambda *a: calls.append("enter") or enter(*a))
+    mg.adapt(model, tiny_graph(), epochs=7)
+    assert calls == ["enter"] + ["layers"] * 8
+
+
+def test_hops_of_an_earlier_call_are_z_and_depend_on_gamma():
+    model, target = trained(), mg.unlabelled(tiny_graph())
+    hops = model.hops(target)
+    torch.testing.assert_close(hops.stack[:, 0], model.representation(target).detach())
+    again = mg.adapt(model, target, epochs=3, hops=hops)
+    assert torch.equal(again.gamma, mg.adapt(model, target, epochs=3).gamma)
+    with torch.no_grad():
+        model.gamma.add_(0.1)
+    with pytest.raises(mg.IncompatibleError, match="another encoder"):
+        mg.adapt(model, target, hops=hops)
+
+
+@pytest.mark.parametrize("moves", ["theta", "both"])
+def test_the_encoder_can_move_too(moves):
+    model = trained()
+    result = mg.adapt(model, tiny_graph(), moves=moves, epochs=3, lr=0.1)
+    assert not torch.equal(result.model.linear.weight, model.linear.weight)
+    assert torch.equal(result.gamma, model.gamma) == (moves == "theta")
+
+
+@pytest.mark.parametrize("method", [mg.ERM(), mg.T3A(), mg.LAME()])
+def test_base_methods_pass_their_battery_around_it(method):
+    check_method(method, trained())
+
+
+@pytest.mark.parametrize("loss", [mg.Entropy(), mg.PseudoLabel(), mg.Difference()])
+def test_other_losses_move_it(loss):
+    model = trained()
+    result = mg.adapt(model, tiny_graph(), loss=loss, epochs=2, lr=0.01)
+    assert not torch.equal(result.gamma, model.gamma)
+
+
+def test_what_it_cannot_do_is_named():
+    with pytest.raises(mg.IncompatibleError, match="tent: GCNII has no batch norm"):
+        mg.adapt(trained(), tiny_graph(), mg.Tent())
+    with pytest.raises(mg.IncompatibleError, match="features: 'base' needs cached hops"):
+        mg.adapt(trained(), tiny_graph(), features="base")
+
+
+def test_training_leaves_alpha_alone():
+    assert trained().gamma.tolist() == pytest.approx([0.2] * 4)
+
+
+def test_config_and_file_build_the_same_model_again(tmp_path):
+    model = mg.GCNII(6, 3, 8, K=3, alpha=0.4, theta=0.9, domain="sigmoid", dropout=0.2)
+    assert mg.GCNII(**json.loads(json.dumps(model.config()))).config() == model.config()
+    mg.save_model(model, tmp_path / "model.safetensors")
+    loaded, graph = mg.load_model(tmp_path / "model.safetensors"), tiny_graph()
+    assert torch.equal(loaded(graph.x, graph.edge_index), model.eval()(graph.x, graph.edge_index))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"K": 0}, "K: got 0; allowed: an integer >= 1"),
+        ({"theta": 0.0}, "theta: got 0.0; allowed: a number > 0"),
+        ({"domain": "open"}, "domain: got 'open'; allowed: free, clamped, sigmoid"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(options, message):
+    with pytest.raises(mg.InvalidArgumentError, match=f"^{message}"):
+        mg.GCNII(6, 3, **options)

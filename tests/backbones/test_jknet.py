@@ -1,0 +1,93 @@
+"""JKNet against a stack of PyG's GCNConv, in value and gradient."""
+
+import json
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from small_models import (
+    CLASSES,
+    FEATURES,
+    NODES,
+    WIDTH,
+    assert_same,
+    directed_edges,
+    draw,
+    randomised,
+    weights,
+)
+
+import matcha_gnn as mg
+from matcha_gnn.testing import check_method, tiny_graph
+
+
+def by_pyg(model, x, edge_index, edge_weight):
+    z, h = 0, x
+    for linear, bias, weight in zip(
+        [model.linear, *model.later], model.bias, model.gamma, strict=True
+    ):
+        conv = pyg.GCNConv(linear.in_features, linear.out_features).double()
+        del conv.bias, conv.lin.weight
+        conv.bias, conv.lin.weight = bias, linear.weight
+        h = conv(h, edge_index, edge_weight).relu()
+        z = z + weight * h
+    return model.head(z)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_equals_pygs_layers_in_value_and_gradient(layers):
+    model, x = randomised(mg.JKNet(FEATURES, CLASSES, WIDTH, K=layers)), draw(NODES, FEATURES)
+    with torch.no_grad():
+        model.gamma.copy_(draw(layers, seed=5))
+    twin = by_pyg(model, x, directed_edges(), weights())
+    assert_same(model(x, directed_edges(), weights()), twin, list(model.parameters()))
+
+
+def test_by_themselves_nodes_are_encoded_as_on_a_graph_without_edges():
+    model, x = randomised(mg.JKNet(FEATURES, CLASSES, WIDTH)), draw(NODES, FEATURES)
+    alone = model(x, torch.empty(2, 0, dtype=torch.long))
+    torch.testing.assert_close(model.head(model.encode(x)), alone)
+
+
+def trained():
+    model = mg.JKNet(6, 3, hidden_channels=8)
+    mg.fit(model, tiny_graph(0.8, seed=0), epochs=30)
+    return model
+
+
+def test_training_moves_the_weights_of_the_layers():
+    assert not torch.equal(trained().gamma, torch.full((2,), 0.5))
+
+
+def test_the_sums_give_the_gradient_of_autograd():
+    model, target = trained(), tiny_graph(0.2)
+    result = mg.adapt(model, target, epochs=1, lr=0.5)
+    z = model.requires_grad_(True).representation(mg.unlabelled(target))
+    probs = model.head(z).softmax(1).detach()
+    (slope,) = torch.autograd.grad(mg.PIC()(z, z, probs), model.gamma)
+    expected = model.gamma.detach() - 0.5 * slope
+    torch.testing.assert_close(result.gamma, expected, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(result.gamma, model.gamma, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", [mg.ERM(), mg.T3A()])
+def test_base_methods_pass_their_battery_around_it(method):
+    check_method(method, trained())
+
+
+def test_tent_names_what_is_missing():
+    with pytest.raises(mg.IncompatibleError, match="tent: JKNet has no batch norm"):
+        mg.adapt(trained(), tiny_graph(), mg.Tent())
+
+
+def test_config_and_file_build_the_same_model_again(tmp_path):
+    model = mg.JKNet(6, 3, 8, K=3, dropout=0.2)
+    assert mg.JKNet(**json.loads(json.dumps(model.config()))).config() == model.config()
+    mg.save_model(model, tmp_path / "model.safetensors")
+    loaded, graph = mg.load_model(tmp_path / "model.safetensors"), tiny_graph()
+    assert torch.equal(loaded(graph.x, graph.edge_index), model.eval()(graph.x, graph.edge_index))
+
+
+def test_no_layer_is_refused():
+    with pytest.raises(mg.InvalidArgumentError, match="^K: got 0; allowed: an integer >= 1"):
+        mg.JKNet(6, 3, K=0)
