@@ -18,8 +18,9 @@ def load_refresh():
     return module
 
 
-def test_the_readmes_tables_are_those_of_the_records():
-    text = (PROJECT / "README.md").read_text()
+@pytest.mark.parametrize("document", ["README.md", "docs/results.md"])
+def test_tables_are_those_of_the_records(document):
+    text = (PROJECT / document).read_text()
     assert load_refresh().refreshed(text) == text, "run: python docs/refresh.py"
     assert text.count("paper |") >= 2
 

@@ -39,10 +39,23 @@ def _text(cell: Comparison | None) -> str:
     return f"[{colour}]{ours}[/{colour}]\n({cell.paper_mean:.2f} ± {cell.paper_sd:.2f})"
 
 
-def markdown_table(experiment: Experiment, cells: Sequence[Comparison]) -> str:
-    """The same as Markdown: a row of ours, then a row of the paper's."""
+def markdown_table(
+    experiment: Experiment, cells: Sequence[Comparison], methods: Sequence[str] = ()
+) -> str:
+    """The same as Markdown: a row of ours, then a row of the paper's where it has one.
+
+    Args:
+        experiment: for the order of rows and columns.
+        cells: what to show.
+        methods: show the rows of these base methods only; all by default.
+    """
     by_place = {(cell.row, cell.column): cell for cell in cells}
-    shown = [row for row in experiment.rows if any(place[0] == row for place in by_place)]
+    recorded = {cell.row for cell in cells}
+    shown = [
+        row
+        for row in experiment.rows
+        if row in recorded and (not methods or row.split(" + ")[0] in methods)
+    ]
     lines = [
         "| | " + " | ".join(experiment.columns) + " |",
         "|---" * (len(experiment.columns) + 1) + "|",
@@ -52,8 +65,21 @@ def markdown_table(experiment: Experiment, cells: Sequence[Comparison]) -> str:
         ours = [_plain(c.ours_mean, c.ours_sd) if c else "·" for c in found]
         paper = [_plain(c.paper_mean, c.paper_sd) if c else "·" for c in found]
         lines.append(f"| **{row}**, ours | " + " | ".join(ours) + " |")
-        lines.append(f"| {row}, paper | " + " | ".join(paper) + " |")
+        if any(c and c.paper_mean is not None for c in found):
+            lines.append(f"| {row}, paper | " + " | ".join(paper) + " |")
     return "\n".join(lines)
+
+
+def summary_line(cells: Sequence[Comparison]) -> str:
+    """How the cells that have a published number stand to it."""
+    known = [(c.ours_mean - c.paper_mean, c.paper_sd or 0) for c in cells if c.paper_mean]
+    at = sum(apart >= 0 for apart, _ in known)
+    near = sum(apart >= -1 for apart, _ in known)
+    within = sum(abs(apart) <= 2 * deviation for apart, deviation in known)
+    return (
+        f"{len(known)} cells with a published number: {at} at or above it, {near} at or above it "
+        f"minus one point, {within} within two published standard deviations."
+    )
 
 
 def _plain(value: float | None, deviation: float | None) -> str:
