@@ -38,7 +38,9 @@ def compare(experiment: Experiment, folder: Path) -> list[Comparison]:
     accuracy: dict[tuple[str, str], dict[int, float]] = {}
     for cell in _present(cells(experiment), folder):
         record = store.read(store.path_of(cell, folder))
-        accuracy.setdefault((cell.row, cell.column), {})[cell.seed] = record["numbers"]["accuracy"]
+        score = record["numbers"]["accuracy"]
+        if score is not None:
+            accuracy.setdefault((cell.row, cell.column), {})[cell.seed] = score
     if not accuracy:
         wanted = f"records; make them with: matcha reproduce {experiment.name}"
         raise InvalidFileError("results", f"{folder / experiment.name} (nothing there)", wanted)

@@ -110,13 +110,11 @@ def run_group(group: Iterable[Cell], folder: Path, device: str) -> int:
 
 
 def make_graph(arguments: Mapping[str, Any]) -> "Data":
-    """Draw the graph that a column names."""
+    """The graph that a column names."""
     from matcha_gnn import datasets
-    from matcha_gnn.registry import resolve
 
-    arguments = dict(arguments)
-    generator = resolve("generator", arguments.pop("generator"), {"csbm": datasets.csbm})
-    return generator(**arguments)
+    options = dict(arguments)
+    return datasets.make_graph(options.pop("generator"), **options)
 
 
 def train_source(cell: Cell, device: str) -> "Backbone":
@@ -172,10 +170,16 @@ def adapt_cell(
 def _record(
     cell: Cell, model: "Backbone", graph: "Data", training_seconds: float, folder: Path
 ) -> None:
+    from matcha_gnn.errors import IncompatibleError
     from matcha_gnn.metrics import evaluate
 
-    result = adapt_cell(cell, model, graph, build_method(cell.run), cell.run.lr, cell.run.epochs)
-    scores = evaluate(result.probs, graph.y).as_dict()
-    numbers = scores | {"status": str(result.status), "gamma": result.gamma.tolist()}
-    seconds = {"train": training_seconds} | result.seconds
+    seconds, method = {"train": training_seconds}, build_method(cell.run)
+    try:
+        result = adapt_cell(cell, model, graph, method, cell.run.lr, cell.run.epochs)
+    except IncompatibleError as error:
+        numbers: dict[str, Any] = {"accuracy": None, "incompatible": str(error)}
+    else:
+        scores = evaluate(result.probs, graph.y, graph.get("test_mask")).as_dict()
+        numbers = {**scores, "status": str(result.status), "gamma": result.gamma.tolist()}
+        seconds |= result.seconds
     store.write(cell, numbers, seconds, graph.x.device, folder)

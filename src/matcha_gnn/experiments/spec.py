@@ -11,6 +11,9 @@ from matcha_gnn.registry import resolve
 
 T = TypeVar("T")
 
+DRAWN = ("csbm",)
+"""Generators whose graphs differ between seeds; other data sets have one graph."""
+
 
 @dataclass(frozen=True)
 class TrainSpec:
@@ -27,10 +30,14 @@ class TrainSpec:
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """A source graph and a target graph: arguments of the generator."""
+    """A source graph and a target graph: options of the data set, by `datasets.make_graph`.
+
+    `train` holds what this column trains differently.
+    """
 
     source: Mapping[str, Any]
     target: Mapping[str, Any]
+    train: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -135,16 +142,24 @@ def cells(experiment: Experiment, seeds: tuple[int, ...] | None = None) -> list[
             column=column,
             row=row,
             seed=seed,
-            source=dict(experiment.data) | dict(graphs.source) | {"seed": seed},
-            target=dict(experiment.data) | dict(graphs.target) | {"seed": 1000 + seed},
-            train=experiment.train,
+            source=_graph(experiment, graphs.source, seed),
+            target=_graph(experiment, graphs.target, 1000 + seed),
+            train=_build(TrainSpec, vars(experiment.train) | dict(graphs.train), column),
             run=spec.at(column),
         )
         for column, graphs in experiment.columns.items()
         for row, spec in experiment.rows.items()
         for seed in seeds or experiment.seeds
     ]
-    return sorted(made, key=lambda cell: (repr(sorted(cell.source.items())), cell.seed))
+    return sorted(
+        made, key=lambda cell: (repr((sorted(cell.source.items()), cell.train)), cell.seed)
+    )
+
+
+def _graph(experiment: Experiment, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """A graph's options; where a generator draws it, each seed draws its own."""
+    given = dict(experiment.data) | dict(options)
+    return given | ({"seed": seed} if given["generator"] in DRAWN else {})
 
 
 def _text(file: str) -> str:
