@@ -265,3 +265,10 @@ def test_awkward_graphs_give_finite_rows(name):
     result = mg.adapt(trained_model(), awkward_graphs()[name], epochs=5)
     assert torch.isfinite(result.probs).all()
     torch.testing.assert_close(result.probs.sum(1), torch.ones(len(result.probs)))
+
+
+@pytest.mark.parametrize("loss", [mg.Difference(), mg.Entropy(), mg.PIC()])
+def test_steps_that_run_away_end_at_the_last_finite_round(loss):
+    result = mg.adapt(trained_model(), tiny_graph(), loss=loss, lr=1e29, epochs=20)
+    assert result.gamma.isfinite().all()
+    assert result.probs.isfinite().all()

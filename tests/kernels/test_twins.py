@@ -99,6 +99,20 @@ def test_compiled_between_form_equals_the_formula(mass):
     )
 
 
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("num_classes", [2, 5])
+def test_logits_that_are_not_finite_give_predictions_that_are_not(broken, num_classes):
+    stack, weight, bias, coef = draw(600, 3, 4, num_classes)
+    logits = reference.hop_logits(stack, weight)
+    logits[1, 0, 17] = broken
+    apply = cpu.Classifier(stack, logits, bias[:-1] - bias[-1], reference.node_sums(stack))
+    probs, sums, mass = apply(coef)
+    assert probs[17].isnan().all()
+    assert probs[np.arange(600) != 17].isfinite().all()
+    assert np.isnan(sums).all()
+    assert np.isnan(mass).all()
+
+
 def test_the_result_does_not_depend_on_timing():
     stack, weight, bias, coef = draw(2000, 5, 8, 3)
     logits = reference.hop_logits(stack, weight)

@@ -15,6 +15,8 @@ from torch import Tensor
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 _BLOCK = 512
+# Sums may be reordered, but what is not a number must stay so: the loop stops at it.
+_FAST = {"fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy", "cache": True}
 
 
 class Classifier:
@@ -65,7 +67,7 @@ def _num_threads() -> int:
     return min(numba.get_num_threads(), torch.get_num_threads())
 
 
-@numba.njit(parallel=True, cache=True)
+@numba.njit(parallel=True, error_model="numpy", cache=True)
 def _classify(flat, logits, coef, bias, node_sums, probs, sums, mass):  # type: ignore[no-untyped-def]
     threads, classes = mass.shape
     rows = sums.reshape(threads, classes, -1)
@@ -75,14 +77,14 @@ def _classify(flat, logits, coef, bias, node_sums, probs, sums, mass):  # type: 
     _close(sums, mass, node_sums)
 
 
-@numba.njit(parallel=True, cache=True)
+@numba.njit(parallel=True, error_model="numpy", cache=True)
 def _mix(stack, coef, threads, z):  # type: ignore[no-untyped-def]
     for t in numba.prange(threads):
         start, stop = t * stack.shape[0] // threads, (t + 1) * stack.shape[0] // threads
         _mix_range(stack, coef, start, stop, z)
 
 
-@numba.njit(parallel=True, cache=True)
+@numba.njit(parallel=True, error_model="numpy", cache=True)
 def _class_sums(flat, weights, sums):  # type: ignore[no-untyped-def]
     threads = sums.shape[0]
     for t in numba.prange(threads):
@@ -102,7 +104,7 @@ def _close(sums, mass, node_sums):  # type: ignore[no-untyped-def]
         sums[0, last] -= sums[0, c]
 
 
-@numba.njit(fastmath=True, cache=True)
+@numba.njit(**_FAST)
 def _classify_range(  # type: ignore[no-untyped-def]
     flat, logits, coef, bias, probs, start, stop, sums, mass
 ):
@@ -114,7 +116,7 @@ def _classify_range(  # type: ignore[no-untyped-def]
         _class_sums_range(flat, probs, block, end, sums)
 
 
-@numba.njit(fastmath=True, cache=True)
+@numba.njit(**_FAST)
 def _mix_range(stack, coef, start, stop, z):  # type: ignore[no-untyped-def]
     for i in range(start, stop):
         for k in range(coef.shape[0]):
@@ -122,7 +124,7 @@ def _mix_range(stack, coef, start, stop, z):  # type: ignore[no-untyped-def]
                 z[i, d] += coef[k] * stack[i, k, d]
 
 
-@numba.njit(fastmath=True, cache=True)
+@numba.njit(**_FAST)
 def _class_sums_range(flat, weights, start, stop, sums):  # type: ignore[no-untyped-def]
     partial = np.zeros(sums.shape, np.float32)
     for block in range(start, stop, _BLOCK):
@@ -135,7 +137,7 @@ def _class_sums_range(flat, weights, start, stop, sums):  # type: ignore[no-unty
         _flush(partial, sums)
 
 
-@numba.njit(fastmath=True, cache=True)
+@numba.njit(**_FAST)
 def _softmax_block(logits, coef, bias, start, stop, rows):  # type: ignore[no-untyped-def]
     """Softmax of nodes start … stop into rows [C, ≥ stop − start]; the last class has logit 0."""
     last, size = len(rows) - 1, stop - start
@@ -149,6 +151,8 @@ def _softmax_block(logits, coef, bias, start, stop, rows):  # type: ignore[no-un
                 rows[c, j] += coef[k] * logits[k, c, start + j]
         for j in range(size):
             top[j] = max(top[j], rows[c, j])
+            # 0 for finite logits, else NaN, which comparisons and powers of two would lose.
+            total[j] += np.float32(0) * rows[c, j]
     for c in range(last + 1):
         for j in range(size):
             rows[c, j] = _exp(rows[c, j] - top[j])
@@ -177,7 +181,7 @@ def _exp(x):  # type: ignore[no-untyped-def]
     return (p * r * r + r + np.float32(1)) * np.int32(power).view(np.float32)
 
 
-@numba.njit(fastmath=True, cache=True)
+@numba.njit(**_FAST)
 def _keep_block(rows, start, stop, probs, mass):  # type: ignore[no-untyped-def]
     for c in range(len(rows)):
         part = np.float32(0)
@@ -187,7 +191,7 @@ def _keep_block(rows, start, stop, probs, mass):  # type: ignore[no-untyped-def]
         mass[c] += part
 
 
-@numba.njit(fastmath=True, cache=True)
+@numba.njit(**_FAST)
 def _add_four(flat, weights, i, partial):  # type: ignore[no-untyped-def]
     for c in range(partial.shape[0]):
         w0, w1 = weights[i, c], weights[i + 1, c]
@@ -198,14 +202,14 @@ def _add_four(flat, weights, i, partial):  # type: ignore[no-untyped-def]
             )
 
 
-@numba.njit(fastmath=True, cache=True)
+@numba.njit(**_FAST)
 def _add_one(hops, weights, partial):  # type: ignore[no-untyped-def]
     for c in range(partial.shape[0]):
         for j in range(partial.shape[1]):
             partial[c, j] += weights[c] * hops[j]
 
 
-@numba.njit(fastmath=True, cache=True)
+@numba.njit(**_FAST)
 def _flush(partial, sums):  # type: ignore[no-untyped-def]
     for c in range(partial.shape[0]):
         for j in range(partial.shape[1]):
@@ -213,8 +217,7 @@ def _flush(partial, sums):  # type: ignore[no-untyped-def]
             partial[c, j] = 0
 
 
-# Not all of fastmath: a broken prediction has a mass of NaN, which is above no floor.
-@numba.njit(fastmath={"reassoc", "contract"}, error_model="numpy", cache=True)
+@numba.njit(**_FAST)
 def _between_form(sums, mass, mean, floor):  # type: ignore[no-untyped-def]
     num_classes, num_hops, width = sums.shape
     form, apart = np.zeros((num_hops, num_hops)), np.empty((num_hops, width))
