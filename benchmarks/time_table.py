@@ -1,0 +1,143 @@
+"""What a round of each base method costs beside one inference, as in the paper's time table.
+
+A round is what the stages forward, loss, backward and update take, as `result.seconds` has them;
+`prepare` is what a method takes once for a graph. For Tent, SOGA and GTrans a step or epoch of
+their own is given too. AdaNPC's memory is the peak of the process less what it held before. LAME
+compares all pairs of nodes and is timed at the smallest size alone.
+
+Run: python benchmarks/time_table.py [--nodes 5000 100000] [--out results/bench-time.json]
+"""
+
+import argparse
+import ctypes
+import json
+import multiprocessing
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+import matcha_gnn as mg
+
+METHODS: dict[str, Callable[[], mg.BaseMethod]] = {
+    "ERM": mg.ERM,
+    "T3A": lambda: mg.T3A(k=2000),
+    "Tent": lambda: mg.Tent(steps=1, lr=0.1),
+    "AdaNPC": lambda: mg.AdaNPC(k=10, temperature=0.001),
+    "GTrans": lambda: mg.GTrans(lr_feat=1e-5, lr_adj=0.01, epochs=5, ratio=0.05),
+    "SOGA": lambda: mg.SOGA(steps=1, lr=0.1),
+    "GraphPatcher": lambda: mg.GraphPatcher(patches=1),
+    "LAME": mg.LAME,
+}
+OWN_STEPS = {
+    "Tent": (lambda n: mg.Tent(steps=n, lr=0.1), 1, 11),
+    "SOGA": (lambda n: mg.SOGA(steps=n, lr=0.1), 1, 6),
+    "GTrans": (lambda n: mg.GTrans(lr_feat=1e-5, lr_adj=0.01, epochs=n, ratio=0.05), 5, 15),
+}
+ROUND = ("forward", "loss", "backward", "update")
+PUBLISHED = {"ERM": 0.1189, "T3A": 0.2346, "SOGA step": 2.4741, "GTrans step": 4.8563}
+
+
+def best(work: Callable[[], object], repeats: int) -> float:
+    seconds = []
+    for _ in range(repeats):
+        start = perf_counter()
+        work()
+        seconds.append(perf_counter() - start)
+    return min(seconds)
+
+
+def source_model(features: int) -> mg.Backbone:
+    source = mg.datasets.csbm(5000, features, homophily=0.8, seed=0)
+    model = mg.GPRGNN(features, 2, hidden_channels=32, K=9)
+    shipped = [mg.AdaNPC(), mg.GraphPatcher(iterations=20)]
+    mg.fit(model, source, epochs=20, ship=shipped)
+    return model.frozen()
+
+
+def measure(model: mg.Backbone, nodes: int, rounds: int, repeats: int) -> dict[str, object]:
+    graph = mg.datasets.csbm(nodes, model.in_channels, homophily=0.2, seed=1)
+    inference = best(lambda: model(graph.x, graph.edge_index), repeats + 2)
+    hops = model.hops(mg.unlabelled(graph))
+
+    def stages(method: mg.BaseMethod, epochs: int) -> tuple[float, float]:
+        runs = [
+            mg.adapt(model, graph, method, hops=hops, epochs=epochs, lr=1e-3).seconds
+            for _ in range(repeats)
+        ]
+        in_rounds = (sum(run.get(stage, 0.0) for stage in ROUND) for run in runs)
+        return min(in_rounds), min(run["setup"] for run in runs)
+
+    rows: dict[str, dict[str, float]] = {}
+    stages(mg.ERM(), 1)
+    for name, make in METHODS.items():
+        if name == "LAME" and nodes > 10_000:
+            continue
+        seconds, setup = stages(make(), rounds)
+        rows[name] = {"round": seconds / (rounds + 1) / inference, "prepare": setup / inference}
+    for name, (with_steps, few, many) in OWN_STEPS.items():
+        apart = sum(stages(with_steps(many), 0)) - sum(stages(with_steps(few), 0))
+        rows[name]["own step"] = apart / (many - few) / inference
+    for name, row in rows.items():
+        print(nodes, name, {key: f"{value:.1%}" for key, value in row.items()}, flush=True)
+    return {"nodes": nodes, "inference_ms": 1e3 * inference, "share_of_inference": rows}
+
+
+def memory(field: str) -> int:
+    """A line of the process's status, in bytes: VmRSS is what it holds, VmHWM its peak."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
+
+
+def adanpc_memory(nodes: int, features: int, answer) -> None:
+    """What one round of AdaNPC takes at its peak, in bytes."""
+    model = source_model(features)
+    graph = mg.datasets.csbm(nodes, features, homophily=0.2, seed=1)
+    hops = model.hops(mg.unlabelled(graph))
+    mg.adapt(model, graph, hops=hops, epochs=1)
+    ctypes.CDLL(None).malloc_trim(0)  # what was freed is not held any more,
+    Path("/proc/self/clear_refs").write_text("5")  # and the peak starts anew
+    before = memory("VmRSS")
+    mg.adapt(model, graph, mg.AdaNPC(k=10, temperature=0.001), hops=hops, epochs=1)
+    answer.send(memory("VmHWM") - before)
+
+
+def in_a_fresh_process(nodes: int, features: int) -> int:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=adanpc_memory, args=(nodes, features, theirs))
+    process.start()
+    taken: int = ours.recv()
+    process.join()
+    return taken
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, nargs="*", default=[5000, 100_000])
+    parser.add_argument("--features", type=int, default=2000)
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    model = source_model(args.features)
+    sizes = []
+    for nodes in args.nodes:
+        small = nodes <= 10_000
+        sizes.append(measure(model, nodes, 20 if small else 4, 5 if small else 2))
+    grown = in_a_fresh_process(max(args.nodes), 64)
+    record = {
+        "command": "python benchmarks/time_table.py",
+        "sizes": sizes,
+        "published_share_of_inference": PUBLISHED,
+        "adanpc_peak_memory": {"nodes": max(args.nodes), "bytes": grown},
+        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
+        "torch": torch.__version__,
+    }
+    print("AdaNPC's peak memory beyond graph and hops:", f"{grown / 1e9:.2f} GB")
+    if args.out:
+        args.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
