@@ -12,11 +12,13 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
+import matcha_gnn as mg
 from matcha_gnn.backbones import GPRGNN
 from matcha_gnn.datasets import csbm
 from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
 from matcha_gnn.kernels.dropout import MIN_ENTRIES
 from matcha_gnn.summary import CONFIDENCE_BINS
+from matcha_gnn.testing import tiny_graph
 from matcha_gnn.train import fit
 
 NODES, FEATURES, WIDE = 150, 8, 512
@@ -418,3 +420,45 @@ def test_the_summary_is_that_of_the_kept_epoch():
     model, run = trained(graph, epochs=40, train_mask=every(4), val_mask=every(4, 1))
     assert run.best_epoch < 39
     assert torch.equal(model.source.norm_mean, model.norm.running_mean)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"epochs": -1}, "epochs"),
+        ({"lr": 0.0}, "lr"),
+        ({"lr": float("nan")}, "lr"),
+        ({"weight_decay": -1.0}, "weight_decay"),
+        ({"val_mask": torch.ones(5, dtype=torch.bool)}, "val_mask"),
+        ({"val_mask": torch.zeros(120, dtype=torch.bool)}, "val_mask"),
+        ({"epochs": 60, "lr": 1e30}, "lr"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, named):
+    with pytest.raises(mg.InvalidArgumentError, match=f"^{named}: "):
+        mg.fit(mg.GPRGNN(6, 3), tiny_graph(), **arguments)
+
+
+def test_labels_in_a_list_are_refused():
+    graph = tiny_graph()
+    graph.y = graph.y.tolist()
+    with pytest.raises(mg.InvalidGraphError, match="a list"):
+        mg.fit(mg.GPRGNN(6, 3), graph, epochs=1)
+
+
+class ShipsRandomNumbers(mg.ERM):
+    name = "ships_random_numbers"
+
+    def ship(self, model, source, labels, labelled, seed):
+        return {"drawn": torch.rand(3)}
+
+
+def test_what_is_shipped_follows_the_seed_and_leaves_the_generator_alone():
+    models = [mg.GPRGNN(6, 3), mg.GPRGNN(6, 3)]
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    for model in models:
+        mg.fit(model, tiny_graph(), epochs=1, ship=[ShipsRandomNumbers()], seed=3)
+    assert torch.equal(before, torch.random.get_rng_state())
+    first, second = (model.artefacts["ships_random_numbers"]["drawn"] for model in models)
+    assert torch.equal(first, second)

@@ -1,7 +1,9 @@
 """Source training with the published recipe, and the summary that ships with a model."""
 
 import copy
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,17 +82,17 @@ def fit(
     source = unlabelled(graph)
     x = model.accept(source.x)
     labels, labelled = _labels(graph, source, train_mask, model.head.out_features)
-    if patience is not None and val_mask is None:
-        raise InvalidArgumentError("patience", patience, "None without val_mask")
+    _check(epochs, lr, weight_decay, patience, val_mask, labels)
     run, kept = Training(), _Best()
-    with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
-        torch.manual_seed(seed)
+    with _own_generator(seed, x):
         model.reset_parameters()
         model.requires_grad_(True).gamma.requires_grad_(model.trains_gamma)
         trained = [p for p in model.parameters() if p.requires_grad]
         steps = torch.optim.Adam(trained, lr=lr, weight_decay=weight_decay)
         for epoch in range(epochs):
             run.loss.append(_step(model, x, source, labels, labelled, steps))
+            if not math.isfinite(run.loss[-1]):
+                raise InvalidArgumentError("lr", lr, f"a step size below: epoch {epoch} ran away")
             if val_mask is not None:
                 run.val_accuracy.append(_score(model, source, labels, val_mask))
                 kept.offer(run.val_accuracy[-1], epoch, model)
@@ -102,8 +104,43 @@ def fit(
     model.eval()
     run.train_accuracy = _score(model, source, labels, labelled)
     model.source = _summary(model, source, labels, labelled)
-    model.artefacts = {m.name: m.ship(model, source, labels, labelled, seed) for m in ship}
+    with _own_generator(seed, x):
+        model.artefacts = {m.name: m.ship(model, source, labels, labelled, seed) for m in ship}
     return run
+
+
+@contextmanager
+def _own_generator(seed: int, like: Tensor) -> Iterator[None]:
+    """Torch's generators seeded anew, and afterwards as they were."""
+    with torch.random.fork_rng(devices=[like.device] if like.is_cuda else []):
+        torch.manual_seed(seed)
+        yield
+
+
+def _check(
+    epochs: int,
+    lr: float,
+    weight_decay: float,
+    patience: int | None,
+    val_mask: Tensor | None,
+    labels: Tensor,
+) -> None:
+    if epochs < 0:
+        raise InvalidArgumentError("epochs", epochs, "an integer >= 0")
+    if not 0 < lr < math.inf:
+        raise InvalidArgumentError("lr", lr, "a number > 0")
+    if not 0 <= weight_decay < math.inf:
+        raise InvalidArgumentError("weight_decay", weight_decay, "a number >= 0")
+    if patience is not None and val_mask is None:
+        raise InvalidArgumentError("patience", patience, "None without val_mask")
+    if val_mask is not None:
+        _check_mask("val_mask", val_mask, labels)
+
+
+def _check_mask(name: str, mask: Tensor, labels: Tensor) -> None:
+    if mask.dtype != torch.bool or mask.shape != labels.shape or not mask.any():
+        got = f"{mask.dtype} of shape {list(mask.shape)}, {int(mask.sum())} set"
+        raise InvalidArgumentError(name, got, "bool, one per node, at least one set")
 
 
 class _Best:
@@ -162,14 +199,14 @@ def _labels(
 ) -> tuple[Tensor, Tensor]:
     y = getattr(graph, "y", None)
     allowed = f"int64 classes 0 to {num_classes - 1}, one per node"
-    if y is None or y.shape != (source.num_nodes,) or y.is_floating_point():
-        got = "none" if y is None else f"{y.dtype} of shape {list(y.shape)}"
+    if not isinstance(y, Tensor):
+        got = "none" if y is None else f"a {type(y).__name__}"
         raise InvalidGraphError("graph.y", got, allowed)
+    if y.shape != (source.num_nodes,) or y.is_floating_point():
+        raise InvalidGraphError("graph.y", f"{y.dtype} of shape {list(y.shape)}", allowed)
     mask = train_mask if train_mask is not None else getattr(graph, "train_mask", None)
     labelled = torch.ones_like(y, dtype=torch.bool) if mask is None else mask
-    if labelled.dtype != torch.bool or labelled.shape != y.shape or not labelled.any():
-        got = f"{labelled.dtype} of shape {list(labelled.shape)}, {int(labelled.sum())} set"
-        raise InvalidArgumentError("train_mask", got, "bool, one per node, at least one set")
+    _check_mask("train_mask", labelled, y)
     low, high = int(y[labelled].min()), int(y[labelled].max())
     if low < 0 or high >= num_classes:
         raise InvalidGraphError("graph.y", f"classes {low} to {high}", allowed)

@@ -7,6 +7,8 @@ order that does not depend on timing. The parallel part is a thin loop over rang
 that several times faster than one parallel kernel.
 """
 
+from typing import Any
+
 import numba
 import numpy as np
 import torch
@@ -16,7 +18,7 @@ from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopS
 
 _BLOCK = 512
 # Sums may be reordered, but what is not a number must stay so: the loop stops at it.
-_FAST = {"fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy", "cache": True}
+_FAST: Any = {"fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy", "cache": True}
 
 
 class Classifier:
