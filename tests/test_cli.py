@@ -270,3 +270,29 @@ def test_our_own_faults_exit_with_1(files):
     done = subprocess.run([sys.executable, "-c", code], cwd=files, capture_output=True, text=True)
     assert done.returncode == 1
     assert "RuntimeError: ours" in done.stderr
+
+
+def test_json_has_null_where_there_is_no_number(tmp_path, capsys):
+    graph = tiny_graph()
+    graph.edge_index = graph.edge_index[:, :0]
+    mg.write_graph(graph, tmp_path / "g.npz")
+    code, said, _ = run(capsys, "inspect", tmp_path / "g.npz", "--json")
+    assert code == 0
+    assert json.loads(said, parse_constant=pytest.fail)["graph"]["edge homophily"] is None
+
+
+def test_options_of_a_base_method(files, capsys):
+    arguments = ["adapt", files / "m.safetensors", files / "g.npz", "--method", "t3a"]
+    arguments += ["--epochs", 1, "-o", files / "options"]
+    assert run(capsys, *arguments, "--option", "k=7", "--option", "drop_worst=true")[0] == 0
+    summary = json.loads((files / "options" / "summary.json").read_text())
+    assert summary["method_settings"]["k"] == 7
+    assert summary["method_settings"]["drop_worst"] is True
+    for option, says in (
+        ("z=1", "--option: got 'z'; allowed: drop_worst, k, row_labels"),
+        ("k", "--option: got 'k'; allowed: KEY=VALUE"),
+        ("k=0", "k: got 0"),
+    ):
+        code, _, said = run(capsys, *arguments, "--option", option)
+        assert code == 2
+        assert says in said

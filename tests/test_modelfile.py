@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from matcha_gnn.backbones import GPRGNN
 from matcha_gnn.datasets import csbm
-from matcha_gnn.errors import InvalidFileError, MatchaError
+from matcha_gnn.errors import IncompatibleError, InvalidFileError, MatchaError
 from matcha_gnn.modelfile import FORMAT, load_model, save_model
 from matcha_gnn.train import fit
 
@@ -302,3 +302,12 @@ def test_damaged_bytes_never_end_in_another_kind_of_error(saved):
             messages.append(str(error))
     assert messages
     assert all(len(message.splitlines()) == 1 for message in messages)
+
+
+def test_a_class_of_the_users_own_is_refused_before_anything_is_written(tmp_path):
+    class Mine(GPRGNN):
+        pass
+
+    with pytest.raises(IncompatibleError, match="Mine is no architecture"):
+        save_model(Mine(4, 2), tmp_path / "m.safetensors")
+    assert not list(tmp_path.iterdir())

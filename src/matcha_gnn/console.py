@@ -1,6 +1,8 @@
 """What a person sees: progress bars on a terminal, silence elsewhere, tables everywhere."""
 
 import json
+import math
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +14,10 @@ from rich.table import Table
 
 from matcha_gnn.typing import Progress as ProgressCall
 
-out = Console(soft_wrap=False)
+PIPED_WIDTH = 160
+"""Columns where there is no terminal to ask: wide enough for a table of eight columns."""
+
+out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH)
 err = Console(stderr=True)
 
 
@@ -29,8 +34,16 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCall]:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    """One JSON document on standard output; a number that does not exist is null."""
+    sys.stdout.write(json.dumps(_without_nan(value), indent=2, allow_nan=False) + "\n")
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_rows(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

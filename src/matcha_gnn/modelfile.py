@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from matcha_gnn.backbones import BACKBONES, Backbone
-from matcha_gnn.errors import InvalidFileError
+from matcha_gnn.errors import IncompatibleError, InvalidFileError
 from matcha_gnn.files import existing_file, replacing
 from matcha_gnn.summary import SourceSummary
 
@@ -37,8 +37,8 @@ def save_model(model: Backbone, path: str | Path) -> None:
             tensors[f"{_ARTEFACT}{method}.{name}"] = tensor.detach().cpu().contiguous()
     metadata = {
         "format": FORMAT,
-        "backbone": type(model).__name__.lower(),
         "config": json.dumps(model.config()),
+        "backbone": _name(model),
     }
     with replacing(path) as beside:
         save_file(tensors, str(beside), metadata)
@@ -101,3 +101,14 @@ def _build(metadata: dict[str, str], path: Path) -> Backbone:
     except (TypeError, ValueError, RuntimeError) as error:
         allowed = f"a configuration of {name}"
         raise InvalidFileError("model", f"{path} ({_reason(error)})", allowed) from error
+
+
+def _name(model: Backbone) -> str:
+    """What the file calls the architecture; a class of the user's own could not be built again."""
+    for name, known in BACKBONES.items():
+        if type(model) is known:
+            return name
+    raise IncompatibleError(
+        f"{type(model).__name__} is no architecture of this library, and a model file holds one of "
+        f"{', '.join(BACKBONES)}: keep its state_dict, and what was adapted with save_delta"
+    )
