@@ -82,7 +82,7 @@ def main() -> None:
         }
         chosen["labels"] = max(table, key=lambda s: table[s][0])
         record[column] = {
-            judge: {"setting": s, "accuracy": round(100 * table[s][0], 2)}
+            judge: {"setting": s, "accuracy": round(100 * float(table[s][0]), 2)}
             for judge, s in chosen.items()
         }
         print(column, record[column], flush=True)
