@@ -15,9 +15,9 @@ import multiprocessing
 import platform
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
 
 import torch
+from epoch import best_seconds
 
 import matcha_gnn as mg
 
@@ -40,15 +40,6 @@ ROUND = ("forward", "loss", "backward", "update")
 PUBLISHED = {"ERM": 0.1189, "T3A": 0.2346, "SOGA step": 2.4741, "GTrans step": 4.8563}
 
 
-def best(work: Callable[[], object], repeats: int) -> float:
-    seconds = []
-    for _ in range(repeats):
-        start = perf_counter()
-        work()
-        seconds.append(perf_counter() - start)
-    return min(seconds)
-
-
 def source_model(features: int) -> mg.Backbone:
     source = mg.datasets.csbm(5000, features, homophily=0.8, seed=0)
     model = mg.GPRGNN(features, 2, hidden_channels=32, K=9)
@@ -59,7 +50,7 @@ def source_model(features: int) -> mg.Backbone:
 
 def measure(model: mg.Backbone, nodes: int, rounds: int, repeats: int) -> dict[str, object]:
     graph = mg.datasets.csbm(nodes, model.in_channels, homophily=0.2, seed=1)
-    inference = best(lambda: model(graph.x, graph.edge_index), repeats + 2)
+    inference = best_seconds(lambda: model(graph.x, graph.edge_index), repeats + 2)
     hops = model.hops(mg.unlabelled(graph))
 
     def stages(method: mg.BaseMethod, epochs: int) -> tuple[float, float]:
