@@ -11,7 +11,13 @@ import argparse
 from dataclasses import replace
 
 from matcha_gnn.experiments import load
-from matcha_gnn.experiments.run import adapt_cell, build_method, make_graph, train_source
+from matcha_gnn.experiments.run import (
+    adapt_cell,
+    build_method,
+    make_graph,
+    source_model,
+    train_source,
+)
 from matcha_gnn.experiments.spec import Cell, RowSpec, cells, published
 from matcha_gnn.metrics import accuracy
 
@@ -29,17 +35,13 @@ def held_out_cells(method: str) -> list[Cell]:
     return cells(table, HELD_OUT)
 
 
-def source_model(cell: Cell) -> str:
-    return repr((sorted(cell.source.items()), cell.seed))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("method")
     parser.add_argument("--device", default="cpu")
     args = parser.parse_args()
     found: dict[str, list[str]] = {}
-    trained, model = "", None
+    trained, model = None, None
     for cell in held_out_cells(args.method):
         if trained != source_model(cell):
             trained, model = source_model(cell), train_source(cell, args.device)

@@ -17,7 +17,7 @@ from search_settings import HELD_OUT, ROUNDS, STEP_SIZES, unexplained
 
 from matcha_gnn import ERM, View, unlabelled
 from matcha_gnn.experiments import load
-from matcha_gnn.experiments.run import adapt_cell, make_graph, train_source
+from matcha_gnn.experiments.run import adapt_cell, make_graph, source_model, train_source
 from matcha_gnn.experiments.spec import Cell, cells
 from matcha_gnn.functional import entropy
 from matcha_gnn.losses import stein_forms
@@ -70,7 +70,7 @@ def main() -> None:
         if cell.row != "ERM + Matcha":
             continue
         cell = replace(cell, train=replace(cell.train, ship=()), run=replace(cell.run, only={}))
-        key = repr((sorted(cell.source.items()), cell.seed))
+        key = source_model(cell)
         if key not in models:
             models = {key: train_source(cell, "cpu")}
         by_column.setdefault(cell.column, []).append(settings_of(cell, models[key]))

@@ -74,13 +74,9 @@ class APPNP(NormedEncoder):
             total += (keep**k - k * alpha * keep ** max(k - 1, 0)) * g
         return torch.full_like(gamma, slope * total)
 
-    def reset_parameters(self) -> None:
-        """Draw fresh parameters from torch's global generator."""
-        self.linear.reset_parameters()
-        self.norm.reset_parameters()
-        self.head.reset_parameters()
-        with torch.no_grad():
-            self.gamma.copy_(starting_alpha(self.alpha, self.domain, 1))
+    def starting_gamma(self) -> Tensor:
+        """γ before training."""
+        return starting_alpha(self.alpha, self.domain, 1)
 
     def config(self) -> dict[str, Any]:
         """Arguments that build this architecture again."""

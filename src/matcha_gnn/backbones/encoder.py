@@ -1,5 +1,6 @@
 """How features become H_0: a linear layer with input dropout, and the published batch norm."""
 
+import abc
 import operator
 from typing import Self
 
@@ -102,6 +103,18 @@ class NormedEncoder(LinearEncoder):
         super().__init__(in_channels, out_channels, hidden_channels, dropout)
         self.relu = bool(relu)
         self.norm = nn.BatchNorm1d(self.head.in_features)
+
+    @abc.abstractmethod
+    def starting_gamma(self) -> Tensor:
+        """γ before training."""
+
+    def reset_parameters(self) -> None:
+        """Draw fresh parameters from torch's global generator."""
+        self.linear.reset_parameters()
+        self.norm.reset_parameters()
+        self.head.reset_parameters()
+        with torch.no_grad():
+            self.gamma.copy_(self.starting_gamma())
 
     def encode(self, x: Tensor) -> Repr:
         """H_0 from features [N, F]: [N, D]."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from matcha_gnn.backbones.encoder import NormedEncoder, size
 from matcha_gnn.errors import InvalidArgumentError
@@ -57,13 +57,9 @@ class GPRGNN(NormedEncoder):
         self.gamma = nn.Parameter(starting_gamma(gamma_start, self.num_hops, self.alpha))
         self.gamma_start = gamma_start if isinstance(gamma_start, str) else self.gamma.tolist()
 
-    def reset_parameters(self) -> None:
-        """Draw fresh parameters from torch's global generator."""
-        self.linear.reset_parameters()
-        self.norm.reset_parameters()
-        self.head.reset_parameters()
-        with torch.no_grad():
-            self.gamma.copy_(starting_gamma(self.gamma_start, self.num_hops, self.alpha))
+    def starting_gamma(self) -> Tensor:
+        """γ before training."""
+        return starting_gamma(self.gamma_start, self.num_hops, self.alpha)
 
     def config(self) -> dict[str, Any]:
         """Arguments that build this architecture again."""

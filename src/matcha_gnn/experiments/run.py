@@ -46,7 +46,7 @@ def run(
         The number of cells that were run.
     """
     todo = [c for c in cells(experiment, seeds) if not store.recorded(c, folder)]
-    groups = [list(group) for _, group in groupby(todo, key=_source_model)]
+    groups = [list(group) for _, group in groupby(todo, key=source_model)]
     most = (os.cpu_count() or 1) if device == "cpu" else 1
     jobs = min(jobs or most, max(1, len(groups)))
     done = 0
@@ -57,7 +57,8 @@ def run(
     return done
 
 
-def _source_model(cell: Cell) -> tuple[str, int]:
+def source_model(cell: Cell) -> tuple[str, int]:
+    """What cells that share a source model have in common."""
     return repr((sorted(cell.source.items()), cell.train)), cell.seed
 
 
