@@ -99,9 +99,9 @@ def test_a_stream_carries_on_from_the_graph_before(finished, tmp_path):
     streamed["seeds"] = [0]
     streamed["rows"] = {"Evolving": {"method": "erm", "epochs": 3, "lr": 0.5, "stream": True}}
     run(parse("small", streamed), tmp_path, jobs=1)
-    model, target = trained_by_hand()
+    model, first = trained_by_hand()
     second = mg.datasets.csbm(80, 6, homophily=0.5, signal=3.0, seed=1000)
-    for column, target in (("a", target), ("b", second)):
+    for column, target in (("a", first), ("b", second)):
         result = mg.adapt(model, target, epochs=3, lr=0.5, seed=0)
         model = result.model
         record = store.read(tmp_path / "small" / column / "evolving.0.json")
