@@ -62,11 +62,11 @@ def run(
         if progress:
             progress(done, len(todo))
     if missing:
-        raise _all_of(list(missing.values()))
+        raise all_of(list(missing.values()))
     return done
 
 
-def _all_of(missing: list[InvalidFileError]) -> InvalidFileError:
+def all_of(missing: list[InvalidFileError]) -> InvalidFileError:
     """One error that names every file once."""
     first, *others = missing
     allowed = "\n".join([first.allowed, *map(str, others)])
@@ -191,15 +191,21 @@ def adapt_cell(
     cell: Cell, model: "Backbone", graph: "Data", method: "BaseMethod", lr: float, epochs: int
 ) -> "Adaptation":
     """Run a cell's row on a graph, with a given step size and number of rounds."""
-    from matcha_gnn.adaptation import adapt
     from matcha_gnn.losses import LOSSES
     from matcha_gnn.registry import resolve
 
     loss = resolve("loss", cell.run.loss, LOSSES)()
-    optimizer = cell.run.optimizer
-    return adapt(
-        model, graph, method, loss, epochs=epochs, lr=lr, optimizer=optimizer, seed=cell.seed
-    )
+    settings = {"epochs": epochs, "lr": lr, "optimizer": cell.run.optimizer, "seed": cell.seed}
+    return adapt_as_published(model, graph, method, loss, **settings)
+
+
+def adapt_as_published(
+    model: "Backbone", graph: "Data", *parts: Any, **settings: Any
+) -> "Adaptation":
+    """`adapt` as the paper runs it: what its tables and figures show."""
+    from matcha_gnn.adaptation import adapt
+
+    return adapt(model, graph, *parts, **settings)
 
 
 def _record(
