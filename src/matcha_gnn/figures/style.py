@@ -105,7 +105,7 @@ def two_classes(axes: Axes, heights: Panels, edges: Panels, boundary: float | No
         dash = "-" if which == 0 else "--"
         axes.stairs(density, edges, color=colour, label=name, linestyle=dash, linewidth=1.6)
     if boundary is not None:
-        style = {"color": "#000000", "linewidth": 1.4, "linestyle": ":"}
+        style: dict[str, Any] = {"color": "#000000", "linewidth": 1.4, "linestyle": ":"}
         axes.axvline(boundary, label="source boundary", **style)
     axes.set_yticks([])
     axes.set_xlim(edges[0], edges[-1])
