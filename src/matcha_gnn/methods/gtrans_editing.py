@@ -57,7 +57,7 @@ class Editor(abc.ABC):
     """
 
     def __init__(self, method: "GTrans", view: View, entries: Entries) -> None:
-        self.method, self.entries, self.num_nodes = method, entries, view.graph.num_nodes
+        self.method, self.view, self.entries = method, view, entries
         self.draws = torch.Generator(entries.weight.device).manual_seed(view.seed)
         self.removal = entries.weight.new_full((entries.num_pairs,), SMALLEST)
         self.budget = int(method.ratio * entries.num_pairs)
@@ -123,7 +123,9 @@ class Editor(abc.ABC):
         row, col, device = self.entries.row, self.entries.col, self.entries.row.device
         drawn = torch.rand(len(row), generator=self.draws, device=device)
         kept = (drawn >= self.method.drop_rate) | (row == col)
-        return Draw(kept, torch.randperm(self.num_nodes, generator=self.draws, device=device))
+        return Draw(
+            kept, torch.randperm(self.view.graph.num_nodes, generator=self.draws, device=device)
+        )
 
     def weights(self, p: Tensor) -> Tensor:
         """Raw weights of all entries when each pair keeps 1 − p of its own, [M]."""
@@ -170,7 +172,7 @@ class FilterEditor(Editor):
         """Hops of H_0 over what is left of the edges."""
         values, _ = self.pattern.normalise(self.weights(removed))
         adjacency, h = Adjacency(self.pattern.matrix(values)), self.h.detach()
-        return Elsewhere(lambda model: propagate(adjacency, h, model.num_hops))
+        return Elsewhere(self.view, lambda model: propagate(adjacency, h, model.num_hops))
 
     def _pair(self, order: Tensor) -> Tensor:
         """H_0 and its shuffled rows side by side, [N, 2D]: they go through the graph together."""

@@ -30,7 +30,6 @@ class WholeEditor(Editor):
 
     def __init__(self, method: "GTrans", view: View, entries: Entries) -> None:
         super().__init__(method, view, entries)
-        self.model, self.gamma = view.model, view.gamma
         self.x, self.adam = view.model.accept(view.graph.x), None
         if method.edits("features"):
             self.x = dense_copy(self.x, 3)
@@ -61,7 +60,8 @@ class WholeEditor(Editor):
         return torch.cat(both, dim=1), self._z(x, p, draw.kept)
 
     def _z(self, x: Tensor, p: Tensor, kept: Tensor | None) -> Repr:
-        return asked(self.model, {"gamma": self.gamma}, lambda model: self.run(model, x, p, kept))
+        view = self.view
+        return asked(view.model, {"gamma": view.gamma}, lambda model: self.run(model, x, p, kept))
 
 
 class LayersEditor(WholeEditor):
@@ -84,7 +84,7 @@ class LayersEditor(WholeEditor):
         """Layers over what is left of the edges."""
         values, _ = self.pattern.normalise(self.weights(removed))
         adjacency, x = Adjacency(self.pattern.matrix(values)), self.x.detach()
-        return Elsewhere(lambda model: model.stack(x, adjacency))
+        return Elsewhere(self.view, lambda model: model.stack(x, adjacency))
 
 
 class ForeignEditor(WholeEditor):
@@ -111,7 +111,7 @@ class ForeignEditor(WholeEditor):
         """The network on what is left of the edges."""
         weight, x = self.weights(removed), self.x.detach()
         graph = self._graph(x, weight if self.is_weighted else None, weight > 0)
-        return Elsewhere(lambda model: model.hops(graph, keyed=False).stack)
+        return Elsewhere(self.view, lambda model: model.hops(graph, keyed=False).stack)
 
     def _graph(self, x: Tensor, weight: Tensor | None, kept: Tensor | None) -> Graph:
         edges = torch.stack([self.entries.col, self.entries.row])

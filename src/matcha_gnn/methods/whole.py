@@ -61,19 +61,21 @@ class Elsewhere:
     """A model's hops on another graph than the view's own; made anew where γ decides them.
 
     Args:
+        view: the model.
         ask: from the model to its hops there, [N, K+1, D].
     """
 
-    def __init__(self, ask: Callable[[Backbone], HopStack]) -> None:
+    def __init__(self, view: View, ask: Callable[[Backbone], HopStack]) -> None:
         self._ask = ask
-        self._kept: Hops | None = None
+        self._kept = self._hops(view) if view.model.mixes_linearly else None
 
     def hops_at(self, view: View) -> Hops:
         """The hops at the view's γ."""
-        if self._kept is None or not view.model.mixes_linearly:
-            with torch.no_grad():
-                self._kept = Hops(asked(view.model, {"gamma": view.gamma}, self._ask))
-        return self._kept
+        return self._hops(view) if self._kept is None else self._kept
+
+    @torch.no_grad()
+    def _hops(self, view: View) -> Hops:
+        return Hops(asked(view.model, {"gamma": view.gamma}, self._ask))
 
 
 def asked(model: Backbone, values: Values, ask: Callable[[Backbone], Tensor]) -> Tensor:
