@@ -107,8 +107,8 @@ def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatAr
     along = torch.from_numpy(directions).to(partial)
     on_gpu.hop_slopes[(programs,)](
         stack, probs, along, partial, num_nodes, num_hops, width, classes,
-        CLASSES=max(_SMALLEST_DOT, _padded(classes)), WIDTH=max(_SMALLEST_DOT, _padded(width)),
-        BLOCK=64, num_warps=8,
+        HOPS=_padded(num_hops), CLASSES=max(_SMALLEST_DOT, _padded(classes)),
+        WIDTH=max(_SMALLEST_DOT, _padded(width)), BLOCK=64, num_warps=8,
     )  # fmt: skip
     return np.asarray(partial.sum(0, dtype=torch.float64).cpu())
 
