@@ -122,7 +122,7 @@ def test_the_result_does_not_depend_on_timing():
 
 
 def test_without_numba_the_twin_runs(monkeypatch):
-    monkeypatch.setattr(kernels, "_compiled", lambda: None)
+    monkeypatch.setattr(kernels, "_compiled", lambda stack: None)
     stack = torch.randn(20, 3, 4)
     weights = torch.rand(20, 2)
     np.testing.assert_array_equal(
