@@ -12,9 +12,6 @@ from matcha_gnn import kernels
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
-FEW_LOGITS = 1 << 24
-"""Hop logits up to this number (64 MB) may take a quarter of the stack, else a sixteenth."""
-
 
 class HopsKey(NamedTuple):
     """Content hashes of what a stack was made from."""
@@ -140,8 +137,7 @@ class Hops:
 
     def _keeps_logits(self, num_classes: int) -> bool:
         """Whether one read is the cheaper way, and hop logits are few beside the stack."""
-        kept = self.stack[..., 0].numel() * (num_classes - 1)
-        few = kept <= max(self.stack.numel() // 16, min(self.stack.numel() // 4, FEW_LOGITS))
+        few = 3 * (num_classes - 1) <= self.stack.shape[2]
         return few and kernels.whole_sums_pay(self.stack, num_classes)
 
     def _classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier:

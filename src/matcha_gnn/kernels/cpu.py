@@ -23,8 +23,8 @@ from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopS
 
 _BLOCK = 512
 # Sums may be reordered, but what is not a number must stay so: the loop stops at it.
-_FAST: Any = {"fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy", "cache": True}
-_PARALLEL: Any = {"parallel": True, "error_model": "numpy", "cache": True}
+FAST: Any = {"fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy", "cache": True}
+PARALLEL: Any = {"parallel": True, "error_model": "numpy", "cache": True}
 
 
 class Classifier:
@@ -40,7 +40,7 @@ class Classifier:
     def __call__(self, coef: Coefficients) -> tuple[Probs, ClassSums, FloatArray]:
         """Predictions, class sums and mass, in one read."""
         num_nodes, width = self.flat.shape
-        cuts, classes = _cuts(num_nodes, _num_threads()), self.shape[0]
+        cuts, classes = _cuts(num_nodes, num_threads()), self.shape[0]
         probs = np.empty((num_nodes, classes), np.float32)
         sums, mass = np.zeros((len(cuts) - 1, classes, width)), np.zeros((len(cuts) - 1, classes))
         weights = np.array(coef.tolist(), np.float32)
@@ -52,14 +52,14 @@ class Classifier:
 def mix(stack: HopStack, coef: Coefficients) -> Repr:
     """Twin of `reference.mix` for float32 on the CPU."""
     z = np.empty((len(stack), stack.shape[2]), np.float32)
-    _mix(stack.numpy(), coef.float().numpy(), _cuts(len(stack), _num_threads()), z)
+    _mix(stack.numpy(), coef.float().numpy(), _cuts(len(stack), num_threads()), z)
     return torch.from_numpy(z)
 
 
 def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
     """Twin of `reference.class_sums` for float32 on the CPU."""
     flat, rows = stack.numpy().reshape(len(stack), -1), weights.float().contiguous().numpy()
-    cuts = _cuts(len(flat), _num_threads())
+    cuts = _cuts(len(flat), num_threads())
     sums = np.zeros((len(cuts) - 1, rows.shape[1], flat.shape[1]))
     _class_sums(flat, rows, cuts, sums)
     return np.asarray(sums.sum(0).reshape(-1, *stack.shape[1:]))
@@ -67,7 +67,7 @@ def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
 
 def hop_dots(stack: HopStack, directions: Repr) -> FloatArray:
     """Twin of `reference.hop_dots` for float32 on the CPU."""
-    cuts = _cuts(len(stack), _num_threads())
+    cuts = _cuts(len(stack), num_threads())
     dots = np.zeros((len(cuts) - 1, stack.shape[1]))
     _hop_dots(stack.numpy(), directions.numpy(), cuts, dots)
     return np.asarray(dots.sum(0))
@@ -76,7 +76,7 @@ def hop_dots(stack: HopStack, directions: Repr) -> FloatArray:
 def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     """Twin of `reference.gram` for float32 on the CPU."""
     num_nodes, num_hops, width = stack.shape
-    cuts = _cuts(num_nodes, _num_threads())
+    cuts = _cuts(num_nodes, num_threads())
     form = np.zeros((len(cuts) - 1, num_hops, num_hops))
     # As many nodes as fit a core's second-level cache beside their centred copy.
     block = max(1, (1 << 15) // (num_hops * width))
@@ -93,8 +93,9 @@ def between_form(
     return form
 
 
-def _num_threads() -> int:
-    return min(numba.get_num_threads(), torch.get_num_threads())
+def num_threads() -> int:
+    """As many as both numba and torch may use."""
+    return int(min(numba.get_num_threads(), torch.get_num_threads()))
 
 
 @cache
@@ -103,37 +104,37 @@ def _cuts(num_nodes: int, threads: int) -> NDArray[np.intp]:
     return np.arange(threads + 1, dtype=np.intp) * num_nodes // threads
 
 
-@numba.njit(**_PARALLEL)
+@numba.njit(**PARALLEL)
 def _classify(flat, logits, coef, bias, cuts, probs, sums, mass):  # type: ignore[no-untyped-def]
     for t in numba.prange(len(cuts) - 1):
         _classify_range(flat, logits, coef, bias, cuts, np.intp(t), probs, sums, mass)
 
 
-@numba.njit(**_PARALLEL)
+@numba.njit(**PARALLEL)
 def _mix(stack, coef, cuts, z):  # type: ignore[no-untyped-def]
     for t in numba.prange(len(cuts) - 1):
         _mix_range(stack, coef, cuts[t], cuts[t + 1], z)
 
 
-@numba.njit(**_PARALLEL)
+@numba.njit(**PARALLEL)
 def _class_sums(flat, weights, cuts, sums):  # type: ignore[no-untyped-def]
     for t in numba.prange(len(cuts) - 1):
         _class_sums_part(flat, weights, cuts, np.intp(t), sums)
 
 
-@numba.njit(**_PARALLEL)
+@numba.njit(**PARALLEL)
 def _hop_dots(stack, directions, cuts, dots):  # type: ignore[no-untyped-def]
     for t in numba.prange(len(cuts) - 1):
         _hop_dots_range(stack, directions, cuts, np.intp(t), dots)
 
 
-@numba.njit(**_PARALLEL)
+@numba.njit(**PARALLEL)
 def _gram(stack, mean, block, cuts, form):  # type: ignore[no-untyped-def]
     for t in numba.prange(len(cuts) - 1):
         _gram_range(stack, mean, block, cuts, np.intp(t), form)
 
 
-@numba.njit(**_FAST)
+@numba.njit(**FAST)
 def _close(sums, mass, node_sums):  # type: ignore[no-untyped-def]
     """Add the threads' parts into the first, and fill in the last class."""
     threads, classes, width = sums.shape
@@ -149,7 +150,7 @@ def _close(sums, mass, node_sums):  # type: ignore[no-untyped-def]
         sums[0, classes - 1, j] = rest
 
 
-@numba.njit(**_FAST)
+@numba.njit(**FAST)
 def _classify_range(  # type: ignore[no-untyped-def]
     flat, logits, coef, bias, cuts, part, probs, sums, mass
 ):
@@ -168,7 +169,7 @@ def _classify_range(  # type: ignore[no-untyped-def]
         _class_sums_range(flat, probs, block, end, part, partial, sums)
 
 
-@numba.njit(**_FAST)
+@numba.njit(**FAST)
 def _mix_range(stack, coef, start, stop, z):  # type: ignore[no-untyped-def]
     for i in range(start, stop):
         for d in range(z.shape[1]):
@@ -178,13 +179,13 @@ def _mix_range(stack, coef, start, stop, z):  # type: ignore[no-untyped-def]
                 z[i, d] += coef[k] * stack[i, k, d]
 
 
-@numba.njit(**_FAST)
+@numba.njit(**FAST)
 def _class_sums_part(flat, weights, cuts, part, sums):  # type: ignore[no-untyped-def]
     partial = np.zeros((sums.shape[1], sums.shape[2]), np.float32)
     _class_sums_range(flat, weights, cuts[part], cuts[part + 1], part, partial, sums)
 
 
-@numba.njit(**_FAST)
+@numba.njit(**FAST)
 def _class_sums_range(flat, weights, start, stop, part, partial, sums):  # type: ignore[no-untyped-def]
     """Sums with the first columns of `weights`, as many as `partial` has rows; it stays zero."""
     for block in range(start, stop, _BLOCK):
@@ -201,7 +202,7 @@ def _class_sums_range(flat, weights, start, stop, part, partial, sums):  # type:
                 partial[c, j] = 0
 
 
-@numba.njit(**_FAST)
+@numba.njit(**FAST)
 def _softmax_block(logits, coef, bias, start, stop, rows):  # type: ignore[no-untyped-def]
     """Softmax of nodes start … stop into rows [C + 2, ≥ stop − start]; the last class has logit 0.
 
@@ -249,7 +250,7 @@ def _exp(x):  # type: ignore[no-untyped-def]
     return (p * r * r + r + np.float32(1)) * np.int32(power).view(np.float32)
 
 
-@numba.njit(**_FAST)
+@numba.njit(**FAST)
 def _add_four(flat, weights, i, partial):  # type: ignore[no-untyped-def]
     for c in range(partial.shape[0]):
         w0, w1 = weights[i, c], weights[i + 1, c]
@@ -260,19 +261,37 @@ def _add_four(flat, weights, i, partial):  # type: ignore[no-untyped-def]
             )
 
 
-@numba.njit(**_FAST)
+@numba.njit(**FAST)
 def _hop_dots_range(stack, directions, cuts, part, dots):  # type: ignore[no-untyped-def]
-    start, stop = cuts[part], cuts[part + 1]
-    for k in range(stack.shape[1]):
-        for block in range(start, stop, _BLOCK):
-            total = np.float32(0)
-            for i in range(block, min(stop, block + _BLOCK)):
-                for d in range(stack.shape[2]):
-                    total += directions[i, d] * stack[i, k, d]
-            dots[part, k] += total
+    start, stop, width = cuts[part], cuts[part + 1], stack.shape[2]
+    products = np.zeros((stack.shape[1], width), np.float32)
+    for block in range(start, stop, _BLOCK):
+        end = min(stop, block + _BLOCK)
+        fours = block + (end - block) // 4 * 4
+        for i in range(block, fours, 4):
+            _add_four_products(stack, directions, i, products)
+        for k in range(products.shape[0]):
+            for i in range(fours, end):
+                for d in range(width):
+                    products[k, d] += directions[i, d] * stack[i, k, d]
+            for d in range(width):
+                dots[part, k] += products[k, d]
+                products[k, d] = 0
 
 
-@numba.njit(**_FAST)
+@numba.njit(**FAST)
+def _add_four_products(stack, directions, i, products):  # type: ignore[no-untyped-def]
+    for k in range(products.shape[0]):
+        for d in range(products.shape[1]):
+            products[k, d] += (
+                directions[i, d] * stack[i, k, d]
+                + directions[i + 1, d] * stack[i + 1, k, d]
+                + directions[i + 2, d] * stack[i + 2, k, d]
+                + directions[i + 3, d] * stack[i + 3, k, d]
+            )
+
+
+@numba.njit(**FAST)
 def _gram_range(stack, mean, block, cuts, part, form):  # type: ignore[no-untyped-def]
     start, stop = cuts[part], cuts[part + 1]
     num_hops, width = stack.shape[1], stack.shape[2]
@@ -293,7 +312,7 @@ def _gram_range(stack, mean, block, cuts, part, form):  # type: ignore[no-untype
                     form[part, other, k] += dot
 
 
-@numba.njit(**_FAST)
+@numba.njit(**FAST)
 def _between_form(sums, mass, mean, floor, form):  # type: ignore[no-untyped-def]
     num_classes, num_hops, width = sums.shape
     for c in range(num_classes):
