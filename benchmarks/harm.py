@@ -61,10 +61,9 @@ def runs(model: Any, graph: Any, case: Case, seed: int, methods: list[str]) -> I
     for name in methods:
         method = REGISTERED[name]()
         start = time.perf_counter()
-        ours = mg.adapt(model, graph, method, seed=seed)
+        ours = mg.adapt(model, graph, method, seed=seed, protect=False)
         seconds = time.perf_counter() - start
         published = mg.adapt(model, graph, method, mg.PIC(), protect=False, seed=seed)
-        assert ours.decision is not None and ours.decision.posterior is not None
         yield {
             "family": case.family,
             "case": case.name,
