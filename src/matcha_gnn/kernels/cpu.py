@@ -34,17 +34,18 @@ class Classifier:
         self, stack: HopStack, logits: Tensor, bias: Tensor, node_sums: FloatArray
     ) -> None:
         self.shape = (len(bias) + 1, *stack.shape[1:])
+        self.cuts = _cuts(len(stack), num_threads())
         self.flat = stack.numpy().reshape(len(stack), -1)
         self.logits, self.bias, self.node_sums = logits.numpy(), bias.numpy(), node_sums.reshape(-1)
 
     def __call__(self, coef: Coefficients) -> tuple[Probs, ClassSums, FloatArray]:
         """Predictions, class sums and mass, in one read."""
         num_nodes, width = self.flat.shape
-        cuts, classes = _cuts(num_nodes, num_threads()), self.shape[0]
+        parts, classes = len(self.cuts) - 1, self.shape[0]
         probs = np.empty((num_nodes, classes), np.float32)
-        sums, mass = np.zeros((len(cuts) - 1, classes, width)), np.zeros((len(cuts) - 1, classes))
+        sums, mass = np.zeros((parts, classes, width)), np.zeros((parts, classes))
         weights = np.array(coef.tolist(), np.float32)
-        _classify(self.flat, self.logits, weights, self.bias, cuts, probs, sums, mass)
+        _classify(self.flat, self.logits, weights, self.bias, self.cuts, probs, sums, mass)
         _close(sums, mass, self.node_sums)
         return torch.from_numpy(probs), sums[0].reshape(self.shape), mass[0]
 
@@ -89,7 +90,7 @@ def between_form(
 ) -> HopForm:
     """Twin of `functional.between_form`, whose numpy calls are a tenth of a small graph's round."""
     form = np.zeros((len(mean), len(mean)))
-    _between_form(class_sums, mass, mean, min_share * mass.sum(), form)
+    _between_form(class_sums, mass, mean, min_share, form)
     return form
 
 
@@ -313,8 +314,11 @@ def _gram_range(stack, mean, block, cuts, part, form):  # type: ignore[no-untype
 
 
 @numba.njit(**FAST)
-def _between_form(sums, mass, mean, floor, form):  # type: ignore[no-untyped-def]
+def _between_form(sums, mass, mean, min_share, form):  # type: ignore[no-untyped-def]
     num_classes, num_hops, width = sums.shape
+    floor = 0.0
+    for c in range(num_classes):
+        floor += min_share * mass[c]
     for c in range(num_classes):
         if mass[c] > floor:
             for k in range(num_hops):
