@@ -120,7 +120,9 @@ def measure_round(nodes: int, features: int, device: str, repeats: int) -> dict[
     cached = model.hops(mg.unlabelled(graph))
 
     def adapt(epochs: int) -> object:
-        return mg.adapt(model, graph, loss=mg.PIC(), hops=cached, epochs=epochs, lr=1e-3)
+        return mg.adapt(
+            model, graph, loss=mg.PIC(), hops=cached, epochs=epochs, lr=1e-3, protect=False
+        )
 
     none = best_seconds(lambda: adapt(0), repeats)
     some = best_seconds(lambda: adapt(EPOCHS), repeats)

@@ -54,7 +54,7 @@ def measure(model: mg.Backbone, nodes: int, rounds: int, repeats: int) -> dict[s
 
     def stages(method: mg.BaseMethod, epochs: int) -> tuple[float, float]:
         runs = [
-            mg.adapt(model, graph, method, hops=hops, epochs=epochs, lr=1e-3).seconds
+            mg.adapt(model, graph, method, hops=hops, epochs=epochs, lr=1e-3, protect=False).seconds
             for _ in range(repeats)
         ]
         in_rounds = (sum(run.get(stage, 0.0) for stage in ROUND) for run in runs)
@@ -80,9 +80,10 @@ def adanpc_memory(nodes: int, features: int, answer) -> None:
     model = source_model(features)
     graph = mg.datasets.csbm(nodes, features, homophily=0.2, seed=1)
     hops = model.hops(mg.unlabelled(graph))
-    mg.adapt(model, graph, hops=hops, epochs=1)
+    mg.adapt(model, graph, hops=hops, epochs=1, protect=False)
     method = mg.AdaNPC(k=10, temperature=0.001)
-    answer.send(peak_memory(lambda: mg.adapt(model, graph, method, hops=hops, epochs=1), "cpu"))
+    settings = {"hops": hops, "epochs": 1, "protect": False}
+    answer.send(peak_memory(lambda: mg.adapt(model, graph, method, **settings), "cpu"))
 
 
 def in_a_fresh_process(nodes: int, features: int) -> int:
