@@ -102,6 +102,8 @@ class Hops:
         if isinstance(head, nn.Linear) and self._keeps_logits(head.out_features):
             return self._classifier(head, over)(coef)
         probs, mixed, mass = kernels.classify_mixed(self.stack, coef, head)
+        if probs.shape[1] < 2:
+            raise IncompatibleError("model: one output, and classes are told apart from two on")
         if over is self and not kernels.whole_sums_pay(self.stack, probs.shape[1]):
             return probs, MixedSums(np.array(coef.tolist()), mixed), mass
         return probs, over.sums(coef, probs), mass
@@ -137,7 +139,7 @@ class Hops:
 
     def _keeps_logits(self, num_classes: int) -> bool:
         """Whether one read is the cheaper way, and hop logits are few beside the stack."""
-        few = 3 * (num_classes - 1) <= self.stack.shape[2]
+        few = 0 < 3 * (num_classes - 1) <= self.stack.shape[2]
         return few and kernels.whole_sums_pay(self.stack, num_classes)
 
     def _classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier:
