@@ -22,6 +22,10 @@ SHOWN = {
     "scipy_ms": ("SciPy CSR", "#6a4c93", "D"),
     "pyg_ms": ("PyG message passing", "#c1440e", "^"),
 }
+PICTURES = {
+    "epoch": "\n![Speed of an epoch against what one read allows](roofline.svg)\n",
+    "propagate": "\n![Times against the number of nodes](scaling.svg)\n",
+}
 EPOCH, PRODUCT = (
     ("ours_ms", "twin_ms", "autograd_ms"),
     ("ours_ms", "torch_ms", "scipy_ms", "pyg_ms"),
@@ -49,9 +53,11 @@ def roofline(axes: Any, record: dict[str, Any]) -> None:
             [w / r[key] / 1e6 for w, r in zip(work, record["shapes"], strict=True)],
             marker, color=colour, label=label, alpha=0.8,
         )  # fmt: skip
-    reach = axes.get_xlim()
+    reach = (0.2, 12)
     axes.plot(reach, [bandwidth * x for x in reach], color="black", lw=1, label="one read")
-    axes.set(xscale="log", yscale="log", title=record["machine"])
+    axes.set(xscale="log", yscale="log", xlim=reach, title=record["machine"])
+    axes.set_xticks([0.25, 0.5, 1, 2, 4, 8], ["¼", "½", "1", "2", "4", "8"])
+    axes.minorticks_off()
     axes.set(xlabel="multiplications per byte of hops", ylabel="billion multiplications / s")
     axes.legend(fontsize=8)
 
@@ -71,9 +77,9 @@ def scaling(axes: Any, record: dict[str, Any], keys: tuple[str, ...], title: str
     axes.legend(fontsize=8)
 
 
-def panels(count: int) -> tuple[Any, list[Any]]:
-    figure, axes = plt.subplots(1, count, figsize=(5 * count, 4), layout="constrained")
-    return figure, list(axes) if count > 1 else [axes]
+def panels(rows: int, columns: int) -> tuple[Any, Any]:
+    size = (5 * columns, 4 * rows)
+    return plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
 
 
 def table(record: dict[str, Any]) -> str:
@@ -92,7 +98,7 @@ def table(record: dict[str, Any]) -> str:
 def with_tables(text: str) -> str:
     for name in ("epoch", "propagate", "inference", "train"):
         made = "\n".join(table(record) for record in records(name)) or "No record yet.\n"
-        made += rounds(records(name))
+        made += rounds(records(name)) + PICTURES.get(name, "")
         text = re.sub(
             rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)",
             lambda found, made=made: f"{found[1]}{made}{found[2]}",
@@ -118,14 +124,14 @@ def main() -> None:
     page.write_text(with_tables(page.read_text()))
     mpl.rcParams["svg.hashsalt"] = "matcha"
     epochs, products = records("epoch"), records("propagate")
-    figure, axes = panels(len(epochs))
+    figure, ((*axes,),) = panels(1, len(epochs))
     for axis, record in zip(axes, epochs, strict=True):
         roofline(axis, record)
     figure.savefig(DOCS / "roofline.svg", metadata={"Date": None})
-    figure, axes = panels(len(epochs) + len(products))
-    for axis, record in zip(axes, epochs, strict=False):
+    figure, (above, below) = panels(2, max(len(epochs), len(products)))
+    for axis, record in zip(above, epochs, strict=False):
         scaling(axis, record, EPOCH, "an epoch, D = 32, K = 9, C = 2")
-    for axis, record in zip(axes[len(epochs) :], products, strict=True):
+    for axis, record in zip(below, products, strict=False):
         scaling(axis, record, PRODUCT, "one hop, D = 32, 6 entries a row")
     figure.savefig(DOCS / "scaling.svg", metadata={"Date": None})
 
