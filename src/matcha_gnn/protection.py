@@ -4,7 +4,7 @@ Candidates are models: the source's, and copies with other hop weights, and wher
 so with all nodes moved back or with an intercept. The base method predicts around each. A posterior
 of the classes, made from own features and neighbours and never from a candidate, says how many of
 its labels are expected to be true; the best candidate is taken if it beats the source by `MARGIN`.
-Weights that were fitted to the posterior agree with its errors too, so small gains are believed only
+Weights that were fitted to the posterior agree with its errors too: small gains are believed only
 where the closed form gains as well.
 """
 
