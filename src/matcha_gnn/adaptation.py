@@ -140,6 +140,7 @@ def adapt(
         status=outcome(history, first.probs, last.probs, finite, epochs),
         seconds=run.watch.seconds,
         settings=settings,
+        graph=target,
     )
 
 

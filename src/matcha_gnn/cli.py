@@ -1,5 +1,6 @@
 """The command `matcha`: parse, call, print. Heavy imports wait until a command runs."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -29,6 +30,7 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .safetensors
 
 @app.command()
 def demo(
+    context: typer.Context,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")] = Path(
         "matcha-demo"
     ),
@@ -38,7 +40,7 @@ def demo(
     """Train on one graph, adapt to one of opposite homophily, and show what it did."""
     from matcha_gnn import commands
 
-    commands.demo(output, seed, json)
+    commands.demo(output, seed, json, context.obj)
 
 
 @app.command()
@@ -73,6 +75,7 @@ def train(
 
 @app.command()
 def adapt(
+    context: typer.Context,
     model: ModelFile,
     graph: GraphFile,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
@@ -110,6 +113,7 @@ def adapt(
         seed=seed,
         device=device,
         json=json,
+        command=context.obj,
     )
 
 
@@ -184,12 +188,16 @@ def reproduce(
     jobs: Annotated[int | None, typer.Option(help="Processes; default one per core.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
     results: Annotated[Path | None, typer.Option(help="Folder of records.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Page to write; default: beside the records."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run a table or figure of the paper and print ours beside the published numbers."""
     from matcha_gnn import commands
 
-    commands.reproduce(name, list_names, show, seeds, jobs, device, results, json)
+    commands.reproduce(name, list_names, show, seeds, jobs, device, results, output, json)
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:
@@ -236,7 +244,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _run(arguments: list[str] | None) -> Any:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        return app(args=arguments or ["--help"], standalone_mode=False) or 0
+        command = shlex.join(["matcha", *arguments])
+        return app(args=arguments or ["--help"], standalone_mode=False, obj=command) or 0
     except CommandLineError as error:
         typer.echo(f"matcha: {error.format_message()}", err=True)
         return 2

@@ -24,7 +24,7 @@ from matcha_gnn.registry import build, parse_options, resolve
 from matcha_gnn.train import fit
 
 
-def demo(output: Path, seed: int, json: bool) -> None:
+def demo(output: Path, seed: int, json: bool, command: str) -> None:
     """Homophily 0.8 → 0.2 on the paper's CSBM, with fewer features and epochs than its runs."""
     folder = output_folder(output)
     nodes, features = 5000, 1000
@@ -36,7 +36,7 @@ def demo(output: Path, seed: int, json: bool) -> None:
     save_model(model, folder / "source-model.safetensors")
     with console.progress_bar("adapting to homophily 0.2", quiet=json) as progress:
         result = adapt_model(model, target, seed=seed, progress=progress)
-    summary = write_outputs(result, folder, target.y, None)
+    summary = write_outputs(result, folder, target.y, None, command)
     if json:
         console.print_json(summary)
         return
@@ -117,6 +117,7 @@ def adapt(
     seed: int,
     device: str,
     json: bool,
+    command: str,
 ) -> None:
     """Adapt a model file to a graph file and write a folder."""
     kind = resolve("--method", method, METHODS)
@@ -137,12 +138,13 @@ def adapt(
             seed=seed,
             progress=progress,
         )
-    summary = write_outputs(result, output, data.y, getattr(data, "test_mask", None))
+    summary = write_outputs(result, output, data.y, getattr(data, "test_mask", None), command)
     if json:
         console.print_json(summary)
         return
     _print_summary(summary)
-    console.out.print(f"Written to {output}: predictions.npz, model.safetensors, report.html, …")
+    console.out.print(f"Written to {output}: predictions.npz, model.safetensors, history.csv, …")
+    console.out.print(f"Look at {output / 'report.html'}")
 
 
 def inspect(graph: Path, model: Path | None, json: bool) -> None:
@@ -218,10 +220,12 @@ def reproduce(
     jobs: int | None,
     device: str,
     results: Path | None,
+    output: Path | None,
     json: bool,
 ) -> None:
     """Run an experiment, or only show its records."""
     from matcha_gnn.experiments.store import default_folder
+    from matcha_gnn.report.experiment import write_experiment_page
     from matcha_gnn.report.tables import comparison_table
 
     if list_names or name is None:
@@ -246,10 +250,15 @@ def reproduce(
                 progress=progress,
             )
     cells = experiments.compare(experiment, folder)
+    page = output or (None if show else folder / f"{name}.html")
+    if page:
+        write_experiment_page(experiment, cells, folder, page)
     if json:
         console.print_json([cell.as_dict() for cell in cells])
     else:
         console.out.print(comparison_table(experiment, cells))
+        if page:
+            console.out.print(f"Look at {page}")
 
 
 def _print_summary(summary: dict[str, Any]) -> None:

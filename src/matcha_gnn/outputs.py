@@ -16,7 +16,11 @@ from matcha_gnn.result import Adaptation
 
 
 def write_outputs(
-    result: Adaptation, folder: str | Path, labels: Tensor | None, mask: Tensor | None
+    result: Adaptation,
+    folder: str | Path,
+    labels: Tensor | None,
+    mask: Tensor | None,
+    command: str | None = None,
 ) -> dict[str, Any]:
     """Write predictions, adapted model, history, report and, last, the summary.
 
@@ -25,6 +29,7 @@ def write_outputs(
         folder: created if needed.
         labels: true classes [N] for accuracy, or None.
         mask: the nodes that accuracy counts, bool [N], or None for all.
+        command: the command line, for the report.
 
     Returns:
         The summary, as written to summary.json.
@@ -34,7 +39,7 @@ def write_outputs(
         np.savez(file, probs=result.probs.cpu().numpy(), labels=result.labels.cpu().numpy())
     save_model(result.model, folder / "model.safetensors")
     _write_history(result, folder / "history.csv")
-    result.report(folder / "report.html", labels, mask)
+    result.report(folder / "report.html", labels, mask, command=command)
     summary = summarise_run(result, labels, mask)
     with replacing(folder / "summary.json") as beside:
         beside.write_text(json.dumps(summary, indent=2) + "\n")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.functional import entropy
+from matcha_gnn.graph import Graph
 from matcha_gnn.typing import FloatArray, Probs
 
 CONVERGED_WITHIN = 1e-4
@@ -102,6 +103,7 @@ class Adaptation:
         seconds: wall-clock time by stage: inference and setup once; forward, loss, backward
             and update over all rounds.
         settings: every argument that decided the outcome.
+        graph: the target graph without labels; the caller's tensors, not copies.
     """
 
     probs: Probs
@@ -115,6 +117,7 @@ class Adaptation:
     status: Status
     seconds: dict[str, float]
     settings: dict[str, Any]
+    graph: Graph
 
     @property
     def labels(self) -> Tensor:
@@ -140,7 +143,13 @@ class Adaptation:
         )
 
     def report(
-        self, path: str | Path, labels: Tensor | None = None, mask: Tensor | None = None
+        self,
+        path: str | Path,
+        labels: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        projection: str = "pca",
+        command: str | None = None,
     ) -> None:
         """Write a self-contained HTML page.
 
@@ -148,10 +157,12 @@ class Adaptation:
             path: the file to write.
             labels: true classes [N], to show accuracy; never used to adapt.
             mask: the nodes that accuracy counts, bool [N]; all by default.
+            projection: how the map of the nodes is drawn: "pca" or "tsne".
+            command: the command line to show; the call of `adapt` by default.
         """
         from matcha_gnn.report import write_page
 
-        write_page(self, path, labels, mask)
+        write_page(self, path, labels, mask, projection=projection, command=command)
 
 
 def outcome(history: History, first: Probs, last: Probs, finite: bool, epochs: int) -> Status:

@@ -9,7 +9,9 @@ from matcha_gnn.report.figures import (
     pictures,
     share_curves,
 )
+from matcha_gnn.report.maps import node_map
 from matcha_gnn.report.page import render_page, write_page
+from matcha_gnn.report.shift import shift_card
 
 __all__ = [
     "Picture",
@@ -17,8 +19,10 @@ __all__ = [
     "gamma_bars",
     "label_confusion",
     "loss_curve",
+    "node_map",
     "pictures",
     "render_page",
     "share_curves",
+    "shift_card",
     "write_page",
 ]
