@@ -3,15 +3,20 @@
 import enum
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import MatchaError
 from matcha_gnn.functional import entropy
 from matcha_gnn.graph import Graph
 from matcha_gnn.typing import FloatArray, Probs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 CONVERGED_WITHIN = 1e-4
 """A last step that moves the loss by less than this counts as converged."""
@@ -85,6 +90,18 @@ class History:
             )
         ]
 
+    def frame(self) -> "DataFrame":
+        """The rows as a pandas DataFrame, one line per round.
+
+        Raises:
+            MatchaError: pandas is not installed.
+        """
+        try:
+            from pandas import DataFrame
+        except ImportError as error:
+            raise MatchaError("frame: needs pandas, which is not installed") from error
+        return DataFrame(self.rows()).set_index("round")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Adaptation:
@@ -141,6 +158,18 @@ class Adaptation:
             f"{len(self.history.loss) - 1} rounds, PIC {self.pic_before:.4f} → "
             f"{self.pic_after:.4f}, {self.changed:.1%} of labels changed)"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from matcha_gnn.report.notebook import render_cell
+
+        return render_cell(self)
+
+    def plot(self) -> "Figure":
+        """Hop weights, loss, class shares and confidence as one matplotlib figure."""
+        from matcha_gnn.report.notebook import plot
+
+        return plot(self)
 
     def report(
         self,

@@ -63,79 +63,102 @@ def pictures(result: Adaptation) -> list[Picture]:
 def gamma_bars(result: Adaptation) -> Picture:
     """γ of each hop before and after, as paired bars."""
     before, after = _array(result.gamma_before).ravel(), _array(result.gamma).ravel()
-    hops = np.arange(len(before))
     moved = _largest_change(before, after)
     with sheet() as (figure, axes):
-        axes.bar(hops - 0.2, before, 0.36, label="before", **BEFORE)
-        axes.bar(hops + 0.2, after, 0.36, label="after", **AFTER)
-        axes.axhline(0, color=INK, linewidth=0.8)
-        _label(axes, "hop", "γ")
-        axes.set_xlim(-0.6, len(hops) - 0.4)
-        axes.xaxis.set_major_locator(MaxNLocator(11, integer=True, min_n_ticks=1))
+        draw_gamma(axes, result)
         figure.legend(loc="outside upper center", ncols=2)
-        description = f"Bars of γ for {len(hops)} hops, before and after. {moved}"
+        description = f"Bars of γ for {len(before)} hops, before and after. {moved}"
         svg = inline_svg(figure, "gamma", description)
     return Picture("Weight of each hop", svg, moved)
 
 
+def draw_gamma(axes: Axes, result: Adaptation) -> None:
+    """Paired bars of γ."""
+    before, after = _array(result.gamma_before).ravel(), _array(result.gamma).ravel()
+    hops = np.arange(len(before))
+    axes.bar(hops - 0.2, before, 0.36, label="before", **BEFORE)
+    axes.bar(hops + 0.2, after, 0.36, label="after", **AFTER)
+    axes.axhline(0, color=INK, linewidth=0.8)
+    _label(axes, "hop", "γ")
+    axes.set_xlim(-0.6, len(hops) - 0.4)
+    axes.xaxis.set_major_locator(MaxNLocator(11, integer=True, min_n_ticks=1))
+
+
 def loss_curve(result: Adaptation) -> Picture:
     """The loss over the rounds."""
-    loss = _array(torch.tensor(result.history.loss, dtype=torch.float64))
-    drawn = _drawn_rounds(len(loss))
+    loss = _losses(result)
     ends = f"From {_text(loss[0])} before the first round to {_text(loss[-1])} after the last."
     gaps = int(np.isnan(loss).sum())
     ends += f" Not finite, and left out, in {gaps} of {len(loss)} rounds." if gaps else ""
     with sheet() as (figure, axes):
-        axes.plot(drawn, loss[drawn], color=COLOURS[0], linewidth=1.8)
-        axes.plot(drawn[[0, -1]], loss[drawn[[0, -1]]], "o", color=COLOURS[0], markersize=4)
-        _label(axes, "rounds done", f"loss ({result.settings['loss']})")
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
+        draw_loss(axes, result)
         svg = inline_svg(figure, "loss", f"Line of the loss over the rounds. {ends}")
-    return Picture("Loss over the rounds", svg, ends + _thinned(drawn, len(loss)))
+    return Picture("Loss over the rounds", svg, ends + _thinned(len(loss)))
+
+
+def draw_loss(axes: Axes, result: Adaptation) -> None:
+    """The loss as a line, both ends marked."""
+    loss = _losses(result)
+    drawn = _drawn_rounds(len(loss))
+    axes.plot(drawn, loss[drawn], color=COLOURS[0], linewidth=1.8)
+    axes.plot(drawn[[0, -1]], loss[drawn[[0, -1]]], "o", color=COLOURS[0], markersize=4)
+    _label(axes, "rounds done", f"loss ({result.settings['loss']})")
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
 
 
 def share_curves(result: Adaptation) -> Picture:
     """The mean prediction of each class over the rounds."""
     shares = np.stack(result.history.class_shares)
-    total = shares.shape[1]
-    classes = np.sort(np.argsort(-np.nan_to_num(shares[-1]), kind="stable")[:MAX_LINES])
-    drawn = _drawn_rounds(len(shares))
+    classes, total = _largest_at_the_end(shares), shares.shape[1]
     cut = f" Only the {len(classes)} largest of {total} classes at the end are drawn."
     cut = cut if total > len(classes) else ""
     with sheet(HEIGHT + 0.4) as (figure, axes):
-        for line, one in enumerate(classes):
-            axes.plot(drawn, shares[drawn, one], label=str(one), **_line_style(line, len(drawn)))
-        _label(axes, "rounds done", "share of all predicted mass")
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-        axes.yaxis.set_major_formatter(PercentFormatter(1))
-        axes.set_ylim(0, 1.08 * np.nan_to_num(shares[:, classes]).max() or 1)
+        draw_shares(axes, result)
         columns = math.ceil(len(classes) / 2) if len(classes) > 5 else len(classes)
         figure.legend(loc="outside upper center", ncols=columns, title="class", handlelength=2.4)
         description = f"Lines of the mean prediction per class. {_share_ends(shares, classes)}"
         svg = inline_svg(figure, "shares", description + cut)
-    caption = f"Mean predicted probability of each class.{cut}{_thinned(drawn, len(shares))}"
+    caption = f"Mean predicted probability of each class.{cut}{_thinned(len(shares))}"
     return Picture("Class shares over the rounds", svg, caption)
+
+
+def draw_shares(axes: Axes, result: Adaptation) -> None:
+    """A line for each of the largest classes."""
+    shares = np.stack(result.history.class_shares)
+    classes, drawn = _largest_at_the_end(shares), _drawn_rounds(len(shares))
+    for line, one in enumerate(classes):
+        axes.plot(drawn, shares[drawn, one], label=str(one), **_line_style(line, len(drawn)))
+    _label(axes, "rounds done", "share of all predicted mass")
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.set_ylim(0, 1.08 * np.nan_to_num(shares[:, classes]).max() or 1)
 
 
 def confidence_histograms(result: Adaptation) -> Picture:
     """How sure the predictions were and are: histograms of the largest probability."""
     before, after = (_array(probs.amax(1)) for probs in (result.probs_before, result.probs))
     means = f"Mean {_text(before.mean())} before, {_text(after.mean())} after."
-    bins = np.linspace(0, 1, CONFIDENCE_BINS + 1)
-    least = bins[bins <= 1 / result.probs.shape[1]][-1]
     with sheet() as (figure, axes):
-        for values, label, style in ((after, "after", AFTER), (before, "before", BEFORE)):
-            share = np.histogram(values[~np.isnan(values)], bins)[0] / len(values)
-            alpha = 0.55 if label == "after" else None
-            axes.stairs(share, bins, fill=label == "after", alpha=alpha, label=label, **style)
-        _label(axes, "confidence (largest probability)", "share of nodes")
-        axes.set_xlim(least, 1)
-        axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        draw_confidence(axes, result)
         figure.legend(loc="outside upper center", ncols=2, reverse=True)
         description = f"Histograms of the largest probability of each node. {means}"
         svg = inline_svg(figure, "confidence", description)
     return Picture("Confidence before and after", svg, means)
+
+
+def draw_confidence(axes: Axes, result: Adaptation) -> None:
+    """Outline before, filled after."""
+    before, after = (_array(probs.amax(1)) for probs in (result.probs_before, result.probs))
+    bins = np.linspace(0, 1, CONFIDENCE_BINS + 1)
+    least = bins[bins <= 1 / result.probs.shape[1]][-1]
+    for values, label, style in ((after, "after", AFTER), (before, "before", BEFORE)):
+        share = np.histogram(values[~np.isnan(values)], bins)[0] / len(values)
+        alpha = 0.55 if label == "after" else None
+        axes.stairs(share, bins, fill=label == "after", alpha=alpha, label=label, **style)
+    _label(axes, "confidence (largest probability)", "share of nodes")
+    axes.set_xlim(least, 1)
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
 
 
 def label_confusion(result: Adaptation) -> Picture:
@@ -189,8 +212,17 @@ def _drawn_rounds(total: int) -> IntArray:
     return np.unique(np.linspace(0, total - 1, min(total, MAX_ROUNDS)).round().astype(np.int64))
 
 
-def _thinned(drawn: IntArray, total: int) -> str:
-    return f" {len(drawn):,} of {total:,} rounds are drawn." if len(drawn) < total else ""
+def _thinned(total: int) -> str:
+    return f" {MAX_ROUNDS:,} of {total:,} rounds are drawn." if total > MAX_ROUNDS else ""
+
+
+def _losses(result: Adaptation) -> FloatArray:
+    return _array(torch.tensor(result.history.loss, dtype=torch.float64))
+
+
+def _largest_at_the_end(shares: FloatArray) -> IntArray:
+    """At most `MAX_LINES` classes, in their own order."""
+    return np.sort(np.argsort(-np.nan_to_num(shares[-1]), kind="stable")[:MAX_LINES])
 
 
 def _line_style(line: int, points: int) -> dict[str, Any]:
