@@ -81,7 +81,10 @@ def adapt(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
     method: Annotated[
         str,
-        typer.Option(help="Base method: erm, t3a, tent, adanpc, gtrans, soga, graphpatcher, lame."),
+        typer.Option(
+            help="Base method: erm, t3a, tent, adanpc, gtrans, soga, graphpatcher, lame, or one "
+            "that an installed package brings."
+        ),
     ] = "erm",
     option: Annotated[
         list[str] | None,

@@ -20,8 +20,11 @@ from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS
 from matcha_gnn.modelfile import load_model, save_model
 from matcha_gnn.outputs import write_outputs
-from matcha_gnn.registry import build, parse_options, resolve
+from matcha_gnn.registry import build, parse_options, resolve, resolve_installed
 from matcha_gnn.train import fit
+
+METHOD_GROUP = "matcha_gnn.methods"
+"""Entry points of base methods that other packages bring."""
 
 
 def demo(output: Path, seed: int, json: bool, command: str) -> None:
@@ -62,7 +65,7 @@ def train(
 ) -> None:
     """Train on a graph file and write a model file."""
     architecture: Any = resolve("--backbone", backbone, BACKBONES)
-    methods = [resolve("--ship", name, METHODS)() for name in ship]
+    methods = [resolve_installed("--ship", name, METHODS, METHOD_GROUP)() for name in ship]
     if output.suffix != ".safetensors":
         raise InvalidFileError("output", output, "a file named .safetensors")
     if not output.parent.is_dir():
@@ -120,7 +123,7 @@ def adapt(
     command: str,
 ) -> None:
     """Adapt a model file to a graph file and write a folder."""
-    kind = resolve("--method", method, METHODS)
+    kind = resolve_installed("--method", method, METHODS, METHOD_GROUP)
     base = build("--option", kind, parse_options("--option", options))
     objective = resolve("--loss", loss, LOSSES)()
     on = _device(device)

@@ -33,10 +33,12 @@ def plot(result: Adaptation) -> Figure:
 
     The figure belongs to the caller: pyplot does not hold it.
     """
-    # A notebook learns to show figures when pyplot is imported.
-    import matplotlib.pyplot  # noqa: F401
+    import matplotlib.pyplot as plt
 
-    figure = Figure(figsize=(9, 6), layout="constrained")
+    # Pyplot's first figure teaches a notebook to show figures; held by it, this one would be
+    # shown twice.
+    figure = plt.figure(figsize=(9, 6), layout="constrained")
+    plt.close(figure)
     for axes, (title, draw) in zip(figure.subplots(2, 2).flat, PANELS.items(), strict=True):
         draw(axes, result)
         axes.set_title(title)
