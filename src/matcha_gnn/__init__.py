@@ -17,8 +17,6 @@ Names are loaded when first used, so that `matcha --help` does not wait for torc
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
-
 _HOME = {
     "APPNP": "matcha_gnn.backbones",
     "adapt": "matcha_gnn.adaptation",
@@ -121,6 +119,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    __version__: str
     from matcha_gnn import datasets, experiments, functional, metrics, testing, theory
     from matcha_gnn.adaptation import adapt
     from matcha_gnn.backbones import (
@@ -164,6 +163,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name in _MODULES:
         return importlib.import_module(f"matcha_gnn.{name}")
     if name in _HOME:
@@ -171,6 +172,16 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     raise AttributeError(f"module 'matcha_gnn' has no attribute {name!r}")
+
+
+def _version() -> str:
+    """As installed, from the git tag; a source tree that is not installed does not know it."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("matcha-gnn")
+    except PackageNotFoundError:
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:
