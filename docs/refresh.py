@@ -49,15 +49,16 @@ def choosing_table() -> str:
         for attributes in (False, True)
     ]
     head = ["base method"] + [f"{kind}: alone, + Matcha, + SURE" for kind in KINDS]
-    lines = ["| " + " | ".join([*head, "a round costs"]) + " |", "|---" * 4 + "|"]
+    head += ["once", "a round"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for method in dict.fromkeys(row.split(" + ")[0] for row in experiment.rows):
         rows = [method + variant for variant in VARIANTS]
         means = [
             [mean(by_place[row, column] for column in group) for row in rows] for group in groups
         ]
         texts = [", ".join(f"{value:.1f}" for value in group) for group in means]
-        share = cost[method]["round"]
-        lines.append(f"| {method} | {texts[0]} | {texts[1]} | {share:.0%} of an inference |")
+        texts += [f"{cost[method][stage]:.0%}" for stage in ("prepare", "round")]
+        lines.append(f"| {method} | " + " | ".join(texts) + " |")
     return "\n".join(lines)
 
 

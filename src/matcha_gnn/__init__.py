@@ -15,6 +15,7 @@ Names are loaded when first used, so that `matcha --help` does not wait for torc
 """
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 _HOME = {
@@ -26,6 +27,7 @@ _HOME = {
     "Adaptation": "matcha_gnn.result",
     "BaseMethod": "matcha_gnn.methods",
     "Backbone": "matcha_gnn.backbones",
+    "Callback": "matcha_gnn.callbacks",
     "Difference": "matcha_gnn.losses",
     "ERM": "matcha_gnn.methods",
     "Entropy": "matcha_gnn.losses",
@@ -63,7 +65,10 @@ _HOME = {
     "wrap": "matcha_gnn.backbones",
     "write_graph": "matcha_gnn.graph",
 }
-_MODULES = ("datasets", "experiments", "functional", "metrics", "testing", "theory")
+_MODULES = ("callbacks", "datasets", "experiments", "functional", "metrics", "testing", "theory")
+
+# Silent until the user sets up logging.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "AdaNPC",
@@ -71,6 +76,7 @@ __all__ = [
     "Adaptation",
     "Backbone",
     "BaseMethod",
+    "Callback",
     "Difference",
     "ERM",
     "Entropy",
@@ -101,6 +107,7 @@ __all__ = [
     "adapt",
     "add_hops",
     "apply_delta",
+    "callbacks",
     "datasets",
     "experiments",
     "find_gamma",
@@ -120,7 +127,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     __version__: str
-    from matcha_gnn import datasets, experiments, functional, metrics, testing, theory
+    from matcha_gnn import callbacks, datasets, experiments, functional, metrics, testing, theory
     from matcha_gnn.adaptation import adapt
     from matcha_gnn.backbones import (
         APPNP,
@@ -132,6 +139,7 @@ if TYPE_CHECKING:
         find_gamma,
         wrap,
     )
+    from matcha_gnn.callbacks import Callback
     from matcha_gnn.delta import apply_delta, save_delta
     from matcha_gnn.errors import (
         IncompatibleError,

@@ -7,20 +7,26 @@ its representation is the one hop that the base method sees.
 """
 
 import copy
+import logging
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from matcha_gnn.backbones import Backbone
+from matcha_gnn.callbacks import Callback
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graph import Graph, GraphLike, unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import PIC, Loss
 from matcha_gnn.methods import ERM, BaseMethod, Prediction, View
+from matcha_gnn.progress import LateBar
 from matcha_gnn.result import Adaptation, History, outcome
 from matcha_gnn.timing import Stopwatch
 from matcha_gnn.typing import Progress, Repr
+
+logger = logging.getLogger(__name__)
 
 
 class SGD:
@@ -57,6 +63,7 @@ def adapt(
     hops: Hops | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Adaptation:
     """Adapt a trained model to an unlabelled graph whose structure differs from the source's.
 
@@ -76,7 +83,9 @@ def adapt(
             "source" model's at the current γ, as in the published runs, or the "base" method's.
         hops: `model.hops(graph)` from an earlier call, checked against both; else made here.
         seed: for base methods that draw at random.
-        progress: called after each round with the rounds done and their number.
+        progress: called after each round with the rounds done and their number; by default a
+            bar on a terminal, once a run has lasted a second.
+        callbacks: told of every round and of the end; `mg.callbacks` has some.
 
     Returns:
         Predictions, the adapted copy, history, status and timings.
@@ -108,7 +117,8 @@ def adapt(
     model.accept(target.x)
     _require(model, method, loss, settings)
 
-    history = History()
+    history, progress = History(callbacks=callbacks), progress or LateBar("adapting")
+    logger.info("adapting to %d nodes with %s", target.num_nodes, settings)
     run = _Run(model, target, method, loss, settings, hops)
     steps = Exact(run) if optimizer == EXACT else OPTIMIZERS[optimizer](run.moving, lr=lr)
     first = run.predict()
@@ -123,12 +133,11 @@ def adapt(
         history.add(value, run.view.gamma, run.prediction.class_shares)
         run.step(steps)
         run.predict()
-        if progress:
-            progress(epoch + 1, epochs)
+        progress(epoch + 1, epochs)
     last = run.prediction
     history.add(run.descend_direction(), run.view.gamma, last.class_shares)
 
-    return Adaptation(
+    result = Adaptation(
         probs=last.probs,
         probs_before=first.probs,
         model=run.model.frozen(),
@@ -142,6 +151,10 @@ def adapt(
         settings=settings,
         graph=target,
     )
+    logger.info("%r in %.2f s", result, sum(result.seconds.values()))
+    for callback in callbacks:
+        callback.on_end(result)
+    return result
 
 
 class _Run:

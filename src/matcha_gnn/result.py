@@ -1,6 +1,7 @@
 """Step 7: the one object that adaptation returns."""
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
+from matcha_gnn.callbacks import Callback
 from matcha_gnn.errors import MatchaError
 from matcha_gnn.functional import entropy
 from matcha_gnn.graph import Graph
@@ -67,28 +69,34 @@ class History:
         loss: one number per round.
         gamma: γ, [K+1] each.
         class_shares: the mean prediction, [C] each.
+        callbacks: told of every round.
     """
 
     loss: list[float] = field(default_factory=list)
     gamma: list[Tensor] = field(default_factory=list)
     class_shares: list[FloatArray] = field(default_factory=list)
+    callbacks: Sequence[Callback] = field(default=(), repr=False, compare=False)
 
     def add(self, loss: float, gamma: Tensor, class_shares: FloatArray) -> None:
         """Record one round."""
         self.loss.append(loss)
         self.gamma.append(gamma)
         self.class_shares.append(class_shares)
+        for callback in self.callbacks:
+            callback.on_round(len(self.loss) - 1, self.row(-1))
+
+    def row(self, number: int) -> dict[str, float]:
+        """One round by flat names."""
+        gamma, shares = self.gamma[number], self.class_shares[number]
+        return (
+            {"loss": self.loss[number]}
+            | {f"gamma_{k}": g for k, g in enumerate(gamma.tolist())}
+            | {f"share_{c}": s for c, s in enumerate(shares.tolist())}
+        )
 
     def rows(self) -> list[dict[str, float]]:
         """One flat row per round, for CSV files and data frames."""
-        return [
-            {"round": t, "loss": loss}
-            | {f"gamma_{k}": g for k, g in enumerate(gamma.tolist())}
-            | {f"share_{c}": s for c, s in enumerate(shares.tolist())}
-            for t, (loss, gamma, shares) in enumerate(
-                zip(self.loss, self.gamma, self.class_shares, strict=True)
-            )
-        ]
+        return [{"round": t} | self.row(t) for t in range(len(self.loss))]
 
     def frame(self) -> "DataFrame":
         """The rows as a pandas DataFrame, one line per round.
