@@ -16,7 +16,7 @@ import torch
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.callbacks import Callback
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_kind
 from matcha_gnn.graph import Graph, GraphLike, unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import PIC, Loss
@@ -102,6 +102,7 @@ def adapt(
         (torch.Size([100, 2]), 3)
     """
     method, loss = method or ERM(), loss or PIC()
+    _require_kinds(model, method, loss)
     settings = _checked_settings(
         method,
         loss,
@@ -294,6 +295,14 @@ def _moving_parameters(model: Backbone, moves: str) -> list[torch.nn.Parameter]:
     for parameter in moving:
         parameter.requires_grad_(True)
     return moving
+
+
+def _require_kinds(model: object, method: object, loss: object) -> None:
+    """The three parts are objects of ours; the usual slips are told how to mend them."""
+    yours = "a Backbone; a PyG network of your own becomes one by mg.wrap(net)"
+    require_kind("model", model, Backbone, yours)
+    require_kind("method", method, BaseMethod, "a BaseMethod, such as mg.T3A()")
+    require_kind("loss", loss, Loss, "a Loss, such as mg.PIC()")
 
 
 def _checked_settings(method: BaseMethod, loss: Loss, **given: Any) -> dict[str, Any]:

@@ -37,7 +37,11 @@ def demo(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Train on one graph, adapt to one of opposite homophily, and show what it did."""
+    """Train a model, meet a shifted graph, adapt.
+
+    The model is trained where 80% of edges join alike nodes and adapted to a graph where 20% do; a
+    table and a page show what it did.
+    """
     from matcha_gnn import commands
 
     commands.demo(output, seed, json, context.obj)
@@ -100,7 +104,10 @@ def adapt(
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
     json: Json = False,
 ) -> None:
-    """Adapt a model to an unlabelled graph and write predictions, model, history and report."""
+    """Adapt a model to an unlabelled graph.
+
+    Writes predictions, the adapted model, the history of rounds, a summary and report.html.
+    """
     from matcha_gnn import commands
 
     commands.adapt(
@@ -128,7 +135,10 @@ def inspect(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say what a graph is; with a model, how it differs from the source graph."""
+    """Say what a graph is.
+
+    With a model: how the graph differs from the one that the model was trained on.
+    """
     from matcha_gnn import commands
 
     commands.inspect(graph, model, json)
@@ -197,7 +207,10 @@ def reproduce(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run a table or figure of the paper and print ours beside the published numbers."""
+    """Run a table or figure of the paper.
+
+    Prints ours beside the published numbers and writes both as a page.
+    """
     from matcha_gnn import commands
 
     commands.reproduce(name, list_names, show, seeds, jobs, device, results, output, json)

@@ -63,13 +63,14 @@ def pictures(result: Adaptation) -> list[Picture]:
 def gamma_bars(result: Adaptation) -> Picture:
     """γ of each hop before and after, as paired bars."""
     before, after = _array(result.gamma_before).ravel(), _array(result.gamma).ravel()
-    moved = _largest_change(before, after)
+    moved = _largest_change(before, after, "hop" if _counts_hops(result) else "γ number")
     with sheet() as (figure, axes):
         draw_gamma(axes, result)
         figure.legend(loc="outside upper center", ncols=2)
-        description = f"Bars of γ for {len(before)} hops, before and after. {moved}"
+        description = f"Bars of the {len(before)} numbers of γ, before and after. {moved}"
         svg = inline_svg(figure, "gamma", description)
-    return Picture("Weight of each hop", svg, moved)
+    title = "Weight of each hop" if _counts_hops(result) else "Parameters γ"
+    return Picture(title, svg, moved)
 
 
 def draw_gamma(axes: Axes, result: Adaptation) -> None:
@@ -79,7 +80,7 @@ def draw_gamma(axes: Axes, result: Adaptation) -> None:
     axes.bar(hops - 0.2, before, 0.36, label="before", **BEFORE)
     axes.bar(hops + 0.2, after, 0.36, label="after", **AFTER)
     axes.axhline(0, color=INK, linewidth=0.8)
-    _label(axes, "hop", "γ")
+    _label(axes, "hop" if _counts_hops(result) else "number", "γ")
     axes.set_xlim(-0.6, len(hops) - 0.4)
     axes.xaxis.set_major_locator(MaxNLocator(11, integer=True, min_n_ticks=1))
 
@@ -199,12 +200,17 @@ def _text(value: float, form: str = ".4g") -> str:
     return format(value, form).replace("-", "−") if np.isfinite(value) else "not finite"
 
 
-def _largest_change(before: FloatArray, after: FloatArray) -> str:
+def _counts_hops(result: Adaptation) -> bool:
+    """Whether γ has one number for each hop; α of APPNP, for instance, is another thing."""
+    return result.model.gamma_is_coefficients
+
+
+def _largest_change(before: FloatArray, after: FloatArray, place: str) -> str:
     change = np.nan_to_num(abs(after - before))
-    hop = int(change.argmax())
-    if not change[hop]:
+    most = int(change.argmax())
+    if not change[most]:
         return "γ did not change."
-    return f"Largest change at hop {hop}: {_text(before[hop])} to {_text(after[hop])}."
+    return f"Largest change at {place} {most}: {_text(before[most])} to {_text(after[most])}."
 
 
 def _drawn_rounds(total: int) -> IntArray:

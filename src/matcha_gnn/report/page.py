@@ -103,6 +103,7 @@ def render_page(
         pictures=_pictures(result, projection),
         classes=_classes(result, labels, mask),
         gamma=_gamma(result),
+        place="hop" if result.model.gamma_is_coefficients else "number",
         stages=_stages(result),
         command=command or _call(result.settings),
         settings=_flat(result.settings),
