@@ -6,21 +6,21 @@ import torch
 from sklearn.decomposition import PCA
 
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.report import maps, node_map
+from matcha_gnn.report import maps, node_map, replay
 
 
 def test_the_map_says_which_nodes_it_shows(make, monkeypatch):
     result, _ = make()
-    assert "nodes shown: all." in node_map(result).caption
-    monkeypatch.setattr(maps, "MAX_NODES", 50)
+    assert "nodes: all." in node_map(result).caption
+    monkeypatch.setattr(replay, "MAX_NODES", 50)
     part = node_map(result)
-    assert "50 of 400 nodes, drawn at random." in part.caption
+    assert "50 of 400, drawn at random." in part.caption
     assert part == node_map(result)
 
 
 def test_representations_are_those_of_the_model_at_both_gammas(make):
     result, _ = make()
-    before, after = maps._representations(result, np.arange(400))
+    before, after = maps._both_states(result, np.arange(400))
     hops = result.model.hops(result.graph)
     np.testing.assert_allclose(before, hops.mix(result.gamma_before).numpy(), atol=1e-5)
     np.testing.assert_allclose(after, hops.mix(result.gamma).numpy(), atol=1e-5)
@@ -41,7 +41,7 @@ def test_spread_between_classes():
 
 
 def test_neighbour_map_is_drawn_and_an_unknown_one_refused(make, monkeypatch):
-    monkeypatch.setattr(maps, "MAX_NODES", 40)
+    monkeypatch.setattr(replay, "MAX_NODES", 40)
     assert "t-SNE of both states together" in node_map(make()[0], "tsne").caption
     with pytest.raises(InvalidArgumentError, match="pca, tsne"):
         node_map(make()[0], "umap")

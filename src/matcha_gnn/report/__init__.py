@@ -11,6 +11,7 @@ from matcha_gnn.report.figures import (
 )
 from matcha_gnn.report.maps import node_map
 from matcha_gnn.report.page import render_page, write_page
+from matcha_gnn.report.replay import round_curves
 from matcha_gnn.report.shift import shift_card
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "node_map",
     "pictures",
     "render_page",
+    "round_curves",
     "share_curves",
     "shift_card",
     "write_page",

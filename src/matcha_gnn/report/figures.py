@@ -88,19 +88,19 @@ def draw_gamma(axes: Axes, result: Adaptation) -> None:
 def loss_curve(result: Adaptation) -> Picture:
     """The loss over the rounds."""
     loss = _losses(result)
-    ends = f"From {_text(loss[0])} before the first round to {_text(loss[-1])} after the last."
+    ends = f"From {text(loss[0])} before the first round to {text(loss[-1])} after the last."
     gaps = int(np.isnan(loss).sum())
     ends += f" Not finite, and left out, in {gaps} of {len(loss)} rounds." if gaps else ""
     with sheet() as (figure, axes):
         draw_loss(axes, result)
         svg = inline_svg(figure, "loss", f"Line of the loss over the rounds. {ends}")
-    return Picture("Loss over the rounds", svg, ends + _thinned(len(loss)))
+    return Picture("Loss over the rounds", svg, ends + thinned(len(loss)))
 
 
 def draw_loss(axes: Axes, result: Adaptation) -> None:
     """The loss as a line, both ends marked."""
     loss = _losses(result)
-    drawn = _drawn_rounds(len(loss))
+    drawn = drawn_rounds(len(loss))
     axes.plot(drawn, loss[drawn], color=COLOURS[0], linewidth=1.8)
     axes.plot(drawn[[0, -1]], loss[drawn[[0, -1]]], "o", color=COLOURS[0], markersize=4)
     _label(axes, "rounds done", f"loss ({result.settings['loss']})")
@@ -119,14 +119,14 @@ def share_curves(result: Adaptation) -> Picture:
         figure.legend(loc="outside upper center", ncols=columns, title="class", handlelength=2.4)
         description = f"Lines of the mean prediction per class. {_share_ends(shares, classes)}"
         svg = inline_svg(figure, "shares", description + cut)
-    caption = f"Mean predicted probability of each class.{cut}{_thinned(len(shares))}"
+    caption = f"Mean predicted probability of each class.{cut}{thinned(len(shares))}"
     return Picture("Class shares over the rounds", svg, caption)
 
 
 def draw_shares(axes: Axes, result: Adaptation) -> None:
     """A line for each of the largest classes."""
     shares = np.stack(result.history.class_shares)
-    classes, drawn = _largest_at_the_end(shares), _drawn_rounds(len(shares))
+    classes, drawn = _largest_at_the_end(shares), drawn_rounds(len(shares))
     for line, one in enumerate(classes):
         axes.plot(drawn, shares[drawn, one], label=str(one), **_line_style(line, len(drawn)))
     _label(axes, "rounds done", "share of all predicted mass")
@@ -138,7 +138,7 @@ def draw_shares(axes: Axes, result: Adaptation) -> None:
 def confidence_histograms(result: Adaptation) -> Picture:
     """How sure the predictions were and are: histograms of the largest probability."""
     before, after = (_array(probs.amax(1)) for probs in (result.probs_before, result.probs))
-    means = f"Mean {_text(before.mean())} before, {_text(after.mean())} after."
+    means = f"Mean {text(before.mean())} before, {text(after.mean())} after."
     with sheet() as (figure, axes):
         draw_confidence(axes, result)
         figure.legend(loc="outside upper center", ncols=2, reverse=True)
@@ -196,7 +196,8 @@ def _label(axes: Axes, x: str, y: str, grid: bool = True) -> None:
     axes.set_axisbelow(True)
 
 
-def _text(value: float, form: str = ".4g") -> str:
+def text(value: float, form: str = ".4g") -> str:
+    """Formatted, with a proper minus."""
     return format(value, form).replace("-", "−") if np.isfinite(value) else "not finite"
 
 
@@ -210,15 +211,16 @@ def _largest_change(before: FloatArray, after: FloatArray, place: str) -> str:
     most = int(change.argmax())
     if not change[most]:
         return "γ did not change."
-    return f"Largest change at {place} {most}: {_text(before[most])} to {_text(after[most])}."
+    return f"Largest change at {place} {most}: {text(before[most])} to {text(after[most])}."
 
 
-def _drawn_rounds(total: int) -> IntArray:
+def drawn_rounds(total: int) -> IntArray:
     """At most `MAX_ROUNDS` of the rounds, evenly spread, both ends among them."""
     return np.unique(np.linspace(0, total - 1, min(total, MAX_ROUNDS)).round().astype(np.int64))
 
 
-def _thinned(total: int) -> str:
+def thinned(total: int) -> str:
+    """A sentence where not all rounds are drawn."""
     return f" {MAX_ROUNDS:,} of {total:,} rounds are drawn." if total > MAX_ROUNDS else ""
 
 
@@ -246,7 +248,7 @@ def _line_style(line: int, points: int) -> dict[str, Any]:
 
 
 def _share_ends(shares: FloatArray, classes: IntArray) -> str:
-    first, last = ([_text(share, ".1%") for share in shares[end]] for end in (0, -1))
+    first, last = ([text(share, ".1%") for share in shares[end]] for end in (0, -1))
     return "; ".join(f"class {c}: {first[c]} to {last[c]}" for c in classes) + "."
 
 
@@ -283,8 +285,8 @@ def _heat_map(axes: Axes, counts: IntArray, classes: IntArray) -> None:
     for old, new in np.argwhere(counts):
         colour = to_rgba(COLOURS[0] if old == new else COLOURS[1], float(opacity[old, new]))
         axes.add_patch(Rectangle((new - 0.5, old - 0.5), 1, 1, facecolor=colour, clip_on=False))
-        text = _short(int(counts[old, new]))
-        axes.text(new, old, text, ha="center", va="center", fontsize=min(9, fitting))
+        count = _short(int(counts[old, new]))
+        axes.text(new, old, count, ha="center", va="center", fontsize=min(9, fitting))
     axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5))
     axes.tick_params(length=0, labelsize=min(9, points / 1.6))
     axes.spines[:].set_visible(False)

@@ -1,27 +1,21 @@
 """A map of the nodes: their representations before and after, in two dimensions."""
 
-import copy
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
-from numpy.typing import NDArray
-from torch import Tensor
 
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.report.figures import Picture
+from matcha_gnn.report.replay import IntArray, representations, sample_nodes, sample_said
 from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
 from matcha_gnn.result import Adaptation
 from matcha_gnn.typing import FloatArray
 
-IntArray = NDArray[np.int64]
-MAX_NODES = 1500
-"""Nodes on the map; more would be neither told apart nor light to load."""
 COLOURED = len(COLOURS) - 1
 OWN, OTHERS = 0.75, 0.3
 """Opacity of nodes whose class has a colour, and of the rest."""
@@ -50,8 +44,8 @@ def node_map(result: Adaptation, projection: str = "pca") -> Picture | None:
         finite.
     """
     project = _projection(projection)
-    shown = _sample(len(result.labels))
-    rows = _representations(result, shown)
+    shown = sample_nodes(len(result.labels))
+    rows = _both_states(result, shown)
     if rows is None:
         return None
     places = project(np.concatenate(rows))
@@ -81,25 +75,13 @@ def _projection(name: str) -> Projection:
     return known[name]
 
 
-def _sample(num_nodes: int) -> IntArray:
-    """At most `MAX_NODES` nodes, the same ones every time."""
-    order = np.random.default_rng(0).permutation(num_nodes)[:MAX_NODES]
-    return np.sort(order).astype(np.int64)
-
-
-def _representations(result: Adaptation, shown: IntArray) -> tuple[FloatArray, FloatArray] | None:
+def _both_states(result: Adaptation, shown: IntArray) -> tuple[FloatArray, FloatArray] | None:
     """Z of the shown nodes at the γ before and after, [n, D] each."""
     if result.settings["moves"] != "gamma":
         return None
-    rows = [_at(result, gamma)[shown] for gamma in (result.gamma_before, result.gamma)]
-    return (rows[0], rows[1]) if all(np.isfinite(each).all() for each in rows) else None
-
-
-def _at(result: Adaptation, gamma: Tensor) -> FloatArray:
-    model = copy.deepcopy(result.model)
-    with torch.no_grad():
-        model.gamma.copy_(gamma)
-        return model.representation(result.graph).double().cpu().numpy()
+    gammas = (result.gamma_before, result.gamma)
+    before, after = (z.double().cpu().numpy() for z in representations(result, shown, gammas))
+    return (before, after) if np.isfinite([before, after]).all() else None
 
 
 def _principal(rows: FloatArray) -> FloatArray:
@@ -181,11 +163,10 @@ def _caption(projection: str, shown: IntArray, result: Adaptation) -> str:
         "pca": "The two main directions (PCA) of both states together",
         "tsne": "t-SNE of both states together",
     }[projection]
-    total = len(result.labels)
-    part = f"{len(shown):,} of {total:,} nodes, drawn at random" if len(shown) < total else "all"
+    part = sample_said(shown, len(result.labels))
     cut = f" The {COLOURED} largest classes have a colour."
     cut = cut if result.probs.shape[1] > COLOURED else ""
-    return f"{how}; colour: predicted class; nodes shown: {part}.{cut}"
+    return f"{how}; colour: predicted class; nodes: {part}.{cut}"
 
 
 def _spread(rows: tuple[FloatArray, FloatArray], labels: list[IntArray]) -> str:

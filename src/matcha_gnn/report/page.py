@@ -13,6 +13,7 @@ from matcha_gnn.metrics import confusion_matrix, evaluate
 from matcha_gnn.provenance import versions
 from matcha_gnn.report.figures import Picture, pictures
 from matcha_gnn.report.maps import node_map
+from matcha_gnn.report.replay import round_curves
 from matcha_gnn.report.shift import shift_card
 from matcha_gnn.report.template import render, write
 from matcha_gnn.result import Adaptation, Status
@@ -112,8 +113,8 @@ def render_page(
 
 
 def _pictures(result: Adaptation, projection: str) -> list[Picture]:
-    drawn = node_map(result, projection)
-    return pictures(result) + ([drawn] if drawn else [])
+    extra = (round_curves(result), node_map(result, projection))
+    return pictures(result) + [picture for picture in extra if picture]
 
 
 def _scores(result: Adaptation, labels: Tensor | None, mask: Tensor | None) -> list[Change]:
