@@ -6,11 +6,10 @@ from matcha_gnn.report.figures import (
     gamma_bars,
     label_confusion,
     loss_curve,
-    pictures,
     share_curves,
 )
 from matcha_gnn.report.maps import node_map
-from matcha_gnn.report.page import render_page, write_page
+from matcha_gnn.report.page import pictures, render_page, write_page
 from matcha_gnn.report.replay import round_curves
 from matcha_gnn.report.shift import shift_card
 

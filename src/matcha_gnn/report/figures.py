@@ -28,6 +28,8 @@ MAX_LINES = 10
 MAX_ROUNDS = 1000
 """Rounds drawn at most, so that a long run does not make a heavy page."""
 MAX_CONFUSED = 20
+MAX_NARROW = 6
+"""Classes of a confusion that fits beside another figure."""
 DARKEST = 0.6
 """Opacity of a full cell: text stays readable on it in light and dark."""
 
@@ -47,17 +49,6 @@ class Picture:
     svg: str
     caption: str
     wide: bool = False
-
-
-def pictures(result: Adaptation) -> list[Picture]:
-    """All figures, in the order of the page."""
-    return [
-        gamma_bars(result),
-        loss_curve(result),
-        share_curves(result),
-        confidence_histograms(result),
-        label_confusion(result),
-    ]
 
 
 def gamma_bars(result: Adaptation) -> Picture:
@@ -168,7 +159,7 @@ def label_confusion(result: Adaptation) -> Picture:
     classes = _most_changed(counts)
     cut = f" Only the {len(classes)} classes with the most changes, of {len(counts)}, are shown."
     cut = cut if len(counts) > len(classes) else ""
-    with sheet(WIDTH if len(classes) > 6 else HEIGHT) as (figure, axes):
+    with sheet(WIDTH if len(classes) > MAX_NARROW else HEIGHT) as (figure, axes):
         _heat_map(axes, counts, classes)
         axes.set_xticks(range(len(classes)), [str(c) for c in classes])
         axes.set_yticks(range(len(classes)), [str(c) for c in classes])
@@ -180,7 +171,7 @@ def label_confusion(result: Adaptation) -> Picture:
         "the more nodes. Empty: none."
     )
     caption = f"{_biggest_move(counts)} {reading}{cut}"
-    return Picture("Old against new labels", svg, caption, wide=True)
+    return Picture("Old against new labels", svg, caption, wide=len(classes) > MAX_NARROW)
 
 
 def _array(tensor: Tensor) -> FloatArray:

@@ -11,7 +11,14 @@ from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS
 from matcha_gnn.metrics import confusion_matrix, evaluate
 from matcha_gnn.provenance import versions
-from matcha_gnn.report.figures import Picture, pictures
+from matcha_gnn.report.figures import (
+    Picture,
+    confidence_histograms,
+    gamma_bars,
+    label_confusion,
+    loss_curve,
+    share_curves,
+)
 from matcha_gnn.report.maps import node_map
 from matcha_gnn.report.replay import round_curves
 from matcha_gnn.report.shift import shift_card
@@ -101,7 +108,7 @@ def render_page(
         shift=shift_card(result),
         scores=scores,
         num_scored=len(result.labels) if mask is None else int(mask.sum()),
-        pictures=_pictures(result, projection),
+        pictures=pictures(result, projection),
         classes=_classes(result, labels, mask),
         gamma=_gamma(result),
         place="hop" if result.model.gamma_is_coefficients else "number",
@@ -112,9 +119,18 @@ def render_page(
     )
 
 
-def _pictures(result: Adaptation, projection: str) -> list[Picture]:
-    extra = (round_curves(result), node_map(result, projection))
-    return pictures(result) + [picture for picture in extra if picture]
+def pictures(result: Adaptation, projection: str = "pca") -> list[Picture]:
+    """All figures, in the order of the page; those that cannot be drawn are left out."""
+    drawn = (
+        gamma_bars(result),
+        loss_curve(result),
+        round_curves(result),
+        share_curves(result),
+        confidence_histograms(result),
+        label_confusion(result),
+        node_map(result, projection),
+    )
+    return [picture for picture in drawn if picture]
 
 
 def _scores(result: Adaptation, labels: Tensor | None, mask: Tensor | None) -> list[Change]:
