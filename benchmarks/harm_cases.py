@@ -1,4 +1,4 @@
-"""The shifts of the harm study: a source to train on, a target to adapt to, and which half it is in.
+"""The shifts of the harm study: a source to train on, a target to adapt to, and its half.
 
 Rules were made on the tuning half with seeds 10 to 12; the test half is run with seeds 0 to 4.
 Within each family every other shift is tuning data; nothing else decided the halves.
@@ -117,10 +117,32 @@ def _skewed() -> list[Case]:
         Case("skewed", "skewed, none, hetero", hetero),
         Case("skewed", "skewed, label", homo, {"shares": SKEWED_BACK}),
         Case("skewed", "skewed, label, hetero", hetero, {"shares": SKEWED_BACK}),
-        Case("skewed", "skewed, label and homo-hetero", homo, {"shares": SKEWED_BACK, "homophily": 0.2}),
-        Case("skewed", "skewed, attribute and hetero-homo", hetero, {"shift": ATTRIBUTE, "homophily": 0.8}),
-        Case("neighbours", "three classes, neighbours", even, {"homophily": 0.3}, {"edge-shares": _ring(0.1)}),
-        Case("neighbours", "skewed, neighbours", homo, {"homophily": 0.3}, {"edge-shares": _ring(0.2)}),
+        Case(
+            "skewed",
+            "skewed, label and homo-hetero",
+            homo,
+            {"shares": SKEWED_BACK, "homophily": 0.2},
+        ),
+        Case(
+            "skewed",
+            "skewed, attribute and hetero-homo",
+            hetero,
+            {"shift": ATTRIBUTE, "homophily": 0.8},
+        ),
+        Case(
+            "neighbours",
+            "three classes, neighbours",
+            even,
+            {"homophily": 0.3},
+            {"edge-shares": _ring(0.1)},
+        ),
+        Case(
+            "neighbours",
+            "skewed, neighbours",
+            homo,
+            {"homophily": 0.3},
+            {"edge-shares": _ring(0.2)},
+        ),
     ]
 
 
@@ -159,7 +181,12 @@ def _real() -> list[Case]:
         ]
         found += cases
     twitch = Source("twitch", {"name": "DE"}, hidden_channels=8, num_hops=5)
-    for name, shifts in (("ES", {}), ("ENGB", {}), ("ES", {"homophily": 0.2}), ("ENGB", {"homophily": 0.2})):
+    for name, shifts in (
+        ("ES", {}),
+        ("ENGB", {}),
+        ("ES", {"homophily": 0.2}),
+        ("ENGB", {"homophily": 0.2}),
+    ):
         title = f"twitch DE-{name}" + (", fewer edges" if shifts else "")
         found.append(Case("twitch", title, twitch, {"name": name}, shifts))
     transforms = {
@@ -192,7 +219,7 @@ def source_graph(source: Source, seed: int) -> "Data":
 
 
 def target_graph(case: Case, seed: int) -> "Data":
-    """The graph to adapt to, with labels for scoring and a `test_mask` where nodes were trained on."""
+    """The graph to adapt to, with labels for scoring; `test_mask` where some were trained on."""
     options = dict(case.source.options) | dict(case.target)
     graph = _masked(case.source, _load(case.source.data, options, 1000 + seed), seed)
     shifts = dict(case.shifts)

@@ -13,7 +13,7 @@ from matcha_gnn.testing import tiny_graph, trained_model
 
 
 def adapt(*callbacks):
-    return mg.adapt(trained_model(), tiny_graph(), epochs=2, callbacks=callbacks)
+    return mg.adapt(trained_model(), tiny_graph(), protect=False, epochs=2, callbacks=callbacks)
 
 
 class Heard(mg.Callback):

@@ -1,4 +1,6 @@
-"""Followers of an adaptation: told of every round and of the end.
+"""Followers of an adaptation: told of every recorded round and of the end.
+
+They are told after the run: a round is too short to wait for anybody.
 
 The trackers are thin: each writes to a library that the user has installed and set up.
 """
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Told of every round and of the end; both do nothing by default.
+    """Told of every recorded round and of the end; both do nothing by default.
 
     Example:
         >>> import matcha_gnn as mg
@@ -21,10 +23,17 @@ class Callback:
         ...     def on_round(self, number, values):
         ...         print(number, sorted(values)[:2])
         >>> graph = mg.datasets.csbm(num_nodes=50, num_features=4, seed=0)
-        >>> _ = mg.adapt(mg.GPRGNN(4, 2, K=1), graph, epochs=1, callbacks=[Losses()])
+        >>> model = mg.GPRGNN(4, 2, K=1)
+        >>> _ = mg.adapt(model, graph, protect=False, epochs=1, callbacks=[Losses()])
         0 ['gamma_0', 'gamma_1']
         1 ['gamma_0', 'gamma_1']
     """
+
+    def on_result(self, result: "Adaptation") -> None:
+        """Called by `adapt`: tell of the rounds, then of the end."""
+        for number in range(len(result.history.loss)):
+            self.on_round(number, result.history.row(number))
+        self.on_end(result)
 
     def on_round(self, number: int, values: dict[str, float]) -> None:
         """A round was recorded: its loss, γ and class shares, by the names of `history.csv`."""
@@ -109,6 +118,7 @@ class WandB(Callback):
 def _outcome(result: "Adaptation") -> dict[str, Any]:
     return {
         "status": str(result.status),
+        "meaning": result.sentence,
         "labels_changed": result.changed,
         "pic_before": result.pic_before,
         "pic_after": result.pic_after,

@@ -95,8 +95,19 @@ def adapt(
         typer.Option(metavar="KEY=VALUE", help="An option of the base method, such as k=20."),
     ] = None,
     loss: Annotated[
-        str, typer.Option(help="What γ minimises: pic, entropy, pseudo_label, difference, sure.")
-    ] = "pic",
+        str | None,
+        typer.Option(
+            help="Rounds down a loss: pic, entropy, pseudo_label, difference, sure; default: hop "
+            "weights are fitted, and without protection pic."
+        ),
+    ] = None,
+    protect: Annotated[
+        bool,
+        typer.Option(
+            help="Keep the source model unless another is expected to be better; "
+            "--no-protect --loss pic is the published algorithm."
+        ),
+    ] = True,
     epochs: Annotated[int, typer.Option(help="Rounds; 0 only predicts.")] = 50,
     lr: Annotated[float, typer.Option(help="Step size.")] = 1.0,
     optimizer: Annotated[str, typer.Option(help="sgd, adam or exact.")] = "sgd",
@@ -117,6 +128,7 @@ def adapt(
         method=method,
         options=option or [],
         loss=loss,
+        protect=protect,
         epochs=epochs,
         lr=lr,
         optimizer=optimizer,

@@ -113,7 +113,8 @@ def adapt(
     *,
     method: str,
     options: list[str],
-    loss: str,
+    loss: str | None,
+    protect: bool,
     epochs: int,
     lr: float,
     optimizer: str,
@@ -125,7 +126,7 @@ def adapt(
     """Adapt a model file to a graph file and write a folder."""
     kind = resolve_installed("--method", method, METHODS, METHOD_GROUP)
     base = build("--option", kind, parse_options("--option", options))
-    objective = resolve("--loss", loss, LOSSES)()
+    objective = resolve("--loss", loss, LOSSES)() if loss else None
     on = _device(device)
     source, data = load_model(model).to(on), read_graph(graph).to(on)
     output_folder(output)
@@ -135,6 +136,7 @@ def adapt(
             data,
             base,
             objective,
+            protect=protect,
             epochs=epochs,
             lr=lr,
             optimizer=optimizer,
@@ -272,11 +274,11 @@ def _print_summary(summary: dict[str, Any]) -> None:
     rows.append(["PIC loss", f"{summary['pic_before']:.4f}", f"{summary['pic_after']:.4f}"])
     pairs = zip(summary["gamma_before"], summary["gamma_after"], strict=True)
     rows += [[f"γ {k}", f"{a:+.3f}", f"{b:+.3f}"] for k, (a, b) in enumerate(pairs)]
-    title = f"{summary['method']} + {summary['loss']}, {summary['epochs']} rounds"
+    title = f"{summary['method']}: {summary['status']}"
     console.print_rows(title, ["", "before", "after"], rows)
     console.out.print(
-        f"{summary['status']}: {summary['meaning']} {summary['labels_changed']:.1%} of labels "
-        "changed; accuracy cannot have moved by more than that."
+        f"{summary['meaning']}\n{summary['labels_changed']:.1%} of labels changed: accuracy cannot "
+        "have moved by more."
     )
 
 

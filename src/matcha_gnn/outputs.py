@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,15 @@ def summarise_run(
     result: Adaptation, labels: Tensor | None, mask: Tensor | None = None
 ) -> dict[str, Any]:
     """The content of summary.json; accuracies are None without labels."""
+    tried = result.decision.candidates if result.decision else ()
     before = after = None
     if labels is not None:
         before = evaluate(result.probs_before, labels, mask).accuracy
         after = evaluate(result.probs, labels, mask).accuracy
     return {
         "status": str(result.status),
-        "meaning": result.status.sentence,
+        "meaning": result.sentence,
+        "candidates": [asdict(one) for one in tried],
         **result.settings,
         "pic_before": result.pic_before,
         "pic_after": result.pic_after,
@@ -73,6 +76,6 @@ def summarise_run(
 def _write_history(result: Adaptation, path: Path) -> None:
     rows = result.history.rows()
     with replacing(path) as beside, open(beside, "w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer = csv.DictWriter(file, fieldnames=list(rows[0] if rows else ("round", "loss")))
         writer.writeheader()
         writer.writerows(rows)

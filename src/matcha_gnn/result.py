@@ -1,7 +1,6 @@
 """Step 7: the one object that adaptation returns."""
 
 import enum
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,8 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.callbacks import Callback
 from matcha_gnn.errors import MatchaError
+from matcha_gnn.evidence import Posterior
 from matcha_gnn.functional import entropy
 from matcha_gnn.graph import Graph
 from matcha_gnn.typing import FloatArray, Probs
@@ -29,6 +28,8 @@ UNINFORMATIVE_FROM = 0.99
 class Status(enum.StrEnum):
     """How an adaptation ended."""
 
+    ADAPTED = "adapted"
+    KEPT_SOURCE = "kept source"
     UNADAPTED = "unadapted"
     CONVERGED = "converged"
     STOPPED = "stopped"
@@ -41,6 +42,8 @@ class Status(enum.StrEnum):
     def sentence(self) -> str:
         """What it means, for a reader."""
         return {
+            Status.ADAPTED: "The adapted model is expected to be better than the source model.",
+            Status.KEPT_SOURCE: "Nothing that was tried is expected to beat the source model.",
             Status.UNADAPTED: "No round was asked for: this is the source model's prediction.",
             Status.CONVERGED: "The loss had stopped moving at the last round.",
             Status.STOPPED: "All rounds were run; the loss was still moving.",
@@ -61,6 +64,68 @@ class Status(enum.StrEnum):
         }[self]
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """A model that was tried.
+
+    Attributes:
+        name: "source", or how it was made.
+        expected_accuracy: share of its labels that are expected to be true.
+        changed: share of labels that differ from the source's: accuracy cannot differ by more.
+    """
+
+    name: str
+    expected_accuracy: float
+    changed: float
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """Which candidate was taken, and why.
+
+    Attributes:
+        chosen: its name.
+        candidates: all that were tried, the source first; empty where nothing could be judged.
+        posterior: what judged them; None where nothing could.
+        obstacle: why nothing could be judged, or empty.
+    """
+
+    chosen: str
+    candidates: tuple[Candidate, ...]
+    posterior: Posterior | None
+    obstacle: str = ""
+
+    @property
+    def adapted(self) -> bool:
+        """Whether another model than the source's was taken."""
+        return self.chosen != "source"
+
+    @property
+    def moved_back(self) -> bool:
+        """Whether all nodes were moved back by the offset of their own features."""
+        return self.chosen.startswith("moved back")
+
+    @property
+    def sentence(self) -> str:
+        """What was done and why, in one line."""
+        if self.obstacle:
+            return f"Kept the source model: {self.obstacle}."
+        by_name = {c.name: c for c in self.candidates}
+        source, chosen = by_name["source"], by_name[self.chosen]
+        if self.adapted:
+            return (
+                f"Adapted ({self.chosen}): {chosen.expected_accuracy:.1%} of labels are expected "
+                f"to be true, {source.expected_accuracy:.1%} of the source model's. "
+                f"{chosen.changed:.1%} of labels changed: accuracy cannot move by more."
+            )
+        others = [c for c in self.candidates if c is not source]
+        best = max(others, key=lambda c: c.expected_accuracy, default=source)
+        return (
+            f"Kept the source model: {source.expected_accuracy:.1%} of its labels are expected to "
+            f"be true, and at best {best.expected_accuracy:.1%} after adapting ({best.name})."
+        )
+
+
 @dataclass
 class History:
     """What each round saw before its step; the last entry is after the last step.
@@ -69,21 +134,17 @@ class History:
         loss: one number per round.
         gamma: γ, [K+1] each.
         class_shares: the mean prediction, [C] each.
-        callbacks: told of every round.
     """
 
     loss: list[float] = field(default_factory=list)
     gamma: list[Tensor] = field(default_factory=list)
     class_shares: list[FloatArray] = field(default_factory=list)
-    callbacks: Sequence[Callback] = field(default=(), repr=False, compare=False)
 
     def add(self, loss: float, gamma: Tensor, class_shares: FloatArray) -> None:
         """Record one round."""
         self.loss.append(loss)
         self.gamma.append(gamma)
         self.class_shares.append(class_shares)
-        for callback in self.callbacks:
-            callback.on_round(len(self.loss) - 1, self.row(-1))
 
     def row(self, number: int) -> dict[str, float]:
         """One round by flat names."""
@@ -108,7 +169,7 @@ class History:
             from pandas import DataFrame
         except ImportError as error:
             raise MatchaError("frame: needs pandas, which is not installed") from error
-        return DataFrame(self.rows()).set_index("round")
+        return DataFrame(self.rows() or {"round": [], "loss": []}).set_index("round")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,6 +190,7 @@ class Adaptation:
             and update over all rounds.
         settings: every argument that decided the outcome.
         graph: the target graph without labels; the caller's tensors, not copies.
+        decision: what was tried, judged and taken; None without `protect`.
     """
 
     probs: Probs
@@ -143,6 +205,7 @@ class Adaptation:
     seconds: dict[str, float]
     settings: dict[str, Any]
     graph: Graph
+    decision: Decision | None = None
 
     @property
     def labels(self) -> Tensor:
@@ -159,12 +222,19 @@ class Adaptation:
         """Share of nodes whose label changed: accuracy cannot have moved by more than this."""
         return float((self.labels != self.labels_before).double().mean())
 
+    @property
+    def sentence(self) -> str:
+        """What was done and why, or how it ended, for a reader."""
+        return self.decision.sentence if self.decision else self.status.sentence
+
     def __repr__(self) -> str:
         """One line instead of every tensor."""
+        how = f"{len(self.history.loss) - 1} rounds of {self.settings['loss']}"
+        if self.decision:
+            how = f"{self.decision.chosen} taken"
         return (
-            f"Adaptation({self.settings['method']} + {self.settings['loss']}: {self.status}, "
-            f"{len(self.history.loss) - 1} rounds, PIC {self.pic_before:.4f} → "
-            f"{self.pic_after:.4f}, {self.changed:.1%} of labels changed)"
+            f"Adaptation({self.settings['method']}: {self.status}, {how}, PIC "
+            f"{self.pic_before:.4f} → {self.pic_after:.4f}, {self.changed:.1%} of labels changed)"
         )
 
     def _repr_html_(self) -> str:
@@ -174,7 +244,7 @@ class Adaptation:
         return render_cell(self)
 
     def plot(self) -> "Figure":
-        """Hop weights, loss, class shares and confidence as one matplotlib figure."""
+        """Hop weights, candidates or loss, and confidence as one matplotlib figure."""
         from matcha_gnn.report.notebook import plot
 
         return plot(self)

@@ -218,18 +218,18 @@ def test_without_a_cut_no_entropy_is_taken():
 
 def test_supports_are_those_of_the_current_gamma_whatever_restart_says():
     model, graph = trained_model(), tiny_graph()
-    fresh = mg.adapt(model, graph, T3A(k=10), epochs=4)
-    carried = mg.adapt(model, graph, T3A(k=10), epochs=4, restart=False)
+    fresh = mg.adapt(model, graph, T3A(k=10), epochs=4, protect=False)
+    carried = mg.adapt(model, graph, T3A(k=10), epochs=4, restart=False, protect=False)
     assert torch.equal(fresh.probs, carried.probs)
-    alone = mg.adapt(fresh.model, graph, T3A(k=10), epochs=0)
+    alone = mg.adapt(fresh.model, graph, T3A(k=10), epochs=0, protect=False)
     torch.testing.assert_close(alone.probs, fresh.probs)
     assert not torch.allclose(fresh.probs, fresh.probs_before, atol=1e-3)
 
 
 def test_precision_follows_the_model():
     model, graph = trained_model(), tiny_graph()
-    single = mg.adapt(model, graph, T3A(k=10), epochs=0).probs
-    double = mg.adapt(model.double(), graph, T3A(k=10), epochs=0).probs
+    single = mg.adapt(model, graph, T3A(k=10), epochs=0, protect=False).probs
+    double = mg.adapt(model.double(), graph, T3A(k=10), epochs=0, protect=False).probs
     assert (single.dtype, double.dtype) == (torch.float32, torch.float64)
     torch.testing.assert_close(single.double(), double, atol=1e-4, rtol=1e-3)
 

@@ -155,7 +155,7 @@ def test_text_is_escaped_and_not_read_as_mathematics(make):
 
 def test_gamma_that_is_no_hop_weight_is_not_called_one(make):
     result, _ = make()
-    wrapped = mg.adapt(mg.APPNP(64, 2), result.graph, epochs=1)
+    wrapped = mg.adapt(mg.APPNP(64, 2), result.graph, epochs=1, protect=False)
     assert gamma_bars(wrapped).title == "Parameters γ"
     assert "hop" not in texts(gamma_bars(wrapped).svg)
     assert gamma_bars(result).title == "Weight of each hop"

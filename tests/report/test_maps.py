@@ -5,6 +5,7 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
+import matcha_gnn as mg
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.report import maps, node_map, replay
 
@@ -63,3 +64,16 @@ def test_far_nodes_are_counted_not_drawn():
 @pytest.mark.parametrize("num_classes", [2, 40])
 def test_a_map_is_light(make, num_classes):
     assert len(node_map(make(num_classes)[0]).svg) < 60_000
+
+
+def test_nodes_that_were_moved_back_stand_where_they_were():
+    source = mg.datasets.csbm(1500, 40, homophily=0.8, signal=2, seed=0)
+    target = mg.datasets.csbm(1500, 40, homophily=0.2, signal=2, shift=2.0, seed=1)
+    model = mg.GPRGNN(40, 2)
+    mg.fit(model, source, epochs=60)
+    result = mg.adapt(model, target)
+    assert result.decision.moved_back
+    before, _ = maps._both_states(result, np.arange(1500))
+    with torch.no_grad():
+        expected = model.representation(result.graph).numpy()
+    np.testing.assert_allclose(before, expected, atol=1e-4)

@@ -198,7 +198,15 @@ def adapt_cell(
     loss = resolve("loss", cell.run.loss, LOSSES)()
     optimizer = cell.run.optimizer
     return adapt(
-        model, graph, method, loss, epochs=epochs, lr=lr, optimizer=optimizer, seed=cell.seed
+        model,
+        graph,
+        method,
+        loss,
+        protect=False,
+        epochs=epochs,
+        lr=lr,
+        optimizer=optimizer,
+        seed=cell.seed,
     )
 
 

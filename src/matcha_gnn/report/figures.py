@@ -76,6 +76,39 @@ def draw_gamma(axes: Axes, result: Adaptation) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(11, integer=True, min_n_ticks=1))
 
 
+def candidate_bars(result: Adaptation) -> Picture | None:
+    """Expected accuracy of every model that was tried; None where none could be judged."""
+    decision = result.decision
+    if decision is None or not decision.candidates:
+        return None
+    said = "; ".join(f"{c.name}: {c.expected_accuracy:.1%}" for c in decision.candidates)
+    with sheet(0.36 * len(decision.candidates) + 0.9) as (figure, axes):
+        draw_candidates(axes, result)
+        svg = inline_svg(figure, "candidates", f"Bars of expected accuracy. {said}.")
+    caption = (
+        f"Share of labels that are expected to be true, judged without labels; filled: taken "
+        f"({decision.chosen}). The source is kept unless another is better by two points."
+    )
+    return Picture("Models that were tried", svg, caption)
+
+
+def draw_candidates(axes: Axes, result: Adaptation) -> None:
+    """A bar for each model; the one that was taken is filled."""
+    assert result.decision is not None
+    candidates = result.decision.candidates
+    places = np.arange(len(candidates))[::-1]
+    for place, one in zip(places, candidates, strict=True):
+        style = AFTER if one.name == result.decision.chosen else BEFORE
+        axes.barh(place, one.expected_accuracy, 0.6, **style)
+        share = text(one.expected_accuracy, ".1%")
+        axes.text(one.expected_accuracy, place, f" {share}", va="center", fontsize=8)
+    axes.set_yticks(places, [one.name for one in candidates])
+    axes.set_xlim(0, 1.15)
+    axes.set_xticks(np.linspace(0, 1, 6))
+    axes.xaxis.set_major_formatter(PercentFormatter(1))
+    axes.set_xlabel("expected accuracy")
+
+
 def loss_curve(result: Adaptation) -> Picture:
     """The loss over the rounds."""
     loss = _losses(result)

@@ -1,5 +1,6 @@
 """A map of the nodes: their representations before and after, in two dimensions."""
 
+import copy
 from collections.abc import Callable
 
 import numpy as np
@@ -8,7 +9,9 @@ from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
+from torch import Tensor
 
+from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.report.figures import Picture
 from matcha_gnn.report.replay import IntArray, representations, sample_nodes, sample_said
@@ -76,12 +79,28 @@ def _projection(name: str) -> Projection:
 
 
 def _both_states(result: Adaptation, shown: IntArray) -> tuple[FloatArray, FloatArray] | None:
-    """Z of the shown nodes at the γ before and after, [n, D] each."""
+    """Z of the shown nodes before and after, [n, D] each."""
     if result.settings["moves"] != "gamma":
         return None
-    gammas = (result.gamma_before, result.gamma)
-    before, after = (z.double().cpu().numpy() for z in representations(result, shown, gammas))
+    before = _state(_source_encoder(result), result.gamma_before, result, shown)
+    after = _state(result.model, result.gamma, result, shown)
     return (before, after) if np.isfinite([before, after]).all() else None
+
+
+def _state(model: Backbone, gamma: Tensor, result: Adaptation, shown: IntArray) -> FloatArray:
+    z = next(representations(model, result.graph, shown, [gamma]))
+    found: FloatArray = z.double().cpu().numpy()
+    return found
+
+
+def _source_encoder(result: Adaptation) -> Backbone:
+    """The adapted model, with nodes that were moved back where they were."""
+    decision = result.decision
+    if decision is None or decision.posterior is None or not decision.moved_back:
+        return result.model
+    model = copy.deepcopy(result.model)
+    model.move(offset=-decision.posterior.shift.offset.to(model.gamma))
+    return model
 
 
 def _principal(rows: FloatArray) -> FloatArray:

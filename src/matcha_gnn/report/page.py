@@ -13,6 +13,7 @@ from matcha_gnn.metrics import confusion_matrix, evaluate
 from matcha_gnn.provenance import versions
 from matcha_gnn.report.figures import (
     Picture,
+    candidate_bars,
     confidence_histograms,
     gamma_bars,
     label_confusion,
@@ -25,14 +26,14 @@ from matcha_gnn.report.shift import shift_card
 from matcha_gnn.report.template import render, write
 from matcha_gnn.result import Adaptation, Status
 
-ONCE = ("inference", "setup")
+ONCE = ("inference", "setup", "judge", "fit")
 """Stages that do not belong to a round."""
 MOVED = {
     "gamma": "γ (the weights of the hops)",
     "theta": "θ (the encoder)",
     "both": "γ (the weights of the hops) and θ (the encoder)",
 }
-WELL = (Status.CONVERGED, Status.STOPPED, Status.UNADAPTED)
+WELL = (Status.ADAPTED, Status.CONVERGED, Status.STOPPED, Status.UNADAPTED)
 SCORES = {"balanced_accuracy": "balanced accuracy", "macro_f1": "macro F1"}
 
 
@@ -101,10 +102,12 @@ def render_page(
     return render(
         "result.html.j2",
         result=result,
-        rounds=len(result.history.loss) - 1,
+        title=_title(result.settings),
+        candidates=result.decision.candidates if result.decision else (),
+        rounds=0 if result.decision else len(result.history.loss) - 1,
         moved=MOVED[result.settings["moves"]],
         num_changed=int((result.labels != result.labels_before).sum()),
-        went_well=result.status in WELL,
+        went_well=_went_well(result),
         shift=shift_card(result),
         scores=scores,
         num_scored=len(result.labels) if mask is None else int(mask.sum()),
@@ -119,13 +122,23 @@ def render_page(
     )
 
 
+def _title(settings: dict[str, Any]) -> str:
+    return f"{settings['method']}" + (f" with {settings['loss']}" if settings["loss"] else "")
+
+
+def _went_well(result: Adaptation) -> bool:
+    """Nothing for the reader to worry about; to keep the source is a decision like another."""
+    if result.decision and not result.decision.adapted:
+        return not result.decision.obstacle
+    return result.status in WELL
+
+
 def pictures(result: Adaptation, projection: str = "pca") -> list[Picture]:
     """All figures, in the order of the page; those that cannot be drawn are left out."""
+    rounds = (loss_curve, round_curves, share_curves)
     drawn = (
         gamma_bars(result),
-        loss_curve(result),
-        round_curves(result),
-        share_curves(result),
+        *(draw(result) for draw in ((candidate_bars,) if result.decision else rounds)),
         confidence_histograms(result),
         label_confusion(result),
         node_map(result, projection),
@@ -176,7 +189,7 @@ def _gamma(result: Adaptation) -> list[Change]:
 
 def _stages(result: Adaptation) -> list[Stage]:
     """The final prediction has a forward pass and a loss, too: it counts as a round here."""
-    rounds = len(result.history.loss)
+    rounds = max(1, len(result.history.loss))
     return [
         Stage(name, seconds, None if name in ONCE else seconds / rounds)
         for name, seconds in result.seconds.items()
@@ -191,7 +204,8 @@ def _call(settings: dict[str, Any]) -> str:
         ...        "loss_settings": {}, "epochs": 3})
         'mg.adapt(model, graph, mg.T3A(k=2), mg.PIC(), epochs=3)'
     """
-    parts = [_constructor(settings, "method", METHODS), _constructor(settings, "loss", LOSSES)]
+    parts = [_constructor(settings, "method", METHODS)]
+    parts += [_constructor(settings, "loss", LOSSES)] if settings["loss"] else []
     built = ("method", "method_settings", "loss", "loss_settings")
     parts += [f"{name}={value!r}" for name, value in settings.items() if name not in built]
     return f"mg.adapt(model, graph, {', '.join(parts)})"

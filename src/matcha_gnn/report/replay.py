@@ -13,7 +13,9 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 from torch import Tensor
 
+from matcha_gnn.backbones import Backbone
 from matcha_gnn.functional import entropy, pic
+from matcha_gnn.graph import Graph
 from matcha_gnn.report.figures import Picture, drawn_rounds, text, thinned
 from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
 from matcha_gnn.result import Adaptation
@@ -56,10 +58,9 @@ def sample_said(shown: IntArray, total: int) -> str:
 
 @torch.no_grad()
 def representations(
-    result: Adaptation, shown: IntArray, gammas: Sequence[Tensor]
+    model: Backbone, graph: Graph, shown: IntArray, gammas: Sequence[Tensor]
 ) -> Iterator[Repr]:
-    """Z of the shown nodes at each γ, [n, D]; the encoder is the adapted model's."""
-    model, graph = result.model, result.graph
+    """Z of the shown nodes at each γ, [n, D]."""
     rows = torch.from_numpy(shown).to(graph.x.device)
     if model.mixes_linearly:
         stack = model.hops(graph, keyed=False).stack[rows]
@@ -74,13 +75,14 @@ def representations(
 
 @torch.no_grad()
 def replay(result: Adaptation) -> Replay | None:
-    """Every drawn round again; None where that would run the whole model in each, or θ moved."""
-    if result.settings["moves"] != "gamma" or not result.model.mixes_linearly:
+    """Every drawn round again; None where there were none, the model runs whole, or θ moved."""
+    if result.decision or result.settings["moves"] != "gamma" or not result.model.mixes_linearly:
         return None
     rounds = drawn_rounds(len(result.history.gamma))
     gammas = [result.history.gamma[t] for t in rounds]
     values, labels = [], []
-    for z in representations(result, sample_nodes(len(result.labels)), gammas):
+    shown = sample_nodes(len(result.labels))
+    for z in representations(result.model, result.graph, shown, gammas):
         probs = result.model.head(z).softmax(-1)
         spread = entropy(probs.mean(0, keepdim=True)) - entropy(probs).mean()
         values.append((float(pic(z, probs, MIN_SHARE)), float(spread)))

@@ -6,11 +6,18 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.metrics import average_degree, edge_homophily
+from matcha_gnn.mixture import Explanation
 from matcha_gnn.report.template import number, percent
 from matcha_gnn.result import Adaptation
 from matcha_gnn.summary import CONFIDENCE_BINS
 
 MAX_CLASSES = 5
+EXPLAINED = {
+    Explanation.SAME: "as on the source",
+    Explanation.SHARES: "other class shares",
+    Explanation.OFFSET: "all moved alike",
+    Explanation.BOTH: "moved, other class shares",
+}
 
 
 class Beside(NamedTuple):
@@ -24,15 +31,19 @@ class Beside(NamedTuple):
 def shift_card(result: Adaptation) -> list[Beside]:
     """What the two graphs are like; empty where the model carries no source summary.
 
-    The target has no labels: its homophily and class shares are those of the predictions before
-    adaptation.
+    The target has no labels: its homophily and class shares are estimates of the posterior that
+    judged, or those of the predictions before adaptation where nothing was judged.
     """
     source, graph = result.model.source, result.graph
+    posterior = result.decision.posterior if result.decision else None
     if source is None:
         return []
     degree = torch.bincount(graph.edge_index[1], minlength=graph.num_nodes)
     mean_degree = average_degree(graph.edge_index, graph.num_nodes)
     inside = edge_homophily(graph.edge_index, result.labels_before)
+    shares = result.probs_before.double().mean(0)
+    if posterior is not None:
+        inside, shares = posterior.homophily, posterior.probs.double().mean(0)
     rows = [
         Beside("average degree", number(float(source.mean_degree), 2), number(mean_degree, 2)),
         Beside(
@@ -47,7 +58,9 @@ def shift_card(result: Adaptation) -> list[Beside]:
             percent(float(result.probs_before.amax(1).double().mean()), 1),
         ),
     ]
-    return rows + _class_shares(source.class_prior, result.probs_before)
+    if posterior is not None:
+        rows.append(Beside("own features", "", EXPLAINED[posterior.shift.explanation]))
+    return rows + _class_shares(source.class_prior, shares)
 
 
 def _mean_confidence(histogram: Tensor) -> float:
@@ -56,9 +69,9 @@ def _mean_confidence(histogram: Tensor) -> float:
     return float((histogram.cpu() * middles).sum())
 
 
-def _class_shares(prior: Tensor, probs: Tensor) -> list[Beside]:
+def _class_shares(prior: Tensor, shares: Tensor) -> list[Beside]:
     """The classes whose shares differ most, at most `MAX_CLASSES` of them."""
-    before, after = prior.double().cpu(), probs.double().mean(0).cpu()
+    before, after = prior.double().cpu(), shares.cpu()
     chosen = (before - after).abs().argsort(descending=True, stable=True)[:MAX_CLASSES]
     return [
         Beside(f"share of class {c}", percent(float(before[c]), 1), percent(float(after[c]), 1))
