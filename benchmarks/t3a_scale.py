@@ -1,7 +1,7 @@
 """T3A + Matcha with T3A's logits as they are, and at the scale of the model's own.
 
-Syn-Cora, held-out graphs (runs 2 and 3) and seeds (10 and 11), four architectures, all supports kept,
-100 rounds. Labels are used to report.
+Syn-Cora, held-out graphs (runs 2 and 3) and seeds (10 and 11), four architectures, all supports
+kept, 100 rounds. Labels are used to report.
 
 Run: python benchmarks/t3a_scale.py
 Prints for each architecture and scale, at both seeds: mean confidence and PIC of T3A alone, its
