@@ -175,11 +175,14 @@ def make_graph(
 
 @app.command()
 def reproduce(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="See --list.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="all, or see --list.")] = None,
     list_names: Annotated[
         bool, typer.Option("--list", help="Name what can be reproduced.")
     ] = False,
     show: Annotated[bool, typer.Option("--show", help="Run nothing: print the records.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One seed, small graphs: a look, not a result.")
+    ] = False,
     seeds: Annotated[int | None, typer.Option(help="Use seeds 0 to N - 1.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes; default one per core.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
@@ -187,9 +190,21 @@ def reproduce(
     json: Json = False,
 ) -> None:
     """Run a table or figure of the paper and print ours beside the published numbers."""
-    from matcha_gnn import commands
+    from matcha_gnn import reproduction
 
-    commands.reproduce(name, list_names, show, seeds, jobs, device, results, json)
+    if list_names or name is None:
+        reproduction.list_titles(json)
+        return
+    reproduction.reproduce(
+        name,
+        show=show,
+        quick=quick,
+        seeds=seeds,
+        jobs=jobs,
+        device=device,
+        results=results,
+        json=json,
+    )
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:

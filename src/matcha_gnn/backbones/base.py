@@ -60,6 +60,38 @@ class Backbone(nn.Module, abc.ABC):
     def encode(self, x: Tensor) -> Repr:
         """What the model makes of nodes by themselves, [N, D]; for a filter H_0."""
 
+    def own_features(self, graph: Graph) -> Tensor:
+        """What is known of nodes by themselves, no edge seen, [N, D'].
+
+        The own logits, unless the model has something before its first non-linearity: that is
+        closer to Gaussian, and an offset of all features is an offset there.
+        """
+        logits: Tensor = self.head(self.encode(self.accept(graph.x)))
+        return logits
+
+    def own_logits(self, own: Tensor) -> Tensor:
+        """From `own_features` to logits, [N, C]."""
+        return own
+
+    @property
+    def takes_offset(self) -> bool:
+        """Whether `move` can take an offset of own features."""
+        return False
+
+    @property
+    def takes_intercept(self) -> bool:
+        """Whether `move` can take an intercept."""
+        return False
+
+    def move(self, *, offset: Tensor | None = None, intercept: Tensor | None = None) -> None:
+        """Change the model in place.
+
+        Args:
+            offset: taken off the own features of every node, [D'].
+            intercept: added to the logits, [C].
+        """
+        raise IncompatibleError(f"{self.name}: only its γ can be moved")
+
     def before_norm(self, x: Tensor) -> Tensor:
         """The encoder up to its batch norm, [N, D]; for models that have one."""
         raise IncompatibleError(f"{self.name} has no batch norm in its encoder")

@@ -35,21 +35,21 @@ def compare(experiment: Experiment, folder: Path) -> list[Comparison]:
     Raises:
         InvalidFileError: nothing is recorded.
     """
-    accuracy: dict[tuple[str, str], dict[int, float]] = {}
+    scores: dict[tuple[str, str], dict[int, float]] = {}
     for cell in _present(cells(experiment), folder):
         record = store.read(store.path_of(cell, folder))
-        score = record["numbers"]["accuracy"]
+        score = record["numbers"].get(cell.run.score)
         if score is not None:
-            accuracy.setdefault((cell.row, cell.column), {})[cell.seed] = score
-    if not accuracy:
+            scores.setdefault((cell.row, cell.column), {})[cell.seed] = score
+    if not scores:
         wanted = f"records; make them with: matcha reproduce {experiment.name}"
         raise InvalidFileError("results", f"{folder / experiment.name} (nothing there)", wanted)
     paper = published(experiment.name)
     return [
-        _comparison(experiment.name, row, column, accuracy[row, column], paper)
+        _comparison(experiment.name, row, column, scores[row, column], paper)
         for row in experiment.rows
         for column in experiment.columns
-        if (row, column) in accuracy
+        if (row, column) in scores
     ]
 
 
@@ -61,7 +61,8 @@ def _comparison(
     name: str, row: str, column: str, by_seed: dict[int, float], paper: Any
 ) -> Comparison:
     percent = [100 * by_seed[seed] for seed in sorted(by_seed)]
-    paper_mean, paper_sd = paper.get(row, {}).get(column, (None, None))
+    printed: list[float] = paper.get(row, {}).get(column, [])
+    paper_mean, paper_sd, *_ = *printed, None, None
     return Comparison(
         name=name,
         row=row,

@@ -3,15 +3,16 @@
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import groupby
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.experiments import store
-from matcha_gnn.experiments.spec import Cell, Experiment, RowSpec, cells
+from matcha_gnn.experiments.spec import Cell, Experiment, RowSpec, cells, source_model
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from matcha_gnn.backbones import Backbone
     from matcha_gnn.methods import BaseMethod
     from matcha_gnn.result import Adaptation
+
+
+OURS = "ours"
+"""What a row calls the default of `adapt`, which has no loss of its own."""
 
 
 def run(
@@ -44,25 +49,37 @@ def run(
 
     Returns:
         The number of cells that were run.
+
+    Raises:
+        InvalidFileError: a data set is missing. Cells of the others have been run and recorded.
     """
     todo = [c for c in cells(experiment, seeds) if not store.recorded(c, folder)]
     groups = [list(group) for _, group in groupby(todo, key=source_model)]
     most = (os.cpu_count() or 1) if device == "cpu" else 1
     jobs = min(jobs or most, max(1, len(groups)))
-    done = 0
+    done, missing = 0, {}
     for finished in _work(groups, folder, jobs, device):
+        if isinstance(finished, InvalidFileError):
+            missing[str(finished)] = finished
+            continue
         done += finished
         if progress:
             progress(done, len(todo))
+    if missing:
+        raise all_of(list(missing.values()))
     return done
 
 
-def source_model(cell: Cell) -> tuple[str, int]:
-    """What cells that share a source model have in common."""
-    return repr((sorted(cell.source.items()), cell.train)), cell.seed
+def all_of(missing: list[InvalidFileError]) -> InvalidFileError:
+    """One error that names every file once."""
+    first, *others = missing
+    allowed = "\n".join([first.allowed, *map(str, others)])
+    return InvalidFileError(first.argument, first.got, allowed)
 
 
-def _work(groups: list[list[Cell]], folder: Path, jobs: int, device: str) -> Iterator[int]:
+def _work(
+    groups: list[list[Cell]], folder: Path, jobs: int, device: str
+) -> Iterator[int | InvalidFileError]:
     if jobs == 1:
         yield from (run_group(group, folder, device) for group in groups)
         return
@@ -93,21 +110,42 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def run_group(group: Iterable[Cell], folder: Path, device: str) -> int:
-    """Train one source model, then run and record every cell that adapts it."""
+def run_group(group: Sequence[Cell], folder: Path, device: str) -> int | InvalidFileError:
+    """Train one source model, then run and record every cell that adapts it.
+
+    Returns:
+        How many cells were run, or which file of a data set is not there.
+    """
     model, training_seconds, count = None, 0.0, 0
-    target: tuple[Any, Data | None] = (None, None)
+    shown: tuple[Any, Data | None] = (None, None)
     for cell in group:
-        if model is None:
-            start = perf_counter()
-            model = train_source(cell, device)
-            training_seconds = perf_counter() - start
-        if target[0] != cell.target:
-            target = (cell.target, make_graph(cell.target).to(device))
-        assert target[1] is not None
-        _record(cell, model, target[1], training_seconds, folder)
+        try:
+            if model is None:
+                start = perf_counter()
+                model = train_source(cell, device, {c.run.method for c in group})
+                training_seconds = perf_counter() - start
+            if shown[0] != (cell.target, cell.attack):
+                shown = ((cell.target, cell.attack), target_graph(cell, model, device))
+        except InvalidFileError as error:
+            return error
+        assert shown[1] is not None
+        _record(cell, model, shown[1], training_seconds, folder)
         count += 1
     return count
+
+
+def target_graph(cell: Cell, model: "Backbone", device: str) -> "Data":
+    """What the cell adapts to, its edges changed where the cell has an adversary.
+
+    He attacks all nodes, those that are not scored as well.
+    """
+    from matcha_gnn.datasets import attacked
+
+    graph = make_graph(cell.target).to(device)
+    if not cell.attack:
+        return graph
+    nodes = graph.y >= 0
+    return attacked(model, graph, **cell.attack, nodes=nodes, seed=cell.seed)
 
 
 def make_graph(arguments: Mapping[str, Any]) -> "Data":
@@ -118,14 +156,21 @@ def make_graph(arguments: Mapping[str, Any]) -> "Data":
     return datasets.make_graph(options.pop("generator"), **options)
 
 
-def train_source(cell: Cell, device: str) -> "Backbone":
-    """The source model of a cell, with what its table's methods need shipped inside."""
+def train_source(cell: Cell, device: str, methods: Collection[str] | None = None) -> "Backbone":
+    """The source model of a cell, with what methods need shipped inside.
+
+    Args:
+        cell: names the source graph and the training.
+        device: where to train, as torch names it.
+        methods: those that will be run around the model; by default all of the cell's table.
+    """
     from matcha_gnn.backbones import BACKBONES
     from matcha_gnn.methods import METHODS
     from matcha_gnn.registry import resolve
     from matcha_gnn.train import fit
 
     graph, spec = make_graph(cell.source).to(device), cell.train
+    shipped = [name for name in spec.ship if methods is None or name in methods]
     build: Any = resolve("backbone", spec.backbone, BACKBONES)
     model: Backbone = build(
         graph.num_features,
@@ -139,7 +184,7 @@ def train_source(cell: Cell, device: str) -> "Backbone":
         epochs=spec.epochs,
         lr=spec.lr,
         weight_decay=spec.weight_decay,
-        ship=[resolve("ship", name, METHODS)() for name in spec.ship],
+        ship=[resolve("ship", name, METHODS)() for name in shipped],
         seed=cell.seed,
     )
     return model
@@ -161,26 +206,41 @@ def adapt_cell(
     from matcha_gnn.losses import LOSSES
     from matcha_gnn.registry import resolve
 
+    if cell.run.loss == OURS:
+        return adapt(model, graph, method, lr=lr, epochs=epochs, seed=cell.seed)
     loss = resolve("loss", cell.run.loss, LOSSES)()
-    optimizer = cell.run.optimizer
-    return adapt(
-        model, graph, method, loss, epochs=epochs, lr=lr, optimizer=optimizer, seed=cell.seed
-    )
+    settings = {"epochs": epochs, "lr": lr, "optimizer": cell.run.optimizer, "seed": cell.seed}
+    return adapt_as_published(model, graph, method, loss, **settings)
+
+
+def adapt_as_published(
+    model: "Backbone", graph: "Data", *parts: Any, **settings: Any
+) -> "Adaptation":
+    """`adapt` as the paper runs it: what its tables and figures show."""
+    from matcha_gnn.adaptation import adapt
+
+    return adapt(model, graph, *parts, protect=False, **settings)
 
 
 def _record(
     cell: Cell, model: "Backbone", graph: "Data", training_seconds: float, folder: Path
 ) -> None:
     from matcha_gnn.errors import IncompatibleError
-    from matcha_gnn.metrics import evaluate
+    from matcha_gnn.metrics import accuracy, edge_homophily, evaluate
 
     seconds, method = {"train": training_seconds}, build_method(cell.run)
     try:
+        for options in cell.before:
+            on_the_way = make_graph(options).to(graph.x.device)
+            settings = (method, cell.run.lr, cell.run.epochs)
+            model = adapt_cell(cell, model, on_the_way, *settings).model
         result = adapt_cell(cell, model, graph, method, cell.run.lr, cell.run.epochs)
     except IncompatibleError as error:
         numbers: dict[str, Any] = {"accuracy": None, "incompatible": str(error)}
     else:
         scores = evaluate(result.probs, graph.y, graph.get("test_mask")).as_dict()
         numbers = {**scores, "status": str(result.status), "gamma": result.gamma.tolist()}
+        numbers["accuracy_all"] = accuracy(result.probs, graph.y)
+        numbers["homophily"] = edge_homophily(graph.edge_index, graph.y)
         seconds |= result.seconds
     store.write(cell, numbers, seconds, graph.x.device, folder)

@@ -1,8 +1,8 @@
 """An experiment is a TOML file, read into frozen dataclasses; an unknown key is an error."""
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -13,6 +13,10 @@ T = TypeVar("T")
 
 DRAWN = ("csbm",)
 """Generators whose graphs differ between seeds; other data sets have one graph."""
+SMALL = {"csbm": {"num_nodes": 600, "num_features": 100}, "syn_cora": {}}
+"""Data sets of quick runs, and how they are made small."""
+SLOW = ("graphpatcher",)
+"""Methods that quick runs leave out."""
 
 
 @dataclass(frozen=True)
@@ -32,19 +36,23 @@ class TrainSpec:
 class ColumnSpec:
     """A source graph and a target graph: options of the data set, by `datasets.make_graph`.
 
-    `train` holds what this column trains differently.
+    `train` holds what this column trains differently; `attack`, where it is given, the options of
+    `datasets.attacked`: an adversary who knows the source model changes the target's edges.
     """
 
     source: Mapping[str, Any]
     target: Mapping[str, Any]
     train: Mapping[str, Any] = field(default_factory=dict)
+    attack: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RowSpec:
     """A base method, alone (epochs = 0) or inside Matcha.
 
-    `only` holds settings for single columns, by the column's name.
+    `only` holds settings for single columns, by the column's name. With `stream` the model is
+    adapted to the targets of the columns one after the other, each time carrying on from where it
+    was. `score` is the number of the record that the table shows.
     """
 
     method: str
@@ -54,6 +62,8 @@ class RowSpec:
     lr: float = 1.0
     epochs: int = 50
     only: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    stream: bool = False
+    score: str = "accuracy"
 
     def at(self, column: str) -> "RowSpec":
         """The settings that hold in one column."""
@@ -76,7 +86,11 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Cell:
-    """One number: a column, a row and a seed of an experiment."""
+    """One number: a column, a row and a seed of an experiment.
+
+    `before` holds the targets that the model was adapted to on the way, `attack` how the target's
+    edges were changed.
+    """
 
     experiment: str
     column: str
@@ -86,10 +100,21 @@ class Cell:
     target: Mapping[str, Any]
     train: TrainSpec
     run: RowSpec
+    before: tuple[Mapping[str, Any], ...] = ()
+    attack: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """For the record."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> "Cell":
+        """From a record; a setting that it does not name, being older, had its default."""
+        train, run = (
+            _build(TrainSpec, given["train"], "train"),
+            _build(RowSpec, given["run"], "run"),
+        )
+        return _build(cls, dict(given) | {"train": train, "run": run}, "cell")
 
 
 def names() -> list[str]:
@@ -128,8 +153,8 @@ def parse(name: str, raw: Mapping[str, Any]) -> Experiment:
     return _build(Experiment, dict(raw) | parts, name)
 
 
-def published(name: str) -> Mapping[str, Mapping[str, tuple[float, float]]]:
-    """The paper's mean and standard deviation by row and column; empty where it has none."""
+def published(name: str) -> Mapping[str, Mapping[str, tuple[float, ...]]]:
+    """The paper's mean and, where printed, standard deviation by row and column."""
     table: Mapping[str, Any] = tomllib.loads(_text("published.toml")).get(name, {})
     return table
 
@@ -137,22 +162,73 @@ def published(name: str) -> Mapping[str, Mapping[str, tuple[float, float]]]:
 def cells(experiment: Experiment, seeds: tuple[int, ...] | None = None) -> list[Cell]:
     """Every cell, those that share a source model side by side."""
     made = [
-        Cell(
-            experiment=experiment.name,
-            column=column,
-            row=row,
-            seed=seed,
-            source=_graph(experiment, graphs.source, seed),
-            target=_graph(experiment, graphs.target, 1000 + seed),
-            train=_build(TrainSpec, vars(experiment.train) | dict(graphs.train), column),
-            run=spec.at(column),
-        )
-        for column, graphs in experiment.columns.items()
-        for row, spec in experiment.rows.items()
+        _cell(experiment, column, row, seed)
+        for column in experiment.columns
+        for row in experiment.rows
         for seed in seeds or experiment.seeds
     ]
-    return sorted(
-        made, key=lambda cell: (repr((sorted(cell.source.items()), cell.train)), cell.seed)
+    return sorted(made, key=source_model)
+
+
+def source_model(cell: Cell) -> tuple[str, int]:
+    """What cells that share a source model have in common."""
+    return repr((sorted(cell.source.items()), cell.train)), cell.seed
+
+
+def _cell(experiment: Experiment, column: str, row: str, seed: int) -> Cell:
+    graphs, run = experiment.columns[column], experiment.rows[row].at(column)
+    targets = [_graph(experiment, c.target, 1000 + seed) for c in experiment.columns.values()]
+    place = list(experiment.columns).index(column)
+    return Cell(
+        experiment=experiment.name,
+        column=column,
+        row=row,
+        seed=seed,
+        source=_graph(experiment, graphs.source, seed),
+        target=targets[place],
+        train=_build(TrainSpec, vars(experiment.train) | dict(graphs.train), column),
+        run=run,
+        before=tuple(targets[:place]) if run.stream else (),
+        attack=graphs.attack,
+    )
+
+
+def quick(experiment: Experiment) -> Experiment:
+    """The same on small graphs, with short training and one seed: a look, not a result.
+
+    Columns of large data sets and rows of GraphPatcher, whose patcher trains for long, are left
+    out.
+
+    Example:
+        >>> list(quick(load("table2")).columns)
+        ['syn-cora', 'syn-cora-r2', 'syn-cora-r3']
+    """
+    train = replace(experiment.train, epochs=60, ship=_fast(experiment.train.ship))
+    columns = {
+        name: small
+        for name, column in experiment.columns.items()
+        if (small := _small(experiment, column)) is not None
+    }
+    rows = {name: row for name, row in experiment.rows.items() if row.method not in SLOW}
+    return replace(experiment, seeds=experiment.seeds[:1], train=train, columns=columns, rows=rows)
+
+
+def _fast(methods: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name in methods if name not in SLOW)
+
+
+def _small(experiment: Experiment, column: ColumnSpec) -> ColumnSpec | None:
+    """The column with small graphs, or None where its data set has none."""
+    kinds = [{**experiment.data, **graph}["generator"] for graph in (column.source, column.target)]
+    if not set(kinds) <= set(SMALL):
+        return None
+    own = {"ship": _fast(column.train["ship"])} if "ship" in column.train else {}
+    return replace(
+        column,
+        source=dict(column.source) | SMALL[kinds[0]],
+        target=dict(column.target) | SMALL[kinds[1]],
+        train=dict(column.train) | own,
+        attack=dict(column.attack) | {"epochs": 5, "block_size": 20_000} if column.attack else {},
     )
 
 

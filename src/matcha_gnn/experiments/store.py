@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from matcha_gnn.errors import InvalidFileError
+from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.experiments.spec import Cell
 from matcha_gnn.files import replacing
 from matcha_gnn.provenance import hardware, versions
@@ -34,7 +34,19 @@ def path_of(cell: Cell, folder: Path) -> Path:
 def recorded(cell: Cell, folder: Path) -> bool:
     """Whether the record is there and is of this very cell, settings included."""
     path = path_of(cell, folder)
-    return path.is_file() and read(path)["cell"] == json.loads(json.dumps(cell.as_dict()))
+    if not path.is_file():
+        return False
+    record = read(path)
+    try:
+        found = Cell.from_dict(record["cell"])
+    except InvalidArgumentError:  # a setting that is no more
+        return False
+    return _plain(found) == _plain(cell)
+
+
+def _plain(cell: Cell) -> str:
+    """As JSON has it, where a tuple is a list."""
+    return json.dumps(cell.as_dict(), sort_keys=True)
 
 
 def write(
