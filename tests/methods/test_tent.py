@@ -18,8 +18,9 @@ from torch import nn
 import matcha_gnn as mg
 from matcha_gnn import functional
 from matcha_gnn.graph import Graph
-from matcha_gnn.kernels import Adjacency
+from matcha_gnn.kernels import Adjacency, propagate
 from matcha_gnn.methods import tent as module
+from matcha_gnn.methods import tuning
 from matcha_gnn.methods.tent import Tent
 from matcha_gnn.methods.tuning import AffineTuner, FilterTuner
 from matcha_gnn.testing import check_method, tiny_graph, trained_model
@@ -207,7 +208,12 @@ def products(monkeypatch):
         seen.append(tuple(h.shape))
         return product(self, h)
 
+    def counted_hops(adjacency, h, num_hops):
+        seen.extend([tuple(h.shape)] * num_hops)
+        return propagate(adjacency, h, num_hops)
+
     monkeypatch.setattr(Adjacency, "__matmul__", counted)
+    monkeypatch.setattr(tuning, "propagate", counted_hops)
     return seen
 
 
