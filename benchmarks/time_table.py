@@ -55,7 +55,7 @@ def measure(model: mg.Backbone, nodes: int, rounds: int, repeats: int) -> dict[s
 
     def stages(method: mg.BaseMethod, epochs: int) -> tuple[float, float]:
         runs = [
-            mg.adapt(model, graph, method, hops=hops, epochs=epochs, lr=1e-3).seconds
+            mg.adapt(model, graph, method, hops=hops, epochs=epochs, lr=1e-3, protect=False).seconds
             for _ in range(repeats)
         ]
         in_rounds = (sum(run.get(stage, 0.0) for stage in ROUND) for run in runs)
@@ -87,11 +87,11 @@ def adanpc_memory(nodes: int, features: int, answer) -> None:
     model = source_model(features)
     graph = mg.datasets.csbm(nodes, features, homophily=0.2, seed=1)
     hops = model.hops(mg.unlabelled(graph))
-    mg.adapt(model, graph, hops=hops, epochs=1)
+    mg.adapt(model, graph, hops=hops, epochs=1, protect=False)
     ctypes.CDLL(None).malloc_trim(0)  # what was freed is not held any more,
     Path("/proc/self/clear_refs").write_text("5")  # and the peak starts anew
     before = memory("VmRSS")
-    mg.adapt(model, graph, mg.AdaNPC(k=10, temperature=0.001), hops=hops, epochs=1)
+    mg.adapt(model, graph, mg.AdaNPC(k=10, temperature=0.001), hops=hops, epochs=1, protect=False)
     answer.send(memory("VmHWM") - before)
 
 

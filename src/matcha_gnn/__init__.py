@@ -6,9 +6,9 @@ Reading order, which is also the data flow:
 2. `hops`       propagate once, keep every depth
 3. `backbones`  how hops become a representation
 4. `methods`    the base test-time adaptation methods
-5. `losses`     what the hop weights γ minimise
-6. `adaptation` Algorithm 1
-7. `result`     predictions, history, status
+5. `losses`     what the hop weights γ minimise; `evidence`, what is known without labels
+6. `rounds`     Algorithm 1; `protection` the default around it; `adaptation` the front door
+7. `result`     predictions, decision, history, status
 8. `experiments`, `report`, `cli`
 
 Names are loaded when first used, so that `matcha --help` does not wait for torch.
@@ -37,6 +37,7 @@ _HOME = {
     "Graph": "matcha_gnn.graph",
     "GraphPatcher": "matcha_gnn.methods",
     "Hops": "matcha_gnn.hops",
+    "Decision": "matcha_gnn.result",
     "IncompatibleError": "matcha_gnn.errors",
     "InvalidArgumentError": "matcha_gnn.errors",
     "InvalidFileError": "matcha_gnn.errors",
@@ -59,6 +60,7 @@ _HOME = {
     "fit": "matcha_gnn.train",
     "load_model": "matcha_gnn.modelfile",
     "read_graph": "matcha_gnn.graph",
+    "remember_source": "matcha_gnn.train",
     "save_delta": "matcha_gnn.delta",
     "save_model": "matcha_gnn.modelfile",
     "unlabelled": "matcha_gnn.graph",
@@ -73,6 +75,7 @@ __all__ = [
     "Adaptation",
     "Backbone",
     "BaseMethod",
+    "Decision",
     "Difference",
     "ERM",
     "Entropy",
@@ -111,6 +114,7 @@ __all__ = [
     "load_model",
     "metrics",
     "read_graph",
+    "remember_source",
     "save_delta",
     "save_model",
     "testing",
@@ -159,8 +163,8 @@ if TYPE_CHECKING:
         View,
     )
     from matcha_gnn.modelfile import load_model, save_model
-    from matcha_gnn.result import Adaptation, Status
-    from matcha_gnn.train import fit
+    from matcha_gnn.result import Adaptation, Decision, Status
+    from matcha_gnn.train import fit, remember_source
 
 
 def __getattr__(name: str) -> Any:

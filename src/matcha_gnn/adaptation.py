@@ -1,43 +1,18 @@
-"""Step 6: Algorithm 1 of the paper.
+"""The front door: check what was given, then adapt, guarded or as published."""
 
-Each round the base method predicts, then γ takes one step down the loss; after the last step the
-base method predicts once more. For models that mix cached hops linearly a round reads the hops
-once and needs no autograd graph. For others a round runs the model once, with an autograd graph:
-its representation is the one hop that the base method sees.
-"""
-
-import copy
-import math
 from typing import Any
-
-import torch
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
-from matcha_gnn.graph import Graph, GraphLike, unlabelled
+from matcha_gnn.graph import GraphLike, unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import PIC, Loss
-from matcha_gnn.methods import ERM, BaseMethod, Prediction, View
-from matcha_gnn.result import Adaptation, History, outcome
-from matcha_gnn.timing import Stopwatch
-from matcha_gnn.typing import Progress, Repr
+from matcha_gnn.methods import ERM, BaseMethod
+from matcha_gnn.protection import protected
+from matcha_gnn.result import Adaptation
+from matcha_gnn.rounds import EXACT, OPTIMIZERS, run_rounds
+from matcha_gnn.typing import Progress
 
-
-class SGD:
-    """Plain gradient steps. `torch.optim.SGD` spends longer on bookkeeping than on K+1 numbers."""
-
-    def __init__(self, parameters: list[torch.nn.Parameter], lr: float) -> None:
-        self.parameters, self.lr = parameters, lr
-
-    def step(self) -> None:
-        """One step down the gradients."""
-        for parameter in self.parameters:
-            if parameter.grad is not None:
-                parameter.detach().add_(parameter.grad, alpha=-self.lr)
-
-
-OPTIMIZERS = {"sgd": SGD, "adam": torch.optim.Adam}
-EXACT = "exact"
 MOVES = ("gamma", "theta", "both")
 FEATURES = ("source", "base")
 
@@ -48,6 +23,7 @@ def adapt(
     method: BaseMethod | None = None,
     loss: Loss | None = None,
     *,
+    protect: bool = True,
     epochs: int = 50,
     lr: float = 1.0,
     optimizer: str = "sgd",
@@ -60,14 +36,22 @@ def adapt(
 ) -> Adaptation:
     """Adapt a trained model to an unlabelled graph whose structure differs from the source's.
 
+    By default hop weights are fitted to what own features and neighbours say about each node's
+    class, and the result is kept only where it is expected to be right on at least two nodes in a
+    hundred more than the source model; nothing needs tuning. `protect=False, loss=PIC()` is the
+    published algorithm: a fixed number of steps down the loss, the last one kept.
+
     Args:
         model: a trained backbone; it is not changed.
         graph: a PyG `Data`, or anything with `x` [N, F] and `edge_index` [2, E]; labels are not
             read and nothing is changed.
         method: the base method that predicts in each round; ERM by default.
-        loss: what γ minimises; PIC by default.
+        loss: what γ minimises in rounds. None with `protect`: hop weights are fitted, and rounds
+            of PIC are run only for models whose hops cannot be cached. None without: PIC.
+        protect: keep the source model unless another is expected to be better. Needs the summary
+            of the source that `fit` or `remember_source` put into the model.
         epochs: rounds; 0 gives the base method's prediction without adaptation.
-        lr: step size.
+        lr: step size of the rounds.
         optimizer: "sgd", as in the published runs; "adam"; or "exact", which has no step size and
             puts γ where the loss is smallest for the round's predictions, for losses that know.
         moves: which parameters take the steps: "gamma"; "theta", the encoder; or "both".
@@ -87,15 +71,18 @@ def adapt(
 
     Example:
         >>> import matcha_gnn as mg
-        >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
-        >>> result = mg.adapt(mg.GPRGNN(8, 2), graph, epochs=2)
-        >>> result.probs.shape, len(result.history.loss)
-        (torch.Size([100, 2]), 3)
+        >>> source = mg.datasets.csbm(1000, 64, homophily=0.9, signal=2, seed=0)
+        >>> target = mg.datasets.csbm(1000, 64, homophily=0.1, signal=2, seed=1)
+        >>> model = mg.GPRGNN(64, 2)
+        >>> _ = mg.fit(model, source, epochs=50)
+        >>> mg.adapt(model, target).status
+        <Status.ADAPTED: 'adapted'>
     """
-    method, loss = method or ERM(), loss or PIC()
+    method = method or ERM()
     settings = _checked_settings(
         method,
         loss,
+        protect=protect,
         epochs=epochs,
         lr=lr,
         optimizer=optimizer,
@@ -106,183 +93,15 @@ def adapt(
     )
     target = unlabelled(graph)
     model.accept(target.x)
-    _require(model, method, loss, settings)
-
-    history = History()
-    run = _Run(model, target, method, loss, settings, hops)
-    steps = Exact(run) if optimizer == EXACT else OPTIMIZERS[optimizer](run.moving, lr=lr)
-    first = run.predict()
-    pic_before = PIC().value(run.view, first)
-    finite = True
-    for epoch in range(epochs):
-        value = run.descend_direction()
-        finite = math.isfinite(value)
-        if not finite:
-            run.rewind(history)
-            break
-        history.add(value, run.view.gamma, run.prediction.class_shares)
-        run.step(steps)
-        run.predict()
-        if progress:
-            progress(epoch + 1, epochs)
-    last = run.prediction
-    history.add(run.descend_direction(), run.view.gamma, last.class_shares)
-
-    return Adaptation(
-        probs=last.probs,
-        probs_before=first.probs,
-        model=run.model.frozen(),
-        gamma=run.gamma.detach().clone(),
-        gamma_before=model.gamma.detach().clone(),
-        pic_before=pic_before,
-        pic_after=PIC().value(run.view, last),
-        history=history,
-        status=outcome(history, first.probs, last.probs, finite, epochs),
-        seconds=run.watch.seconds,
-        settings=settings,
-    )
+    _require(model, method, loss or PIC(), settings)
+    if hops is not None:
+        hops.require(model.hops_key(target))
+    if protect and epochs > 0:
+        return protected(model, target, method, loss, settings, hops, progress)
+    return run_rounds(model, target, method, loss or PIC(), settings, hops, progress)
 
 
-class _Run:
-    """The state of one adaptation: a private copy of the model, and what is cached for it.
-
-    Attributes:
-        model: the copy that is adapted.
-        moving: its parameters that take steps.
-        view: the model at the γ of the last prediction.
-        prediction: the base method's last answer.
-    """
-
-    def __init__(
-        self,
-        model: Backbone,
-        graph: Graph,
-        method: BaseMethod,
-        loss: Loss,
-        settings: dict[str, Any],
-        hops: Hops | None,
-    ) -> None:
-        self.graph, self.method, self.loss, self.settings = graph, method, loss, settings
-        self.model = copy.deepcopy(model).frozen()
-        self.gamma = self.model.gamma
-        self.encoder_stays = settings["moves"] == "gamma"
-        self.hops_stay = self.encoder_stays and model.mixes_linearly
-        self.moving = _moving_parameters(self.model, settings["moves"])
-        self.watch = Stopwatch(graph.x.device)
-        self.z: Repr | None = None
-        with self.watch.stage("inference"):
-            self.constants = self.model.constants(graph) if self.encoder_stays else None
-            self.hops = hops.require(model.hops_key(graph)) if hops else self._fresh_hops()
-        with self.watch.stage("setup"), torch.no_grad():
-            self.view = self._fresh_view()
-            self.prepared = method.prepare(self.view)
-            self.state = method.start(self.view, self.prepared)
-            self.loss_prepared = loss.prepare(self.view)
-
-    def predict(self) -> Prediction:
-        """Run the base method at the current γ."""
-        with self.watch.stage("forward"), torch.no_grad():
-            self.view = self._fresh_view()
-            if not self.encoder_stays:
-                self.prepared = self.method.prepare(self.view)
-            if self.settings["restart"]:
-                self.state = self.method.start(self.view, self.prepared)
-            self.prediction, self.state = self.method.predict(self.view, self.state)
-        return self.prediction
-
-    def step(self, steps: "SGD | Exact | torch.optim.Optimizer") -> None:
-        """Move, and make anew what is no longer valid."""
-        with self.watch.stage("update"):
-            steps.step()
-        self._refresh()
-
-    def rewind(self, history: History) -> None:
-        """Go back to the γ of the last recorded round, and predict there."""
-        if history.gamma:
-            with torch.no_grad():
-                self.gamma.copy_(history.gamma[-1])
-            self._refresh()
-            self.predict()
-
-    def descend_direction(self) -> float:
-        """Leave the gradient on the moving parameters and return the loss.
-
-        Returns NaN if the loss or any part of the gradient is not finite.
-        """
-        if self.hops_stay:
-            return self._from_sums()
-        return self._by_autograd()
-
-    def _from_sums(self) -> float:
-        own = self.settings["features"] == "base"
-        view = self.prediction.own_view(self.view) if own else self.view
-        with self.watch.stage("loss"):
-            value, slope = self.loss.from_sums(view, self.prediction, self.loss_prepared)
-        with self.watch.stage("backward"):
-            self.gamma.grad = self.model.gamma_gradient(view.gamma, torch.from_numpy(slope))
-        return value if math.isfinite(slope @ slope) else math.nan
-
-    def _by_autograd(self) -> float:
-        with self.watch.stage("forward"):
-            self.model.zero_grad()
-            z = self._representation() if self.z is None else self.z
-            self.z = None
-        with self.watch.stage("loss"):
-            value = self.loss(z, self.model.head(z), self.prediction.probs)
-        with self.watch.stage("backward"):
-            value.backward()  # type: ignore[no-untyped-call]
-        gradients = [p.grad for p in self.moving if p.grad is not None]
-        finite = all(bool(g.isfinite().all()) for g in gradients)
-        return float(value.detach()) if finite else math.nan
-
-    def _representation(self) -> Repr:
-        return self.model.representation(self.graph, self.constants)
-
-    def _refresh(self) -> None:
-        if not self.hops_stay:
-            with self.watch.stage("forward"):
-                self.hops = self._fresh_hops()
-
-    def _fresh_hops(self) -> Hops:
-        if self.model.mixes_linearly:
-            return self.model.hops(self.graph, keyed=False)
-        # Kept with its history: the loss of the same round differentiates it.
-        self.z = self._representation()
-        return Hops(self.z.detach()[:, None])
-
-    def _fresh_view(self) -> View:
-        gamma = self.gamma.detach().clone()
-        return View(self.model, self.graph, self.hops, gamma, self.settings["seed"])
-
-
-class Exact:
-    """Instead of a step: γ goes where the loss is smallest for the last prediction.
-
-    The representation keeps its scale, as the head's softmax was trained for it.
-    """
-
-    def __init__(self, run: _Run) -> None:
-        self.run = run
-
-    def step(self) -> None:
-        """Go there."""
-        run = self.run
-        best = run.loss.minimiser(run.view, run.prediction, run.loss_prepared)
-        total, now = run.hops.gram, run.view.coef_array
-        size = best @ total @ best
-        scale = math.sqrt(now @ total @ now / size) if size > 0 else 1.0
-        run.gamma.detach().copy_(torch.from_numpy(scale * best))
-
-
-def _moving_parameters(model: Backbone, moves: str) -> list[torch.nn.Parameter]:
-    gamma, theta = [model.gamma], model.encoder_parameters()
-    moving = {"gamma": gamma, "theta": theta, "both": gamma + theta}[moves]
-    for parameter in moving:
-        parameter.requires_grad_(True)
-    return moving
-
-
-def _checked_settings(method: BaseMethod, loss: Loss, **given: Any) -> dict[str, Any]:
+def _checked_settings(method: BaseMethod, loss: Loss | None, **given: Any) -> dict[str, Any]:
     """Every argument that decides the outcome, checked, for the loop and for the record."""
     if given["epochs"] < 0:
         raise InvalidArgumentError("epochs", given["epochs"], "an integer >= 0")
@@ -294,8 +113,14 @@ def _checked_settings(method: BaseMethod, loss: Loss, **given: Any) -> dict[str,
             raise InvalidArgumentError(name, repr(given[name]), ", ".join(allowed))
     if given["optimizer"] == EXACT and given["moves"] != "gamma":
         raise InvalidArgumentError("moves", repr(given["moves"]), "gamma, with optimizer 'exact'")
+    if loss is None and not given["protect"]:
+        loss = PIC()
     own = {"method": method.name, "method_settings": method.settings()}
-    return own | {"loss": loss.name, "loss_settings": loss.settings()} | given
+    objective = {
+        "loss": None if loss is None else loss.name,
+        "loss_settings": {} if loss is None else loss.settings(),
+    }
+    return own | objective | given
 
 
 def _require(model: Backbone, method: BaseMethod, loss: Loss, settings: dict[str, Any]) -> None:

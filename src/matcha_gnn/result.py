@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
+from matcha_gnn.evidence import Posterior
 from matcha_gnn.functional import entropy
 from matcha_gnn.typing import FloatArray, Probs
 
@@ -21,6 +22,8 @@ UNINFORMATIVE_FROM = 0.99
 class Status(enum.StrEnum):
     """How an adaptation ended."""
 
+    ADAPTED = "adapted"
+    KEPT_SOURCE = "kept source"
     UNADAPTED = "unadapted"
     CONVERGED = "converged"
     STOPPED = "stopped"
@@ -33,6 +36,8 @@ class Status(enum.StrEnum):
     def sentence(self) -> str:
         """What it means, for a reader."""
         return {
+            Status.ADAPTED: "The adapted model is expected to be better than the source model.",
+            Status.KEPT_SOURCE: "Nothing that was tried is expected to beat the source model.",
             Status.UNADAPTED: "No round was asked for: this is the source model's prediction.",
             Status.CONVERGED: "The loss had stopped moving at the last round.",
             Status.STOPPED: "All rounds were run; the loss was still moving.",
@@ -51,6 +56,63 @@ class Status(enum.StrEnum):
                 "Fewer rounds or a smaller step size may help."
             ),
         }[self]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that was tried.
+
+    Attributes:
+        name: "source", or how it was made.
+        expected_accuracy: share of its labels that are expected to be true.
+        changed: share of labels that differ from the source's: accuracy cannot differ by more.
+    """
+
+    name: str
+    expected_accuracy: float
+    changed: float
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """Which candidate was taken, and why.
+
+    Attributes:
+        chosen: its name.
+        candidates: all that were tried, the source first; empty where nothing could be judged.
+        posterior: what judged them; None where nothing could.
+        obstacle: why nothing could be judged, or empty.
+    """
+
+    chosen: str
+    candidates: tuple[Candidate, ...]
+    posterior: Posterior | None
+    obstacle: str = ""
+
+    @property
+    def adapted(self) -> bool:
+        """Whether another model than the source's was taken."""
+        return self.chosen != "source"
+
+    @property
+    def sentence(self) -> str:
+        """What was done and why, in one line."""
+        if self.obstacle:
+            return f"Kept the source model: {self.obstacle}."
+        by_name = {c.name: c for c in self.candidates}
+        source, chosen = by_name["source"], by_name[self.chosen]
+        if self.adapted:
+            return (
+                f"Adapted ({self.chosen}): {chosen.expected_accuracy:.1%} of labels are expected "
+                f"to be true, {source.expected_accuracy:.1%} of the source model's. "
+                f"{chosen.changed:.1%} of labels changed: accuracy cannot move by more."
+            )
+        others = [c for c in self.candidates if c is not source]
+        best = max(others, key=lambda c: c.expected_accuracy, default=source)
+        return (
+            f"Kept the source model: {source.expected_accuracy:.1%} of its labels are expected to "
+            f"be true, and at best {best.expected_accuracy:.1%} after adapting ({best.name})."
+        )
 
 
 @dataclass
@@ -102,6 +164,7 @@ class Adaptation:
         seconds: wall-clock time by stage: inference and setup once; forward, loss, backward
             and update over all rounds.
         settings: every argument that decided the outcome.
+        decision: what was tried, judged and taken; None without `protect`.
     """
 
     probs: Probs
@@ -115,6 +178,7 @@ class Adaptation:
     status: Status
     seconds: dict[str, float]
     settings: dict[str, Any]
+    decision: Decision | None = None
 
     @property
     def labels(self) -> Tensor:

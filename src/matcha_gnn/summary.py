@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 import torch
 from torch import Tensor
 
+from matcha_gnn.mixture import OwnStatistics, misfit
 from matcha_gnn.typing import Probs
 
 DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
@@ -26,6 +27,9 @@ class SourceSummary:
         norm_variance: running variance there, [D].
         own_logit_centroids: mean of a node's own logits H_0 Wᵀ per class, [C, C].
         own_logit_covariance: covariance of the own logits within classes, [C, C].
+        own_centroids: mean of `Backbone.own_features` per class, [C, D'].
+        own_covariance: their covariance within classes, [D', D'].
+        misfit: how badly Gaussians describe them, see `evidence.mixture.misfit`, [3].
     """
 
     class_prior: Tensor
@@ -37,6 +41,9 @@ class SourceSummary:
     norm_variance: Tensor
     own_logit_centroids: Tensor
     own_logit_covariance: Tensor
+    own_centroids: Tensor
+    own_covariance: Tensor
+    misfit: Tensor
 
     def tensors(self) -> dict[str, Tensor]:
         """Every field by name."""
@@ -48,12 +55,18 @@ class SourceSummary:
         return cls(**{f.name: tensors[f.name] for f in fields(cls)})
 
     @property
+    def own_statistics(self) -> OwnStatistics:
+        """What `mixture.explain` compares a target with."""
+        return OwnStatistics(self.own_centroids, self.own_covariance, self.class_prior)
+
+    @property
     def edge_homophily(self) -> float:
         """Share of edges inside a class."""
         return float(self.class_edges.diagonal().sum())
 
 
 def summarise(
+    own_features: Tensor,
     own_logits: Tensor,
     probs: Probs,
     labels: Tensor,
@@ -64,6 +77,7 @@ def summarise(
     """Measure a source graph.
 
     Args:
+        own_features: u, [N, D'].
         own_logits: H_0 Wᵀ, [N, C].
         probs: the model's predictions, [N, C].
         labels: classes, [N]; read at labelled nodes only.
@@ -72,24 +86,36 @@ def summarise(
         norm: the model's batch norm, if it has one.
     """
     num_classes = probs.shape[1]
-    own = own_logits[labelled].double()
     members = torch.nn.functional.one_hot(labels[labelled], num_classes).double()
     counts = members.sum(0)
-    centroids = (members.T @ own) / counts.clamp_min(1)[:, None]
-    within = own - members @ centroids
+    prior = counts / counts.sum()
+    logit_centroids, logit_covariance = _class_statistics(own_logits[labelled], members)
+    own = OwnStatistics(*_class_statistics(own_features[labelled], members), prior)
     degree = torch.bincount(edge_index[1], minlength=len(probs))
     empty = torch.zeros(0)
     return SourceSummary(
-        class_prior=(counts / counts.sum()).float(),
+        class_prior=prior.float(),
         degree_histogram=degree_histogram(degree),
         mean_degree=degree.double().mean().float(),
         confidence_histogram=confidence_histogram(probs),
         class_edges=class_edge_shares(labels, labelled, edge_index, num_classes),
         norm_mean=empty if norm is None else _copy(norm.running_mean),
         norm_variance=empty if norm is None else _copy(norm.running_var),
-        own_logit_centroids=centroids.float(),
-        own_logit_covariance=(within.T @ within / max(1, len(own) - num_classes)).float(),
+        own_logit_centroids=logit_centroids.float(),
+        own_logit_covariance=logit_covariance.float(),
+        own_centroids=own.centroids.float(),
+        own_covariance=own.covariance.float(),
+        misfit=misfit(own_features, own).float(),
     )
+
+
+def _class_statistics(rows: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
+    """Class means [C, D] and the covariance within classes [D, D] of rows [N, D]."""
+    rows = rows.double()
+    counts = members.sum(0)
+    centroids = (members.T @ rows) / counts.clamp_min(1)[:, None]
+    within = rows - members @ centroids
+    return centroids, within.T @ within / max(1, len(rows) - len(counts))
 
 
 def degree_histogram(degree: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
 from matcha_gnn.graph import Graph, GraphLike, unlabelled
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.summary import summarise
+from matcha_gnn.summary import SourceSummary, summarise
 from matcha_gnn.typing import Progress
 
 
@@ -185,13 +185,41 @@ def _score(model: Backbone, graph: Graph, labels: Tensor, mask: Tensor) -> float
 
 
 @torch.no_grad()
-def _summary(model: Backbone, graph: Graph, labels: Tensor, labelled: Tensor) -> Any:
-    own = model.head(model.encode(model.accept(graph.x)))
-    if model.head.bias is not None:
-        own = own - model.head.bias
+def _summary(model: Backbone, graph: Graph, labels: Tensor, labelled: Tensor) -> SourceSummary:
+    own = model.own_features(graph)
+    logits = model.own_logits(own)
     probs = model.head(model.representation(graph)).softmax(-1)
     norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm1d)]
-    return summarise(own, probs, labels, labelled, graph.edge_index, norms[0] if norms else None)
+    norm = norms[0] if norms else None
+    return summarise(own, logits, probs, labels, labelled, graph.edge_index, norm)
+
+
+def remember_source(model: Backbone, graph: GraphLike, train_mask: Tensor | None = None) -> None:
+    """Fill `model.source` from the labelled graph that a model was trained on, in place.
+
+    `fit` does this itself. For networks that were trained elsewhere it is what lets `adapt` judge
+    its own result; a few statistics are kept, no rows of data.
+
+    Args:
+        model: a trained model, such as from `wrap` or `add_hops`.
+        graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N].
+        train_mask: labelled nodes, bool [N]; default `graph.train_mask`, else all. Nodes that the
+            model was not trained on say more.
+
+    Example:
+        >>> import matcha_gnn as mg
+        >>> from torch_geometric.nn import GCN
+        >>> graph = mg.datasets.csbm(num_nodes=200, num_features=8, seed=0)
+        >>> model = mg.add_hops(GCN(8, 16, num_layers=2, out_channels=2))
+        >>> mg.remember_source(model, graph)
+        >>> round(model.source.edge_homophily, 1)
+        0.8
+    """
+    source = unlabelled(graph)
+    model.accept(source.x)
+    probs = model.head(model.representation(source).detach())
+    labels, labelled = _labels(graph, source, train_mask, probs.shape[1])
+    model.source = _summary(model, source, labels, labelled)
 
 
 def _labels(

@@ -1,5 +1,8 @@
 """Every fast kernel gives its twin's numbers."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -54,6 +57,17 @@ def test_compiled_mix_equals_the_twin(shape):
     torch.testing.assert_close(cpu.mix(stack, coef), reference.mix(stack, coef))
     exact = reference.mix(stack.double(), coef.double())
     torch.testing.assert_close(cpu.mix(stack, coef).double(), exact, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_compiled_dots_and_gram_equal_the_twins_in_double_precision(shape):
+    stack = draw(*shape)[0] + 1
+    directions, exact = torch.randn(shape[0], shape[2]), stack.double()
+    mean, size = reference.node_sums(exact) / len(stack), float(exact.square().sum())
+    dots = reference.hop_dots(exact, directions.double())
+    np.testing.assert_allclose(cpu.hop_dots(stack, directions), dots, atol=1e-6 * size)
+    form = reference.gram(exact, mean)
+    np.testing.assert_allclose(cpu.gram(stack, mean), form, atol=1e-6 * size)
 
 
 def test_mix_keeps_gradients_where_they_are_asked_for():
@@ -121,8 +135,28 @@ def test_the_result_does_not_depend_on_timing():
     assert all(np.array_equal(first, apply(coef)[1]) for _ in range(20))
 
 
+@pytest.mark.parametrize("missing", ["numba", "triton"])
+def test_everything_works_without_the_compilers(missing):
+    code = f"""
+import sys
+sys.modules["{missing}"] = None
+import matcha_gnn as mg
+from matcha_gnn.kernels import propagate
+import torch
+sys.modules["matcha_gnn.kernels.propagate"].CACHED = 0
+graph = mg.datasets.csbm(num_nodes=300, num_features=16, shares=(0.1,) * 10, seed=0)
+model = mg.GPRGNN(16, 10, hidden_channels=8, K=9)
+mg.fit(model, graph, epochs=2)
+result = mg.adapt(model, graph, epochs=3, lr=0.01)
+assert result.probs.isfinite().all()
+assert sys.modules["{missing}"] is None
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_without_numba_the_twin_runs(monkeypatch):
-    monkeypatch.setattr(kernels, "_compiled", lambda: None)
+    monkeypatch.setattr(kernels, "_compiled", lambda stack: None)
     stack = torch.randn(20, 3, 4)
     weights = torch.rand(20, 2)
     np.testing.assert_array_equal(

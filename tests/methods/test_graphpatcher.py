@@ -5,27 +5,32 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch_geometric.nn as pyg
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import matcha_gnn as mg
+from matcha_gnn.backbones import BACKBONES
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graph import Graph
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.methods import View
-from matcha_gnn.methods import graphpatcher_training as training
+from matcha_gnn.methods import graphpatcher_patching as patching_module
+from matcha_gnn.methods import graphpatcher_training as training_module
 from matcha_gnn.methods.graphpatcher import GraphPatcher
-from matcha_gnn.methods.graphpatcher_training import (
-    MOST_PATCHES,
+from matcha_gnn.methods.graphpatcher_patching import (
     Patcher,
-    PatcherTraining,
     Patching,
-    Schedule,
     encode_virtual,
     filter_patched,
     neighbour_sums,
     patched_adjacency,
     propagate_patched,
+)
+from matcha_gnn.methods.graphpatcher_training import (
+    MOST_PATCHES,
+    PatcherTraining,
+    Schedule,
     restoring_loss,
 )
 from matcha_gnn.testing import awkward_graphs, check_method, tiny_graph, trained_model
@@ -59,6 +64,32 @@ def model_of(classes=3, width=8, bias=False, dtype=torch.float64, hops=K):
             nn.init.normal_(tensor)
         nn.init.uniform_(model.norm.running_var, 0.5, 2.0)
     return model.to(dtype).frozen()
+
+
+class TwoLayers(nn.Module):
+    """A network as PyG's users write them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = pyg.GCNConv(FEATURES, 8), pyg.GCN2Conv(8, 0.2, 0.5, 1)
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        start = self.first(x, edge_index, edge_weight).relu()
+        return self.last(self.second(start, start, edge_index, edge_weight).relu())
+
+
+def other_model(kind):
+    """A model that is no filter, away from its starting values."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = mg.wrap(TwoLayers()) if kind == "wrapped" else BACKBONES[kind](FEATURES, 3, 8)
+        for parameter in model.parameters():
+            parameter.data.add_(0.2 * torch.randn_like(parameter))
+    return model.double().frozen()
+
+
+OTHERS = ("jknet", "gcnii", "wrapped")
 
 
 def patcher_of(dtype=torch.float64):
@@ -199,7 +230,7 @@ def test_row_blocks_change_nothing(monkeypatch):
     graph, patcher, model = directed_graph(), patcher_of(), model_of()
     whole = Patching(patcher, graph.x, neighbour_sums(graph), ALL)()
     encoded = encode_virtual(model, patcher, whole)
-    monkeypatch.setattr(training, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(patching_module, "ROWS_AT_ONCE", 7)
     blocks = Patching(patcher, graph.x, neighbour_sums(graph), ALL)()
     torch.testing.assert_close(blocks, whole)
     torch.testing.assert_close(encode_virtual(model, patcher, whole), encoded)
@@ -221,25 +252,46 @@ def test_mix_of_patched_hops_and_its_gradient():
 @pytest.mark.parametrize("shape", [{}, {"bias": True}, {"classes": 12, "bias": True}], ids=str)
 def test_prediction_is_the_models_on_the_explicit_graph(patches, shape):
     graph, model = directed_graph(), with_patcher(model_of(**shape))
-    probs = mg.adapt(model, graph, GraphPatcher(patches), epochs=0).probs
+    probs = mg.adapt(model, graph, GraphPatcher(patches), epochs=0, protect=False).probs
     virtual = plain_virtual_features(patcher_of(), graph, ALL, patches)
     whole = explicit_graph(graph, virtual, ALL)
     logits = model(whole.x, whole.edge_index, whole.edge_weight)
     torch.testing.assert_close(probs, logits[:NODES].softmax(-1))
 
 
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("patches", [1, 3])
+def test_other_models_run_on_the_explicit_graph_at_every_gamma(kind, patches):
+    graph, model = directed_graph(), with_patcher(other_model(kind))
+    virtual = plain_virtual_features(patcher_of(), graph, ALL, patches)
+    whole = explicit_graph(graph, virtual, ALL)
+    for epochs in (0, 2):
+        result = mg.adapt(
+            model, graph, GraphPatcher(patches), epochs=epochs, lr=0.05, protect=False
+        )
+        logits = result.model(whole.x, whole.edge_index, whole.edge_weight)
+        torch.testing.assert_close(result.probs, logits[:NODES].softmax(-1))
+    assert not torch.equal(result.gamma, result.gamma_before)
+
+
 def test_number_of_patches_from_the_model_file():
     graph, model = directed_graph(), with_patcher(model_of(), patches=4)
-    chosen = mg.adapt(model, graph, GraphPatcher("source"), epochs=0).probs
-    assert torch.equal(chosen, mg.adapt(model, graph, GraphPatcher(4), epochs=0).probs)
-    assert not torch.equal(chosen, mg.adapt(model, graph, GraphPatcher(1), epochs=0).probs)
+    chosen = mg.adapt(model, graph, GraphPatcher("source"), epochs=0, protect=False).probs
+    assert torch.equal(
+        chosen, mg.adapt(model, graph, GraphPatcher(4), epochs=0, protect=False).probs
+    )
+    assert not torch.equal(
+        chosen, mg.adapt(model, graph, GraphPatcher(1), epochs=0, protect=False).probs
+    )
 
 
 def test_sparse_features_give_the_same(small_model):
     graph = tiny_graph()
-    dense = mg.adapt(small_model, graph, GraphPatcher(2), epochs=2).probs
+    dense = mg.adapt(small_model, graph, GraphPatcher(2), epochs=2, protect=False).probs
     graph.x = graph.x.to_sparse()
-    torch.testing.assert_close(mg.adapt(small_model, graph, GraphPatcher(2), epochs=2).probs, dense)
+    torch.testing.assert_close(
+        mg.adapt(small_model, graph, GraphPatcher(2), epochs=2, protect=False).probs, dense
+    )
     method = GraphPatcher(1, **SMALL)
     source, sparse = tiny_graph(0.8, seed=0), tiny_graph(0.8, seed=0)
     sparse.x = sparse.x.to_sparse()
@@ -251,7 +303,7 @@ def test_prepared_hops_do_not_depend_on_gamma():
     graph, model, method = directed_graph(), with_patcher(model_of()), GraphPatcher(1)
     view = view_of(model, graph)
     moved = replace(view, gamma=view.gamma + 1)
-    stacks = [method.prepare(v).stack for v in (view, moved)]
+    stacks = [method.prepare(v).hops_at(v).stack for v in (view, moved)]
     assert torch.equal(*stacks)
     state = method.prepare(view)
     answers = [method.predict(v, state)[0].probs for v in (view, moved)]
@@ -282,7 +334,7 @@ def test_rounds_of_matcha_need_no_sparse_product(small_model, monkeypatch):
     counts = []
     for epochs in (0, 8):
         products.clear()
-        mg.adapt(small_model, tiny_graph(), GraphPatcher(), epochs=epochs)
+        mg.adapt(small_model, tiny_graph(), GraphPatcher(), epochs=epochs, protect=False)
         counts.append(len(products))
     # K hops of the model and K of the patched graph.
     assert counts == [2 * small_model.num_hops] * 2
@@ -291,7 +343,7 @@ def test_rounds_of_matcha_need_no_sparse_product(small_model, monkeypatch):
 def test_loss_can_use_the_patched_representation(small_model):
     model = small_model
     source, base = (
-        mg.adapt(model, tiny_graph(), GraphPatcher(2), epochs=5, features=features)
+        mg.adapt(model, tiny_graph(), GraphPatcher(2), epochs=5, features=features, protect=False)
         for features in ("source", "base")
     )
     assert bool(torch.isfinite(base.probs).all())
@@ -304,13 +356,16 @@ def test_loss_can_use_the_patched_representation(small_model):
 
 
 def test_encoder_may_move(small_model):
-    result = mg.adapt(small_model, tiny_graph(), GraphPatcher(1), epochs=2, lr=0.01, moves="both")
+    result = mg.adapt(
+        small_model, tiny_graph(), GraphPatcher(1), epochs=2, lr=0.01, moves="both", protect=False
+    )
     assert bool(torch.isfinite(result.probs).all())
 
 
-def test_loss_and_gradient_are_those_of_the_explicit_graphs(monkeypatch):
+@pytest.mark.parametrize("kind", ["gprgnn", *OTHERS])
+def test_loss_and_gradient_are_those_of_the_explicit_graphs(monkeypatch, kind):
     """One pass of training, step by step, by the model itself on graphs built node by node."""
-    run, drawn = training_of(), []
+    run, drawn = training_of(model=model_of() if kind == "gprgnn" else other_model(kind)), []
     run.patcher.eval()
     thinned = run._thinned
     monkeypatch.setattr(
@@ -355,7 +410,7 @@ def test_copies_axis_leaves_copied_targets_without_gradient():
 
 def test_copies_axis_trains_by_the_last_step_alone(monkeypatch):
     def slopes(axis, restored):
-        monkeypatch.setattr(training, "RESTORED", restored)
+        monkeypatch.setattr(training_module, "RESTORED", restored)
         run = training_of(replace(SCHEDULE, axis=axis))
         run.patcher.eval()
         torch.manual_seed(0)
@@ -445,7 +500,7 @@ def test_shipping_is_repeatable_and_leaves_everything_alone():
 
 def test_loading_draws_nothing(small_model):
     state = torch.get_rng_state()
-    mg.adapt(small_model, tiny_graph(), GraphPatcher(), epochs=0)
+    mg.adapt(small_model, tiny_graph(), GraphPatcher(), epochs=0, protect=False)
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -453,7 +508,8 @@ def test_patcher_survives_the_model_file(small_model, tmp_path):
     mg.save_model(small_model, tmp_path / "m.safetensors")
     loaded = mg.load_model(tmp_path / "m.safetensors")
     probs = [
-        mg.adapt(m, tiny_graph(), GraphPatcher(), epochs=2).probs for m in (small_model, loaded)
+        mg.adapt(m, tiny_graph(), GraphPatcher(), epochs=2, protect=False).probs
+        for m in (small_model, loaded)
     ]
     assert torch.equal(*probs)
 
@@ -463,6 +519,7 @@ class Scripted(PatcherTraining):
 
     def run_with(self, table):
         self.table, self.steps, self.asked = table, 0, 0
+        self.predictor.patched = self.patched
         return self.run(seed=0)
 
     def _step(self, steps):
@@ -470,10 +527,10 @@ class Scripted(PatcherTraining):
         with torch.no_grad():
             self.patcher.middle.bias.fill_(self.steps)
 
-    def _patched_logits(self, graph, centres, patches, sent):
+    def patched(self, graph, centres, messages):
         row = self.table[min(self.asked, len(self.table) - 1)] + [0] * MOST_PATCHES
-        self.asked += patches == MOST_PATCHES
-        hits = torch.arange(NODES) < row[patches - 1]
+        self.asked += len(messages) == MOST_PATCHES
+        hits = torch.arange(NODES) < row[len(messages) - 1]
         return F.one_hot(torch.where(hits, self.labels, (self.labels + 1) % 3), 3).double()
 
 
@@ -511,7 +568,9 @@ def test_accuracy_is_taken_on_labelled_nodes_of_the_patched_source():
     assert run._evaluate()
     scores = []
     for patches in range(1, MOST_PATCHES + 1):
-        probs = mg.adapt(with_patcher(model), graph, GraphPatcher(patches), epochs=0).probs
+        probs = mg.adapt(
+            with_patcher(model), graph, GraphPatcher(patches), epochs=0, protect=False
+        ).probs
         scores.append(mg.metrics.accuracy(probs, labels, labelled))
     assert run.best_score == pytest.approx(max(scores))
     assert run.best_patches == 1 + scores.index(max(scores))
@@ -546,7 +605,9 @@ def test_awkward_targets_are_answered(small_model, name, features):
     graph = awkward_graphs()[name]
     for patches in (1, 5):
         method = GraphPatcher(patches)
-        probs = mg.adapt(small_model, graph, method, epochs=3, features=features).probs
+        probs = mg.adapt(
+            small_model, graph, method, epochs=3, features=features, protect=False
+        ).probs
         assert bool(torch.isfinite(probs).all())
         torch.testing.assert_close(probs.sum(1), torch.ones(graph.num_nodes))
 
@@ -557,7 +618,7 @@ def test_one_class_only_predicted(small_model):
     with torch.no_grad():
         model.head.weight.zero_()
         model.head.bias.copy_(torch.tensor([0.0, 200.0, 0.0]))
-    result = mg.adapt(model, tiny_graph(), GraphPatcher(2), epochs=3)
+    result = mg.adapt(model, tiny_graph(), GraphPatcher(2), epochs=3, protect=False)
     assert bool((result.probs.argmax(1) == 1).all())
     assert bool(torch.isfinite(result.probs).all())
 
@@ -578,7 +639,7 @@ def test_source_without_edges_and_double_precision():
     model = trained_model().double()
     model.artefacts = {"graphpatcher": shipped(model, GraphPatcher(**SMALL), graph)}
     assert model.artefacts["graphpatcher"]["first.weight"].dtype == torch.float64
-    probs = mg.adapt(model, graph, GraphPatcher(), epochs=2).probs
+    probs = mg.adapt(model, graph, GraphPatcher(), epochs=2, protect=False).probs
     torch.testing.assert_close(probs.sum(1), torch.ones(120, dtype=torch.float64))
 
 
@@ -619,7 +680,7 @@ def test_settings_are_the_arguments():
 
 def test_a_model_without_a_patcher_is_refused():
     with pytest.raises(IncompatibleError, match=r"ship=\[GraphPatcher\(\)\]"):
-        mg.adapt(trained_model(), tiny_graph(), GraphPatcher())
+        mg.adapt(trained_model(), tiny_graph(), GraphPatcher(), protect=False)
 
 
 @pytest.mark.parametrize("part", ["patches", "second.bias", "merge.weight"])
@@ -627,25 +688,48 @@ def test_a_broken_patcher_is_refused(part):
     model = with_patcher(model_of())
     del model.artefacts["graphpatcher"][part]
     with pytest.raises(IncompatibleError, match="does not fit"):
-        mg.adapt(model, directed_graph(), GraphPatcher())
+        mg.adapt(model, directed_graph(), GraphPatcher(), protect=False)
 
 
 def test_a_patcher_for_other_features_is_refused():
     model = with_patcher(model_of())
     model.artefacts["graphpatcher"]["first.weight"] = torch.zeros(WIDTH, FEATURES + 1)
     with pytest.raises(IncompatibleError, match="does not fit"):
-        mg.adapt(model, directed_graph(), GraphPatcher())
+        mg.adapt(model, directed_graph(), GraphPatcher(), protect=False)
 
 
 def test_a_model_without_hops_is_refused():
     with pytest.raises(IncompatibleError, match="K >= 1"):
-        mg.adapt(with_patcher(model_of(hops=0)), directed_graph(), GraphPatcher())
+        mg.adapt(with_patcher(model_of(hops=0)), directed_graph(), GraphPatcher(), protect=False)
     with pytest.raises(IncompatibleError, match="K >= 1"):
         shipped(model_of(hops=0, dtype=torch.float32), GraphPatcher(**SMALL))
 
 
-def test_a_model_that_does_not_mix_linearly_is_refused():
-    model = with_patcher(model_of())
-    model.__class__ = type("Other", (mg.GPRGNN,), {"mixes_linearly": False})
-    with pytest.raises(IncompatibleError, match="linearly"):
-        GraphPatcher().require(model)
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_models_pass_the_battery(kind):
+    model = other_model(kind).float()
+    model.artefacts = {"graphpatcher": shipped(model, GraphPatcher(**SMALL))}
+    check_method(GraphPatcher(), model)
+    patched = mg.adapt(model, tiny_graph(), GraphPatcher(), epochs=0, protect=False).probs
+    assert not torch.allclose(
+        patched, mg.adapt(model, tiny_graph(), epochs=0, protect=False).probs, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("kind", ["jknet", "gcnii"])
+def test_sparse_features_of_other_models_give_the_same(kind):
+    dense, sparse = tiny_graph(), tiny_graph()
+    sparse.x = sparse.x.to_sparse()
+    model = with_patcher(other_model(kind).float())
+    probs = [
+        mg.adapt(model, g, GraphPatcher(2), epochs=1, lr=0.1, protect=False).probs
+        for g in (dense, sparse)
+    ]
+    torch.testing.assert_close(*probs)
+
+
+def test_a_wrapped_network_says_that_its_patcher_is_for_other_features():
+    model = with_patcher(other_model("wrapped"))
+    model.artefacts["graphpatcher"]["first.weight"] = torch.zeros(WIDTH, FEATURES + 1)
+    with pytest.raises(IncompatibleError, match="does not fit"):
+        mg.adapt(model, directed_graph(), GraphPatcher(), protect=False)

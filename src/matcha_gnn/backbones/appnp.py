@@ -30,6 +30,7 @@ class APPNP(NormedEncoder):
             logistic function of an unbounded γ.
         dropout: rate on the input, on the hidden layer, and before propagation.
         relu: False for the paper's text.
+        head_bias: whether the head has a bias; the published one has none.
 
     Shapes:
         x [N, F], edge_index [2, E] → logits [N, C]; gamma [1]
@@ -52,8 +53,9 @@ class APPNP(NormedEncoder):
         domain: str = "free",
         dropout: float = 0.5,
         relu: bool = True,
+        head_bias: bool = False,
     ) -> None:
-        super().__init__(in_channels, out_channels, hidden_channels, dropout, relu)
+        super().__init__(in_channels, out_channels, hidden_channels, dropout, relu, head_bias)
         self.num_hops, self.alpha, self.domain = size("K", K, 0), float(alpha), domain
         self.gamma = nn.Parameter(starting_alpha(self.alpha, domain, 1))
 
@@ -89,4 +91,5 @@ class APPNP(NormedEncoder):
             "domain": self.domain,
             "dropout": self.dropout,
             "relu": self.relu,
+            "head_bias": self.head.bias is not None,
         }

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones.base import Backbone
-from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.graph import Graph
 from matcha_gnn.kernels import masked_dropout
 from matcha_gnn.typing import Repr
 
@@ -68,6 +69,22 @@ class LinearEncoder(Backbone):
             )
         return product
 
+    @property
+    def takes_intercept(self) -> bool:
+        """Yes: the head's bias."""
+        return True
+
+    @torch.no_grad()
+    def move(self, *, offset: Tensor | None = None, intercept: Tensor | None = None) -> None:
+        """Change the model in place; see `Backbone.move`."""
+        if offset is not None:
+            if not self.takes_offset:
+                raise IncompatibleError(f"{self.name}: own features have no bias to be moved by")
+            self.linear.bias.sub_(offset)
+        if intercept is not None:
+            bias = intercept if self.head.bias is None else self.head.bias + intercept
+            self.head.bias = nn.Parameter(bias.to(self.head.weight), requires_grad=False)
+
     def drop(self, h: Tensor) -> Tensor:
         """Dropout on a hidden layer; nothing in evaluation."""
         return F.dropout(h, self.dropout, self.training)
@@ -88,6 +105,7 @@ class NormedEncoder(LinearEncoder):
         hidden_channels: width D.
         dropout: rate on the input, on the hidden layer, and once more before propagation.
         relu: False for the paper's text, which has none.
+        head_bias: whether the head has a bias; the published one has none.
     """
 
     norm: nn.BatchNorm1d
@@ -99,8 +117,11 @@ class NormedEncoder(LinearEncoder):
         hidden_channels: int,
         dropout: float,
         relu: bool,
+        head_bias: bool,
     ) -> None:
-        super().__init__(in_channels, out_channels, hidden_channels, dropout)
+        super().__init__(
+            in_channels, out_channels, hidden_channels, dropout, head_bias=bool(head_bias)
+        )
         self.relu = bool(relu)
         self.norm = nn.BatchNorm1d(self.head.in_features)
 
@@ -119,6 +140,20 @@ class NormedEncoder(LinearEncoder):
     def encode(self, x: Tensor) -> Repr:
         """H_0 from features [N, F]: [N, D]."""
         return self.after_norm(self.norm(self.before_norm(x)))
+
+    @property
+    def takes_offset(self) -> bool:
+        """Yes: the bias of the first layer."""
+        return True
+
+    def own_features(self, graph: Graph) -> Tensor:
+        """What enters the batch norm, [N, D]."""
+        return self.before_norm(self.accept(graph.x))
+
+    def own_logits(self, own: Tensor) -> Tensor:
+        """The head on H_0, [N, C]."""
+        h0 = self.after_norm(self.norm(own.to(self.gamma)))
+        return F.linear(h0, self.head.weight)
 
     def before_norm(self, x: Tensor) -> Tensor:
         """From features [N, F] to the batch norm: [N, D]."""

@@ -31,6 +31,7 @@ class GPRGNN(NormedEncoder):
             one; or K+1 numbers.
         dropout: rate at all three places.
         relu: False for the paper's text.
+        head_bias: whether the head has a bias; the published one has none.
 
     Shapes:
         x [N, F], edge_index [2, E] → logits [N, C]
@@ -51,8 +52,9 @@ class GPRGNN(NormedEncoder):
         gamma_start: str | Sequence[float] = "ppr",
         dropout: float = 0.5,
         relu: bool = True,
+        head_bias: bool = False,
     ) -> None:
-        super().__init__(in_channels, out_channels, hidden_channels, dropout, relu)
+        super().__init__(in_channels, out_channels, hidden_channels, dropout, relu, head_bias)
         self.num_hops, self.alpha = size("K", K, 0), float(alpha)
         self.gamma = nn.Parameter(starting_gamma(gamma_start, self.num_hops, self.alpha))
         self.gamma_start = gamma_start if isinstance(gamma_start, str) else self.gamma.tolist()
@@ -72,6 +74,7 @@ class GPRGNN(NormedEncoder):
             "gamma_start": self.gamma_start,
             "dropout": self.dropout,
             "relu": self.relu,
+            "head_bias": self.head.bias is not None,
         }
 
 

@@ -82,6 +82,12 @@ class Foreign(Backbone):
             self._head_checked = True
         return z
 
+    def own_features(self, graph: Graph) -> Tensor:
+        """Logits of the network on the nodes without their edges, [N, C]."""
+        alone = Graph(graph.x, graph.edge_index[:, :0], None)
+        logits: Tensor = self.head(self.seen(alone))
+        return logits
+
     def encode(self, x: Tensor) -> Repr:
         """Not known of a foreign network."""
         raise IncompatibleError(f"{self.name} has no encoder that is known here")

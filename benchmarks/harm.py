@@ -1,0 +1,167 @@
+"""How often does adaptation hurt? Every shift of `harm_cases`, base methods, five seeds.
+
+Each run compares four models around one base method: the source's, the published algorithm's
+(PIC, step size 1, 50 rounds), the default's, and, for ERM, the one whose γ is fitted with the
+target's labels. The labels are read for that last one and for scoring alone.
+
+Run: python benchmarks/harm.py test --out results/harm-test.json [--device cuda] [--jobs 2]
+     python benchmarks/harm.py tuning --methods erm --out results/harm-tuning.json
+     python benchmarks/harm.py show results/harm-test.json
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from harm_cases import TEST_SEEDS, TUNING_SEEDS, Case, Source, cases, source_graph, target_graph
+
+from matcha_gnn.experiments.run import start_worker
+
+METHODS = ("erm", "t3a", "tent", "adanpc", "soga")
+
+
+def work(source: Source, group: list[Case], seed: int, methods: list[str], device: str) -> Any:
+    """Train one source model and run every shift that starts from it."""
+    import matcha_gnn as mg
+    from matcha_gnn.methods import METHODS as REGISTERED
+
+    graph = source_graph(source, seed).to(device)
+    model = mg.GPRGNN(
+        graph.num_features,
+        int(graph.y.max()) + 1,
+        hidden_channels=source.hidden_channels,
+        K=source.num_hops,
+    ).to(device)
+    ship = [REGISTERED[name]() for name in methods if name == "adanpc"]
+    mg.fit(model, graph, seed=seed, ship=ship, **source.train)
+    model = model.cpu()
+    return [
+        record
+        for case in group
+        for record in runs(model, target_graph(case, seed), case, seed, methods)
+    ]
+
+
+def runs(model: Any, graph: Any, case: Case, seed: int, methods: list[str]) -> Iterator[dict]:
+    """One record per base method."""
+    import matcha_gnn as mg
+    from matcha_gnn.methods import METHODS as REGISTERED
+    from matcha_gnn.metrics import accuracy
+
+    def score(probs: Any) -> float:
+        return 100 * accuracy(probs, graph.y, graph.get("test_mask"))
+
+    for name in methods:
+        method = REGISTERED[name]()
+        start = time.perf_counter()
+        ours = mg.adapt(model, graph, method, seed=seed, protect=False)
+        seconds = time.perf_counter() - start
+        published = mg.adapt(model, graph, method, mg.PIC(), protect=False, seed=seed)
+        yield {
+            "family": case.family,
+            "case": case.name,
+            "seed": seed,
+            "method": name,
+            "before": score(ours.probs_before),
+            "published": score(published.probs),
+            "ours": score(ours.probs),
+            "labels": score(label_fitted(model, graph)) if name == "erm" else None,
+            "chosen": ours.decision.chosen,
+            "expected": {c.name: c.expected_accuracy for c in ours.decision.candidates},
+            "explanation": str(ours.decision.posterior.shift.explanation),
+            "homophily": ours.decision.posterior.homophily,
+            "seconds": seconds,
+        }
+
+
+def label_fitted(model: Any, graph: Any) -> Any:
+    """Predictions of the γ that the target's own labels choose."""
+    import torch
+
+    import matcha_gnn as mg
+    from matcha_gnn.evidence import fit_hop_weights
+
+    target = mg.unlabelled(graph)
+    hops = model.hops(target, keyed=False)
+    mask = graph.get("test_mask")
+    known = slice(None) if mask is None else mask
+    truth = torch.nn.functional.one_hot(graph.y, model.head.out_features).double()[known]
+    seen = mg.View(model, target, mg.Hops(hops.stack[known]), model.gamma.detach(), 0)
+    gamma = fit_hop_weights(seen, truth, intercept=False).gamma
+    return mg.View(model, target, hops, gamma, 0).classify().probs
+
+
+def study(half: str, methods: list[str], seeds: tuple[int, ...], device: str, jobs: int) -> list:
+    """All runs of a half, one process per source model and seed."""
+    groups: dict[str, tuple[Source, list[Case]]] = {}
+    for case in cases()[half]:
+        groups.setdefault(repr(case.source), (case.source, []))[1].append(case)
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    context = multiprocessing.get_context("spawn")
+    records: list[dict] = []
+    with ProcessPoolExecutor(jobs, context, start_worker, (threads,)) as pool:
+        running = [
+            pool.submit(work, source, group, seed, methods, device)
+            for seed in seeds
+            for source, group in groups.values()
+        ]
+        for number, future in enumerate(as_completed(running), 1):
+            records += future.result()
+            print(f"{number} of {len(running)} source models", flush=True)
+    return sorted(records, key=lambda r: (r["case"], r["method"], r["seed"]))
+
+
+def show(records: list[dict]) -> None:
+    """The table of the study, by method, and the runs that were hurt."""
+    print("| | runs | mean change | hurt by more than 1 | worst |")
+    print("|---|---|---|---|---|")
+    for method in dict.fromkeys(r["method"] for r in records):
+        for what in ("published", "ours", "labels"):
+            own = [r for r in records if r["method"] == method and r[what] is not None]
+            if own:
+                change = np.array([r[what] - r["before"] for r in own])
+                print(
+                    f"| {method}, {what} | {len(own)} | {change.mean():+.2f} | "
+                    f"{(change < -1).mean():.1%} | {change.min():+.1f} |"
+                )
+    still = [r for r in records if r["case"].split(", ")[-1] == "none" or "none," in r["case"]]
+    change = [r["ours"] - r["before"] for r in still]
+    print(f"\nno shift: {len(still)} runs, mean change {np.mean(change):+.2f}")
+    for r in records:
+        if r["ours"] - r["before"] < -1:
+            print(
+                f"hurt: {r['case']}, {r['method']}, seed {r['seed']}: "
+                f"{r['before']:.1f} to {r['ours']:.1f} ({r['chosen']})"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", help="tuning, test, or show FILE")
+    parser.add_argument("file", type=Path, nargs="?")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    args = parser.parse_args()
+    if args.what == "show":
+        show(json.loads(args.file.read_text())["runs"])
+        return
+    seeds = TEST_SEEDS if args.what == "test" else TUNING_SEEDS
+    records = study(args.what, args.methods, seeds, args.device, args.jobs)
+    show(records)
+    if args.out:
+        halves = {half: [case.name for case in group] for half, group in cases().items()}
+        record = {"halves": halves, "seeds": seeds, "runs": records}
+        args.out.write_text(json.dumps(record, indent=0) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+"""The shifts of the harm study: a source to train on, a target to adapt to, and its half.
+
+Rules were made on the tuning half with seeds 10 to 12; the test half is run with seeds 0 to 4.
+Within each family every other shift is tuning data; nothing else decided the halves.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from matcha_gnn import datasets
+from matcha_gnn.datasets.shifts import shifted
+from matcha_gnn.datasets.twitch import country
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+TUNING_SEEDS = (10, 11, 12)
+TEST_SEEDS = (0, 1, 2, 3, 4)
+ATTRIBUTE = 0.8944271909999159
+SKEWED, SKEWED_BACK = (0.1, 0.3, 0.6), (0.6, 0.3, 0.1)
+EVEN, TEN = (1 / 3, 1 / 3, 1 / 3), (0.1,) * 10
+SIGNAL = 1.3416407864998738
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a model is trained on.
+
+    Attributes:
+        data: csbm, syn_cora, twitch, cora or coauthor_cs.
+        options: of the data set.
+        train: arguments of `fit` that differ from the published recipe.
+        hidden_channels: width.
+        num_hops: K.
+    """
+
+    data: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    train: Mapping[str, Any] = field(default_factory=dict)
+    hidden_channels: int = 32
+    num_hops: int = 9
+
+
+@dataclass(frozen=True)
+class Case:
+    """One shift.
+
+    Attributes:
+        family: shifts of one family take turns between the halves.
+        name: what the record calls it.
+        source: what the model is trained on.
+        target: options of the data set that differ on the target.
+        shifts: transforms of `datasets.shifts` on top.
+    """
+
+    family: str
+    name: str
+    source: Source
+    target: Mapping[str, Any] = field(default_factory=dict)
+    shifts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _csbm(homophily: float, degree: float = 2.5, train: Any = None, **options: Any) -> Source:
+    own = {"homophily": homophily, "degree": degree, "num_features": 2000, "signal": SIGNAL}
+    return Source("csbm", own | options, train or {})
+
+
+def _structure() -> list[Case]:
+    homo, hetero, high, low = _csbm(0.8), _csbm(0.2), _csbm(0.8, 5.0), _csbm(0.8, 1.0)
+    moves = {
+        "homo-hetero": (homo, {"homophily": 0.2}),
+        "hetero-homo": (hetero, {"homophily": 0.8}),
+        "high-low": (high, {"degree": 1.0}),
+        "low-high": (low, {"degree": 5.0}),
+    }
+    plain = [Case("structure", name, source, t) for name, (source, t) in moves.items()]
+    both = [
+        Case("structure and attribute", f"attr-{name}", source, t | {"shift": ATTRIBUTE})
+        for name, (source, t) in moves.items()
+    ]
+    return plain + both
+
+
+def _labels() -> list[Case]:
+    homo, hetero = _csbm(0.8), _csbm(0.2)
+    uneven = {"shares": (0.8, 0.2)}
+    return [
+        Case("labels", "label", homo, uneven),
+        Case("labels", "label, hetero", hetero, uneven),
+        Case("labels", "label and homo-hetero", homo, uneven | {"homophily": 0.2}),
+        Case("labels", "label and hetero-homo", hetero, uneven | {"homophily": 0.8}),
+        Case("labels", "label and attribute", hetero, uneven | {"shift": ATTRIBUTE}),
+        Case(
+            "labels",
+            "label, attribute and homo-hetero",
+            homo,
+            uneven | {"shift": ATTRIBUTE, "homophily": 0.2},
+        ),
+        Case("none", "none, homo", homo),
+        Case("none", "none, hetero", hetero),
+        Case("none", "attribute only", homo, {"shift": ATTRIBUTE}),
+        Case("none", "attribute only, hetero", hetero, {"shift": -ATTRIBUTE}),
+    ]
+
+
+def _skewed() -> list[Case]:
+    homo, hetero = _csbm(0.8, shares=SKEWED), _csbm(0.2, shares=SKEWED)
+    even = _csbm(0.8, shares=EVEN)
+    return [
+        Case("skewed", "skewed, homo-hetero", homo, {"homophily": 0.2}),
+        Case("skewed", "skewed, hetero-homo", hetero, {"homophily": 0.8}),
+        Case("skewed", "skewed, none", homo),
+        Case("skewed", "skewed, none, hetero", hetero),
+        Case("skewed", "skewed, label", homo, {"shares": SKEWED_BACK}),
+        Case("skewed", "skewed, label, hetero", hetero, {"shares": SKEWED_BACK}),
+        Case(
+            "skewed",
+            "skewed, label and homo-hetero",
+            homo,
+            {"shares": SKEWED_BACK, "homophily": 0.2},
+        ),
+        Case(
+            "skewed",
+            "skewed, attribute and hetero-homo",
+            hetero,
+            {"shift": ATTRIBUTE, "homophily": 0.8},
+        ),
+        Case(
+            "neighbours",
+            "three classes, neighbours",
+            even,
+            {"homophily": 0.3},
+            {"edge-shares": _ring(0.1)},
+        ),
+        Case(
+            "neighbours",
+            "skewed, neighbours",
+            homo,
+            {"homophily": 0.3},
+            {"edge-shares": _ring(0.2)},
+        ),
+    ]
+
+
+def _ring(homophily: float) -> tuple[tuple[float, ...], ...]:
+    """Class-to-class edge shares where class 0 links to 1 four times as often as to 2."""
+    shares = np.diag(np.full(3, homophily / 3))
+    for a, b, weight in ((0, 1, 4.0), (1, 2, 4.0), (0, 2, 1.0)):
+        shares[a, b] = shares[b, a] = (1 - homophily) * weight / 18
+    return tuple(map(tuple, shares.tolist()))
+
+
+def _classes() -> list[Case]:
+    even, ten = _csbm(0.8, shares=EVEN), _csbm(0.8, 10.0, shares=TEN, signal=3.0)
+    weak = _csbm(0.8, train={"epochs": 15})
+    noisy = _csbm(0.2, signal=0.7)
+    return [
+        Case("classes", "three classes, homo-hetero", even, {"homophily": 0.1}),
+        Case("classes", "three classes, none", even),
+        Case("classes", "ten classes, homo-hetero", ten, {"homophily": 0.2}),
+        Case("classes", "ten classes, none", ten),
+        Case("weak", "few epochs, homo-hetero", weak, {"homophily": 0.2}),
+        Case("weak", "weak signal, hetero-homo", noisy, {"homophily": 0.8}),
+        Case("weak", "few epochs, none", weak),
+        Case("weak", "weak signal, none", noisy),
+    ]
+
+
+def _real() -> list[Case]:
+    found = []
+    order = (0.1, 0.0, 0.3, 0.2, 0.5, 0.4, 0.7, 0.6, 0.9, 1.0)
+    for run in (1, 2, 3):
+        source = Source("syn_cora", {"homophily": 0.8, "run": run})
+        cases = [
+            Case(f"syn-cora r{run}", f"syn-cora r{run}, 0.8-{h:g}", source, {"homophily": h})
+            for h in order
+        ]
+        found += cases
+    twitch = Source("twitch", {"name": "DE"}, hidden_channels=8, num_hops=5)
+    for name, shifts in (
+        ("ES", {}),
+        ("ENGB", {}),
+        ("ES", {"homophily": 0.2}),
+        ("ENGB", {"homophily": 0.2}),
+    ):
+        title = f"twitch DE-{name}" + (", fewer edges" if shifts else "")
+        found.append(Case("twitch", title, twitch, {"name": name}, shifts))
+    transforms = {
+        "homophily": {"homophily": 0.4},
+        "degree": {"degree": 1.5},
+        "none": {},
+        "noise": {"noise": 1.0},
+        "class shares": {"class-shares": "skewed"},
+        "attribute": {"attribute": 1.0},
+    }
+    for data in ("cora", "coauthor_cs"):
+        source = Source(data, train={"epochs": 100})
+        found += [Case(data, f"{data}, {n}", source, {}, s) for n, s in transforms.items()]
+    return found
+
+
+def cases() -> dict[str, list[Case]]:
+    """The tuning and the test half."""
+    halves: dict[str, list[Case]] = {"tuning": [], "test": []}
+    turns: dict[str, int] = {}
+    for case in _structure() + _labels() + _skewed() + _classes() + _real():
+        turn = turns[case.family] = turns.get(case.family, -1) + 1
+        halves["tuning" if turn % 2 == 0 else "test"].append(case)
+    return halves
+
+
+def source_graph(source: Source, seed: int) -> "Data":
+    """The labelled graph; Cora and Coauthor-CS train on a random half of their nodes."""
+    return _masked(source, _load(source.data, dict(source.options), seed), seed)
+
+
+def target_graph(case: Case, seed: int) -> "Data":
+    """The graph to adapt to, with labels for scoring; `test_mask` where some were trained on."""
+    options = dict(case.source.options) | dict(case.target)
+    graph = _masked(case.source, _load(case.source.data, options, 1000 + seed), seed)
+    shifts = dict(case.shifts)
+    if shifts.get("class-shares") == "skewed":
+        shifts["class-shares"] = _skewed_shares(graph.y)
+    return shifted(graph, shifts, seed) if shifts else graph
+
+
+def _load(data: str, options: dict[str, Any], seed: int) -> "Data":
+    if data == "csbm":
+        return datasets.csbm(**options, seed=seed)
+    if data == "twitch":
+        return country(options["name"])
+    if data == "syn_cora":
+        return datasets.make_graph("syn_cora", **options)
+    return datasets.make_graph(data)
+
+
+def _masked(source: Source, graph: "Data", seed: int) -> "Data":
+    if source.data in ("cora", "coauthor_cs"):
+        train = torch.rand(graph.num_nodes, generator=torch.Generator().manual_seed(seed)) < 0.5
+        graph.train_mask, graph.test_mask, graph.val_mask = train, ~train, ~train
+    return graph
+
+
+def _skewed_shares(y: torch.Tensor) -> list[float]:
+    """Half of the classes three times rarer against the others than they are."""
+    shares = torch.bincount(y).double()
+    shares[::2] /= 3
+    return (shares / shares.sum()).tolist()

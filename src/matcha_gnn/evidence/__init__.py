@@ -1,0 +1,6 @@
+"""What a target graph says about its classes without labels: own features, then edges."""
+
+from matcha_gnn.evidence.posterior import Posterior, infer
+from matcha_gnn.evidence.weights import fit_hop_weights
+
+__all__ = ["Posterior", "fit_hop_weights", "infer"]

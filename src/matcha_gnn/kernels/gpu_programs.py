@@ -1,0 +1,193 @@
+"""What runs on the GPU: Triton programs, each over a range of nodes. `gpu` starts them."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax(
+    logits, coef, bias, probs, mass, num_nodes,
+    HOPS: tl.constexpr, LAST: tl.constexpr, CLASSES: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Softmax of the mixed hop logits of one block of nodes; the last class has logit 0."""
+    rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    classes = tl.arange(0, CLASSES)
+    inside = rows[:, None] < num_nodes
+    known = inside & (classes[None, :] < LAST)
+    mixed = tl.zeros((BLOCK, CLASSES), tl.float32)
+    mixed += tl.load(bias + classes, classes < LAST, 0.0)[None, :]
+    for k in range(HOPS):
+        at = (k * LAST + classes[None, :]).to(tl.int64) * num_nodes + rows[:, None]
+        mixed += tl.load(coef + k) * tl.load(logits + at, known, 0.0)
+    shares = row_softmax(mixed, (classes <= LAST)[None, :])
+    tl.store(
+        probs + rows[:, None] * (LAST + 1) + classes[None, :],
+        shares,
+        inside & (classes <= LAST)[None, :],
+    )
+    part = tl.sum(tl.where(inside, shares, 0.0), 0)
+    tl.store(mass + tl.program_id(0) * (LAST + 1) + classes, part, classes <= LAST)
+
+
+@triton.jit
+def row_softmax(logits, real):
+    logits = tl.where(real, logits, float("-inf"))
+    powers = tl.exp(logits - tl.max(logits, 1)[:, None])
+    return powers / tl.sum(powers, 1)[:, None]
+
+
+@triton.jit
+def class_sums(
+    stack, weights, partial, num_nodes, size, stride, count, share,
+    CLASSES: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Weighted sums of one chunk of the flat hops over one range of nodes, for some classes."""
+    start = tl.program_id(0).to(tl.int64) * share
+    stop = tl.minimum(start + share, num_nodes)
+    columns = tl.program_id(1) * CHUNK + tl.arange(0, CHUNK)
+    classes = tl.program_id(2) * CLASSES + tl.arange(0, CLASSES)
+    real = columns < size
+    if CLASSES == 1:
+        one = tl.zeros((BLOCK, CHUNK), tl.float32)
+    else:
+        many = tl.zeros((CLASSES, CHUNK), tl.float32)
+    for first in range(start, stop, BLOCK):
+        rows = first + tl.arange(0, BLOCK)
+        inside = rows < stop
+        hops = tl.load(
+            stack + rows[:, None] * size + columns[None, :], inside[:, None] & real[None, :], 0.0
+        ).to(tl.float32)
+        if CLASSES == 1:
+            one += tl.load(weights + rows * stride, inside, 0.0)[:, None] * hops
+        else:
+            at = rows[None, :] * stride + classes[:, None]
+            shares = tl.load(weights + at, inside[None, :] & (classes < count)[:, None], 0.0)
+            many = tl.dot(shares, hops, many, input_precision="tf32x3")
+    base = (tl.program_id(0).to(tl.int64) * count + classes[:, None]) * size + columns[None, :]
+    if CLASSES == 1:
+        tl.store(partial + base, tl.sum(one, 0)[None, :], real[None, :])
+    else:
+        tl.store(partial + base, many, (classes < count)[:, None] & real[None, :])
+
+
+@triton.jit
+def mixed_rows(stack, coef, rows, columns, inside, num_hops, width):
+    at = stack + rows[:, None] * num_hops * width + columns[None, :]
+    z = tl.load(coef) * tl.load(at, inside, 0.0).to(tl.float32)
+    for k in range(1, num_hops):
+        z += tl.load(coef + k) * tl.load(at + k * width, inside, 0.0).to(tl.float32)
+    return z
+
+
+@triton.jit
+def mix(stack, coef, z, num_nodes, num_hops, width, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.arange(0, WIDTH)
+    inside = (rows < num_nodes)[:, None] & (columns < width)[None, :]
+    mixed = mixed_rows(stack, coef, rows, columns, inside, num_hops, width)
+    tl.store(z + rows[:, None] * width + columns[None, :], mixed, inside)
+
+
+@triton.jit
+def gram(
+    stack, centre, partial, num_nodes, num_hops, width, HOPS: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Products of centred hops over one range of nodes; (node, feature) pairs are one axis."""
+    share = tl.cdiv(num_nodes, tl.num_programs(0)).to(tl.int64)
+    start = tl.program_id(0) * share * width
+    stop = tl.minimum((tl.program_id(0) + 1) * share, num_nodes) * width
+    hops = tl.arange(0, HOPS)
+    form = tl.zeros((HOPS, HOPS), tl.float32)
+    for first in range(start, stop, BLOCK):
+        pairs = first + tl.arange(0, BLOCK)
+        rows, columns = pairs // width, pairs % width
+        inside = (pairs < stop)[None, :] & (hops < num_hops)[:, None]
+        inner = hops[:, None] * width + columns[None, :]
+        apart = tl.load(stack + rows[None, :] * num_hops * width + inner, inside, 0.0).to(
+            tl.float32
+        ) - tl.load(centre + inner, inside, 0.0)
+        form = tl.dot(apart, tl.trans(apart), form, input_precision="tf32x3")
+    at = tl.program_id(0) * HOPS * HOPS + hops[:, None] * HOPS + hops[None, :]
+    tl.store(partial + at, form)
+
+
+@triton.jit
+def classify_mixed(
+    stack, coef, weight, bias, probs, partial, num_nodes, num_hops, width, num_classes,
+    CLASSES: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Predictions of one range of nodes, Σ_i Y_ic z_i, and the mass in one column more."""
+    share = tl.cdiv(num_nodes, tl.num_programs(0)).to(tl.int64)
+    start = tl.program_id(0) * share
+    stop = tl.minimum(start + share, num_nodes)
+    columns, classes = tl.arange(0, WIDTH), tl.arange(0, CLASSES)
+    wide, real = columns < width, classes < num_classes
+    head = tl.load(
+        weight + classes[None, :] * width + columns[:, None], wide[:, None] & real[None, :], 0.0
+    )
+    offset = tl.load(bias + classes, real, 0.0)[None, :]
+    sums, mass = tl.zeros((CLASSES, WIDTH), tl.float32), tl.zeros((CLASSES,), tl.float32)
+    for first in range(start, stop, BLOCK):
+        rows = first + tl.arange(0, BLOCK)
+        inside = (rows < stop)[:, None]
+        z = mixed_rows(stack, coef, rows, columns, inside & wide[None, :], num_hops, width)
+        logits = tl.dot(z, head, input_precision="tf32x3") + offset
+        shares = tl.where(inside, row_softmax(logits, real[None, :]), 0.0)
+        at = probs + rows[:, None] * num_classes + classes[None, :]
+        tl.store(at, shares, inside & real[None, :])
+        sums = tl.dot(tl.trans(shares), z, sums, input_precision="tf32x3")
+        mass += tl.sum(shares, 0)
+    base = partial + (tl.program_id(0) * CLASSES + classes) * (width + 1)
+    tl.store(base[:, None] + columns[None, :], sums, wide[None, :] & (classes >= 0)[:, None])
+    tl.store(base + width, mass)
+
+
+@triton.jit
+def hop_slopes(
+    stack, probs, along, partial, num_nodes, num_hops, width, num_classes,
+    HOPS: tl.constexpr, CLASSES: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Σ_i ⟨Σ_c Y_ic a_c, H_k[i]⟩ over one range of nodes, for every hop."""
+    share = tl.cdiv(num_nodes, tl.num_programs(0)).to(tl.int64)
+    start = tl.program_id(0) * share
+    stop = tl.minimum(start + share, num_nodes)
+    columns, classes, hops = tl.arange(0, WIDTH), tl.arange(0, CLASSES), tl.arange(0, HOPS)
+    wide, real = columns < width, classes < num_classes
+    means = tl.load(
+        along + classes[:, None] * width + columns[None, :], real[:, None] & wide[None, :], 0.0
+    )
+    dots = tl.zeros((HOPS,), tl.float32)
+    for first in range(start, stop, BLOCK):
+        rows = first + tl.arange(0, BLOCK)
+        inside = (rows < stop)[:, None]
+        at = probs + rows[:, None] * num_classes + classes[None, :]
+        shares = tl.load(at, inside & real[None, :], 0.0)
+        slope = tl.dot(shares, means, input_precision="tf32x3")
+        for k in range(num_hops):
+            there = stack + (rows[:, None] * num_hops + k) * width + columns[None, :]
+            hop = tl.load(there, inside & wide[None, :], 0.0).to(tl.float32)
+            dots += tl.where(hops == k, tl.sum(tl.sum(slope * hop, 1), 0), 0.0)
+    tl.store(partial + tl.program_id(0) * num_hops + hops, dots, hops < num_hops)
+
+
+@triton.jit
+def next_hop(
+    crow, col, values, stack, num_nodes, stride, offset, width,
+    WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Some rows of a sparse product side by side, one neighbour of each at a time."""
+    rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.arange(0, WIDTH)
+    real = rows < num_nodes
+    start = tl.load(crow + rows, real, 0)
+    degree = tl.load(crow + rows + 1, real, 0) - start
+    total = tl.zeros((BLOCK, WIDTH), tl.float32)
+    for step in range(tl.max(degree, 0)):
+        there = step < degree
+        sender = tl.load(col + start + step, there, 0)
+        weight = tl.load(values + start + step, there, 0.0)
+        at = stack + sender[:, None] * stride + (offset - width) + columns[None, :]
+        inside = there[:, None] & (columns < width)[None, :]
+        total += weight[:, None] * tl.load(at, inside, 0.0).to(tl.float32)
+    at = stack + rows[:, None] * stride + offset + columns[None, :]
+    tl.store(at, total, real[:, None] & (columns < width)[None, :])

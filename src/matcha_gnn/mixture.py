@@ -1,0 +1,209 @@
+"""Have the nodes' own features moved, or are the classes dealt out in other shares?
+
+A node's own features u, taken before the first non-linearity and without any edge, follow one
+Gaussian per class. On a target the class shares may differ (label shift), all nodes may be moved by
+one vector (attribute shift), both, or neither. The four explanations are fitted by maximum
+likelihood in the space in which source classes differ, and compared by BIC. The distance between
+classes is free in all of them: a network separates the nodes it was trained on better than others.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+SAMPLE = 10_000
+"""Nodes to fit by: more do not change a verdict."""
+MISFIT_FACTOR = 2.0
+"""A gain in likelihood counts where it exceeds this many times the gain on the source itself."""
+_ITERATIONS, _TOLERANCE = 300, 1e-6
+
+
+class Explanation(enum.StrEnum):
+    """What tells the own features of a target from those of the source."""
+
+    SAME = "same"
+    SHARES = "shares"
+    OFFSET = "offset"
+    BOTH = "both"
+
+    @property
+    def moves_shares(self) -> bool:
+        """Classes have other shares than on the source."""
+        return self in (Explanation.SHARES, Explanation.BOTH)
+
+    @property
+    def moves_offset(self) -> bool:
+        """All nodes are moved by one vector."""
+        return self in (Explanation.OFFSET, Explanation.BOTH)
+
+
+class OwnStatistics(NamedTuple):
+    """What a source says of its nodes' own features.
+
+    Attributes:
+        centroids: mean of u per class, [C, D].
+        covariance: of u within classes, [D, D].
+        shares: of the classes, [C].
+    """
+
+    centroids: Tensor
+    covariance: Tensor
+    shares: Tensor
+
+    def to(self, device: torch.device) -> "OwnStatistics":
+        """The same on another device."""
+        return OwnStatistics(*(part.to(device) for part in self))
+
+
+class Mixture(NamedTuple):
+    """One fitted explanation.
+
+    Attributes:
+        shares: of the classes, [C].
+        offset: of all nodes, in discriminant coordinates, [P].
+        scale: of the distances between classes.
+        log_likelihood: per node, up to a constant that all explanations share.
+    """
+
+    shares: Tensor
+    offset: Tensor
+    scale: float
+    log_likelihood: float
+
+
+@dataclass(frozen=True, eq=False)
+class OwnShift:
+    """How own features moved.
+
+    Attributes:
+        explanation: the chosen one.
+        shares: estimated class shares of the target, [C]; the source's unless they moved.
+        offset: what was added to u on the target, [D]; zero unless it moved.
+        support: log-likelihood gained over "same" by each explanation, misfit and the price of
+            further parameters taken off.
+    """
+
+    explanation: Explanation
+    shares: Tensor
+    offset: Tensor
+    support: dict[str, float]
+
+
+def explain(own: Tensor, source: OwnStatistics, misfit: Tensor) -> OwnShift:
+    """Choose among the four explanations.
+
+    Args:
+        own: u of the target's nodes, [N, D].
+        source: statistics of the source.
+        misfit: from `misfit` on the source, [3].
+    """
+    own = own.double()
+    gains = _gains(own, source)
+    freedom = len(source.shares) - 1
+    price = 0.5 * freedom * torch.tensor(float(len(own))).log().item()
+    support = {Explanation.SAME: 0.0}
+    for (kind, (gain, _)), excess in zip(gains.items(), misfit.tolist(), strict=True):
+        moved = kind.moves_shares + kind.moves_offset
+        support[kind] = len(own) * (gain - MISFIT_FACTOR * excess) - moved * price
+    best = max(support, key=lambda kind: support[kind])
+    shares = source.shares.double()
+    if best.moves_shares:
+        shares = gains[best][1].shares
+    offset = torch.zeros_like(own[0])
+    if best.moves_offset:
+        offset = own.mean(0) - shares @ source.centroids.double()
+    return OwnShift(best, shares, offset, {str(kind): value for kind, value in support.items()})
+
+
+def misfit(own: Tensor, source: OwnStatistics) -> Tensor:
+    """Log-likelihood a node that the explanations gain on the source itself, [3].
+
+    There is nothing to explain there: what they gain is what Gaussians do not describe.
+    """
+    return torch.tensor([gain for gain, _ in _gains(own.double(), source).values()])
+
+
+def _gains(own: Tensor, source: OwnStatistics) -> dict[Explanation, tuple[float, Mixture]]:
+    every = -(-len(own) // SAMPLE)
+    points, means = _discriminant(own[::every], source)
+    shares = source.shares.double()
+    fits = {
+        kind: fit_mixture(points, means, shares, kind.moves_shares, kind.moves_offset)
+        for kind in Explanation
+    }
+    same = fits.pop(Explanation.SAME).log_likelihood
+    return {kind: (fit.log_likelihood - same, fit) for kind, fit in fits.items()}
+
+
+def _discriminant(own: Tensor, source: OwnStatistics) -> tuple[Tensor, Tensor]:
+    """Nodes [N, P] and class means [C, P] where the source's classes differ, noise made white."""
+    centroids, covariance = source.centroids.double(), source.covariance.double()
+    size = len(covariance)
+    ridge = 1e-6 * covariance.trace() / size * torch.eye(size, dtype=torch.double)
+    root = torch.linalg.cholesky(covariance + ridge.to(covariance))
+    centre = source.shares.double() @ centroids
+    means = torch.linalg.solve_triangular(root, (centroids - centre).T, upper=False).T
+    white = torch.linalg.solve_triangular(root, (own - centre).T, upper=False).T
+    directions = torch.linalg.svd(means, full_matrices=False).Vh[: len(means) - 1].T
+    return white @ directions, means @ directions
+
+
+def fit_mixture(
+    points: Tensor, means: Tensor, shares: Tensor, move_shares: bool, move_offset: bool
+) -> Mixture:
+    """Expectation maximisation of Gaussians at offset + scale · means with one covariance.
+
+    Args:
+        points: [N, P].
+        means: of the source's classes, [C, P].
+        shares: of the source's classes, [C]; kept unless `move_shares`.
+        move_shares: fit the shares too.
+        move_offset: fit the offset too; otherwise it is zero.
+
+    Example:
+        >>> points = torch.tensor([[-1.1], [-0.9], [-1.0], [1.0]], dtype=torch.double)
+        >>> means, even = torch.tensor([[-1.0], [1.0]]).double(), torch.tensor([0.5, 0.5]).double()
+        >>> fit_mixture(points, means, even, True, False).shares.round(decimals=2)
+        tensor([0.7500, 0.2500], dtype=torch.float64)
+    """
+    width = points.shape[1]
+    second = points.T @ points / len(points)
+    floor = 1e-6 * second.trace() / width * torch.eye(width).to(points)
+    average, scale, last = points.mean(0), 0.8, -torch.inf
+    offset = average - scale * (shares @ means) if move_offset else torch.zeros_like(average)
+    covariance = torch.eye(width).to(points)
+    for _ in range(_ITERATIONS):
+        terms = _log_densities(points, offset + scale * means, covariance + floor) + shares.log()
+        evidence = torch.logsumexp(terms, 1)
+        value = float(evidence.mean())
+        if abs(value - last) < _TOLERANCE:
+            break
+        last = value
+        weights = (terms - evidence[:, None]).exp()
+        mass = weights.mean(0)
+        found = weights.T @ points / len(points)
+        if move_shares:
+            shares = mass.clamp_min(1e-4) / mass.clamp_min(1e-4).sum()
+        precise = torch.linalg.inv(covariance + floor)
+        centre, middle = (average, mass @ means) if move_offset else (0 * average, 0 * means[0])
+        spread = means - middle
+        fitted = ((found - mass[:, None] * centre) @ precise * spread).sum()
+        scale = max(float(fitted / (mass[:, None] * (spread @ precise) * spread).sum()), 1e-2)
+        offset = centre - scale * middle
+        placed = offset + scale * means
+        cross = found.T @ placed
+        covariance = second - cross - cross.T + (placed.T * mass) @ placed
+    return Mixture(shares, offset, scale, last)
+
+
+def _log_densities(points: Tensor, means: Tensor, covariance: Tensor) -> Tensor:
+    """Gaussian log-densities of each point at each mean, up to a constant, [N, C]."""
+    root = torch.linalg.cholesky(covariance)
+    white = torch.linalg.solve_triangular(root, points.T, upper=False).T
+    centres = torch.linalg.solve_triangular(root, means.T, upper=False).T
+    squares = white.square().sum(1, keepdim=True) + centres.square().sum(1) - 2 * white @ centres.T
+    densities: Tensor = -0.5 * squares - root.diagonal().log().sum()
+    return densities

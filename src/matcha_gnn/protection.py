@@ -1,0 +1,211 @@
+"""Adaptation that keeps the source model unless another is expected to be better.
+
+Candidates are models: the source's, and copies with other hop weights, and where own features say
+so with all nodes moved back or with an intercept. The base method predicts around each. A posterior
+of the classes, made from own features and neighbours and never from a candidate, says how many of
+its labels are expected to be true; the best candidate is taken if it beats the source by `MARGIN`.
+"""
+
+import copy
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.evidence import Posterior, fit_hop_weights, infer
+from matcha_gnn.graph import Graph
+from matcha_gnn.hops import Hops
+from matcha_gnn.losses import PIC, SURE, Loss
+from matcha_gnn.methods import BaseMethod, Touches
+from matcha_gnn.result import Adaptation, Candidate, Decision, History, Status
+from matcha_gnn.rounds import Exact, Run, run_rounds
+from matcha_gnn.timing import Stopwatch
+from matcha_gnn.typing import Progress
+
+MARGIN = 0.02
+"""Share of nodes that must be expected to be right in addition."""
+CHECKPOINTS = (0.1, 0.4, 1.0)
+"""Shares of the rounds after which γ is a candidate, for models that need rounds."""
+SOURCE = "source"
+
+
+@dataclass
+class _Trial:
+    """A candidate, and the base method's answer around it."""
+
+    name: str
+    run: Run
+    expected: float
+
+
+def protected(
+    model: Backbone,
+    graph: Graph,
+    method: BaseMethod,
+    loss: Loss | None,
+    settings: dict[str, Any],
+    hops: Hops | None,
+    progress: Progress | None,
+) -> Adaptation:
+    """Adapt, judge, and return the better of source and adapted model.
+
+    Args:
+        model: a trained backbone; it is not changed.
+        graph: the target.
+        method: the base method.
+        loss: run rounds of this loss for candidates; None: fit hop weights where possible.
+        settings: every argument of `adapt` that decides the outcome, checked.
+        hops: of this model and graph, if they are at hand.
+        progress: called with the candidates tried and their number, or with rounds.
+    """
+    watch = Stopwatch(graph.x.device)
+    judge = _Judge(graph, method, settings, watch)
+    source = judge.run(model, hops)
+    try:
+        with watch.stage("judge"):
+            posterior = infer(model, graph)
+    except IncompatibleError as error:
+        decision = Decision(SOURCE, (), None, f"{error}. {_UNJUDGED}")
+        return _result(model, _Trial(SOURCE, source, float("nan")), source, decision, watch)
+    judge.posterior = posterior
+    trials = [judge.score(SOURCE, source)]
+    fitted = loss is None and settings["moves"] == "gamma" and model.mixes_linearly
+    proposals = (
+        judge.fitted(model, source)
+        if fitted
+        else judge.after_rounds(model, loss or PIC(), source, progress)
+    )
+    for trial in proposals:
+        trials.append(trial)
+        if progress and fitted:
+            progress(len(trials) - 1, len(trials) - 1)
+    best = max(trials, key=lambda trial: trial.expected)
+    if best.expected < trials[0].expected + MARGIN:
+        best = trials[0]
+    decision = Decision(best.name, tuple(map(judge.candidate, trials)), posterior, "")
+    return _result(model, best, source, decision, watch)
+
+
+_UNJUDGED = (
+    "mg.remember_source(model, source_graph) puts one in; protect=False adapts without a judge"
+)
+
+
+class _Judge:
+    """Tries candidates around one base method on one target."""
+
+    posterior: Posterior
+
+    def __init__(
+        self, graph: Graph, method: BaseMethod, settings: dict[str, Any], watch: Stopwatch
+    ) -> None:
+        self.graph, self.method, self.settings, self.watch = graph, method, settings, watch
+        self.labels_before: torch.Tensor | None = None
+
+    def run(self, model: Backbone, hops: Hops | None = None) -> Run:
+        """The base method around a model, once."""
+        run = Run(model, self.graph, self.method, PIC(), self.settings, hops)
+        run.predict()
+        self.watch.seconds = dict(Counter(self.watch.seconds) + Counter(run.watch.seconds))
+        if self.labels_before is None:
+            self.labels_before = run.prediction.probs.argmax(1)
+        return run
+
+    def score(self, name: str, run: Run) -> _Trial:
+        """How many of its labels are expected to be true."""
+        with self.watch.stage("judge"):
+            expected = self.posterior.expected_accuracy(run.prediction.probs.argmax(1))
+        return _Trial(name, run, expected)
+
+    def candidate(self, trial: _Trial) -> Candidate:
+        """What the decision says of a trial."""
+        labels = trial.run.prediction.probs.argmax(1)
+        assert self.labels_before is not None
+        changed = float(labels.ne(self.labels_before).double().mean())
+        return Candidate(trial.name, trial.expected, changed)
+
+    def fitted(self, model: Backbone, source: Run) -> Iterator[_Trial]:
+        """Hop weights in closed form, and fitted to the posterior, where own features say it is."""
+        shift, prefix = self.posterior.shift, ""
+        base = source
+        moves_norm = Touches.NORM in self.method.touches
+        if shift.explanation.moves_offset and model.takes_offset and not moves_norm:
+            moved = copy.deepcopy(model)
+            moved.move(offset=shift.offset.to(model.gamma))
+            model, prefix = moved, "moved back, "
+            base = self.run(model)
+            yield self.score("moved back", base)
+        if model.is_filter and model.gamma_is_coefficients:
+            yield self.score(prefix + "closed form", self._closed_form(model, base))
+        yield self.score(prefix + "fitted", self._fit(model, base, intercept=False))
+        if shift.explanation.moves_shares and model.takes_intercept:
+            name = prefix + "fitted with intercept"
+            yield self.score(name, self._fit(model, base, intercept=True))
+
+    def _fit(self, model: Backbone, base: Run, intercept: bool) -> Run:
+        view = base.prediction.own_view(base.view)
+        with self.watch.stage("fit"):
+            fit = fit_hop_weights(view, self.posterior.probs, intercept=intercept)
+        found = copy.deepcopy(model)
+        found.gamma.data.copy_(fit.gamma)
+        if intercept:
+            found.move(intercept=fit.intercept)
+        return self._again(found, base)
+
+    def _closed_form(self, model: Backbone, base: Run) -> Run:
+        steps = Run(model, self.graph, self.method, SURE(), self.settings, base.hops)
+        steps.prediction = base.prediction
+        with self.watch.stage("fit"):
+            Exact(steps).step()
+        return self._again(steps.model, base)
+
+    def _again(self, model: Backbone, base: Run) -> Run:
+        """The same encoder with other hop weights: its hops are those of `base`."""
+        return self.run(model, base.hops)
+
+    def after_rounds(
+        self, model: Backbone, loss: Loss, source: Run, progress: Progress | None
+    ) -> Iterator[_Trial]:
+        """γ of a few rounds; all that moved, if more than γ did."""
+        result = run_rounds(model, self.graph, self.method, loss, self.settings, None, progress)
+        self.watch.seconds = dict(Counter(self.watch.seconds) + Counter(result.seconds))
+        rounds = len(result.history.gamma) - 1
+        if self.settings["moves"] != "gamma":
+            yield self.score(f"round {rounds}", self.run(result.model))
+            return
+        for round_number in sorted({max(1, round(share * rounds)) for share in CHECKPOINTS}):
+            found = copy.deepcopy(model)
+            found.gamma.data.copy_(result.history.gamma[min(round_number, rounds)])
+            hops = source.hops if source.hops_stay else None
+            yield self.score(f"round {round_number}", self.run(found, hops))
+
+
+def _result(
+    model: Backbone, best: _Trial, source: Run, decision: Decision, watch: Stopwatch
+) -> Adaptation:
+    history = History()
+    for trial in decision.candidates:
+        if trial.name == SOURCE:
+            shares = source.prediction.class_shares
+            history.add(1 - trial.expected_accuracy, model.gamma.detach().clone(), shares)
+    run = best.run
+    if decision.adapted:
+        history.add(1 - best.expected, run.view.gamma, run.prediction.class_shares)
+    return Adaptation(
+        probs=run.prediction.probs,
+        probs_before=source.prediction.probs,
+        model=run.model.frozen(),
+        gamma=run.gamma.detach().clone(),
+        gamma_before=model.gamma.detach().clone(),
+        pic_before=PIC().value(source.view, source.prediction),
+        pic_after=PIC().value(run.view, run.prediction),
+        history=history,
+        status=Status.ADAPTED if decision.adapted else Status.KEPT_SOURCE,
+        seconds=watch.seconds,
+        settings=run.settings,
+        decision=decision,
+    )
