@@ -9,24 +9,14 @@ import json
 import platform
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
 
 import torch
 
 import matcha_gnn as mg
 from matcha_gnn import functional
+from matcha_gnn.figures.time import best_seconds
 
 EPOCHS = 50
-
-
-def best_seconds(work: Callable[[], object], repeats: int) -> float:
-    work()
-    seconds = []
-    for _ in range(repeats):
-        start = perf_counter()
-        work()
-        seconds.append(perf_counter() - start)
-    return min(seconds)
 
 
 def cached_autograd_epoch(model: mg.Backbone, hop_major: torch.Tensor) -> Callable[[], None]:
