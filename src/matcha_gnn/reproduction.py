@@ -56,6 +56,8 @@ def reproduce(
     count = seeds or (1 if quick else 5)
     folder = results or (default_folder() / QUICK_FOLDER if quick else default_folder())
     on = str(usable_device(device))
+    # Where a cell takes a second, starting other processes would take longer than the cells.
+    jobs = jobs or (1 if quick else None)
     effort = Effort(tuple(range(count)), quick, on, jobs, folder)
     documents: dict[str, Any] = {}
     missing: list[InvalidFileError] = []

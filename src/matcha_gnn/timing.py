@@ -1,9 +1,24 @@
 """Seconds by stage, with the stages of the paper's time table."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 
 import torch
+
+
+def best_seconds(work: Callable[[], object], repeats: int) -> float:
+    """The best of several runs after one that warms up; waits for the GPU where there is one."""
+    finish = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+    work()
+    finish()
+    seconds = []
+    for _ in range(repeats):
+        start = perf_counter()
+        work()
+        finish()
+        seconds.append(perf_counter() - start)
+    return min(seconds)
 
 
 @dataclass
