@@ -15,6 +15,7 @@ from matcha_gnn.figures.numbers import Effort, Row, Rows, column
 from matcha_gnn.figures.style import BLUE, ORANGE, panels, save
 from matcha_gnn.graph import unlabelled
 from matcha_gnn.methods import BaseMethod
+from matcha_gnn.timing import best_seconds
 from matcha_gnn.train import fit
 
 if TYPE_CHECKING:
