@@ -1,0 +1,94 @@
+"""The four explanations of moved features, on data whose explanation is known."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import multivariate_normal
+from sklearn.mixture import GaussianMixture
+
+from matcha_gnn.mixture import (
+    Explanation,
+    OwnStatistics,
+    _log_densities,
+    explain,
+    fit_mixture,
+    misfit,
+)
+
+CENTROIDS = torch.tensor([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [-2.0, -1.0, 0.0]]).double()
+SHARES = torch.tensor([0.5, 0.3, 0.2]).double()
+
+
+def draw(shares, offset=(0.0, 0.0, 0.0), scale=1.0, number=6000, seed=0):
+    rng = np.random.default_rng(seed)
+    classes = rng.choice(3, number, p=shares)
+    noise = rng.standard_normal((number, 3))
+    centre = (SHARES @ CENTROIDS).numpy()
+    points = centre + scale * (CENTROIDS.numpy()[classes] - centre) + noise + np.array(offset)
+    return torch.from_numpy(points)
+
+
+def source() -> OwnStatistics:
+    return OwnStatistics(CENTROIDS, torch.eye(3).double(), SHARES)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.8])
+@pytest.mark.parametrize(
+    ("shares", "offset", "expected"),
+    [
+        ((0.5, 0.3, 0.2), (0, 0, 0), Explanation.SAME),
+        ((0.2, 0.2, 0.6), (0, 0, 0), Explanation.SHARES),
+        ((0.5, 0.3, 0.2), (1.0, -0.5, 0.7), Explanation.OFFSET),
+        ((0.2, 0.2, 0.6), (1.0, -0.5, 0.7), Explanation.BOTH),
+    ],
+)
+def test_the_true_explanation_is_found(shares, offset, expected, scale):
+    shift = explain(draw(shares, offset, scale), source(), torch.zeros(3))
+    assert shift.explanation is expected
+    np.testing.assert_allclose(shift.shares, shares, atol=0.04)
+
+
+def test_the_offset_is_what_was_added():
+    offset = (1.0, -0.5, 0.7)
+    shift = explain(draw(SHARES.numpy(), offset), source(), torch.zeros(3))
+    np.testing.assert_allclose(shift.offset, offset, atol=0.1)
+
+
+def test_a_misfit_of_the_source_is_no_evidence():
+    rng = np.random.default_rng(1)
+    # Heavy tails: a mixture of Gaussians gains by moving, though nothing has moved.
+    heavy = CENTROIDS.numpy()[rng.choice(3, 4000, p=SHARES.numpy())]
+    points = torch.from_numpy(heavy + rng.standard_t(2, (4000, 3)))
+    excess = misfit(points, source())
+    assert excess.max() > 1e-4
+    assert explain(points, source(), excess).explanation is Explanation.SAME
+
+
+def test_shares_agree_with_a_peer():
+    points = draw((0.2, 0.2, 0.6), seed=3)
+    peer = GaussianMixture(
+        3, covariance_type="tied", means_init=CENTROIDS.numpy(), tol=1e-7, max_iter=500
+    ).fit(points.numpy())
+    ours = fit_mixture(points, CENTROIDS, SHARES, True, False)
+    np.testing.assert_allclose(ours.shares, peer.weights_, atol=0.02)
+
+
+def test_densities_are_the_normal_law():
+    covariance = torch.tensor([[2.0, 0.5], [0.5, 1.0]]).double()
+    points, means = torch.randn(5, 2).double(), torch.tensor([[0.0, 1.0], [2.0, -1.0]]).double()
+    ours = _log_densities(points, means, covariance) - np.log(2 * np.pi)
+    for c, mean in enumerate(means):
+        expected = multivariate_normal(mean.numpy(), covariance.numpy()).logpdf(points.numpy())
+        np.testing.assert_allclose(ours[:, c], expected, rtol=1e-9)
+
+
+def test_one_iteration_never_loses_likelihood():
+    points = draw((0.2, 0.2, 0.6), (0.5, 0, 0), seed=5)
+    values = {
+        kind: fit_mixture(points, CENTROIDS, SHARES, kind.moves_shares, kind.moves_offset)
+        for kind in Explanation
+    }
+    same = values[Explanation.SAME].log_likelihood
+    assert all(fit.log_likelihood >= same - 1e-6 for fit in values.values())
+    both = values[Explanation.BOTH].log_likelihood
+    assert all(fit.log_likelihood <= both + 1e-3 for fit in values.values())

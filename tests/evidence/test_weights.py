@@ -1,0 +1,60 @@
+"""Fitted hop weights against scikit-learn's logistic regression, and their derivatives."""
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+
+import matcha_gnn as mg
+from matcha_gnn.evidence.weights import _sums, fit_hop_weights
+
+
+def small_view(backbone=mg.GPRGNN, classes=2, seed=0):
+    graph = mg.datasets.csbm(400, 12, homophily=0.3, shares=(1 / classes,) * classes, seed=seed)
+    torch.manual_seed(seed)
+    model = backbone(12, classes, hidden_channels=6, K=3).double().frozen()
+    graph.x = graph.x.double()
+    target = mg.unlabelled(graph)
+    return mg.View(model, target, model.hops(target), model.gamma.detach(), 0), graph
+
+
+def test_two_classes_are_logistic_regression():
+    view, graph = small_view()
+    truth = torch.nn.functional.one_hot(graph.y, 2).double()
+    fit = fit_hop_weights(view, truth, intercept=True)
+    contrast = view.model.head.weight[1] - view.model.head.weight[0]
+    inputs = (view.hops.stack @ contrast).numpy()
+    peer = LogisticRegression(C=1e8, tol=1e-10, max_iter=5000).fit(inputs, graph.y)
+    ours = inputs @ fit.gamma.numpy() + float(fit.intercept[1] - fit.intercept[0])
+    theirs = peer.decision_function(inputs)
+    assert np.corrcoef(ours, theirs)[0, 1] > 0.99
+    assert fit.passes <= 8
+
+
+def test_gradient_and_curvature_are_finite_differences():
+    for backbone in (mg.GPRGNN, mg.APPNP):
+        view, graph = small_view(backbone, classes=3)
+        targets = torch.rand(400, 3).double()
+        targets /= targets.sum(1, keepdim=True)
+        size = view.gamma.numel()
+        point = torch.cat([view.gamma.double(), torch.tensor([0.2, -0.1]).double()])
+        point[:size] += 0.1
+        sums = _sums(view, targets, point, 2)
+        for k in range(len(point)):
+            step = torch.zeros_like(point)
+            step[k] = 1e-6
+            ahead, behind = (_sums(view, targets, point + s, 2) for s in (step, -step))
+            slope = (ahead.value - behind.value) / 2e-6
+            assert abs(slope - float(sums.slope[k])) < 1e-5
+            if backbone is mg.GPRGNN:
+                curve = (ahead.slope - behind.slope) / 2e-6
+                np.testing.assert_allclose(curve, sums.curvature[k], atol=1e-5)
+
+
+def test_a_fit_never_raises_the_cross_entropy():
+    view, graph = small_view(classes=3)
+    targets = torch.nn.functional.one_hot(graph.y, 3).double()
+    fit = fit_hop_weights(view, targets, intercept=False)
+    before = _sums(view, targets, view.gamma.double(), 0).value
+    after = _sums(view, targets, fit.gamma.double(), 0).value
+    assert after < before
+    assert fit.intercept.abs().max() == 0
