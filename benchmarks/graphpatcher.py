@@ -9,7 +9,7 @@ import json
 from time import perf_counter
 
 import torch
-from epoch import best_seconds
+from common import best_seconds
 
 import matcha_gnn as mg
 

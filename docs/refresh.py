@@ -67,7 +67,7 @@ def _filled(name: str, found: re.Match[str]) -> str:
     experiment = load(name)
     cells = compare(experiment, PROJECT / "results")
     if summary:
-        body = summary_line([c for c in cells if not wanted or wanted in c.row])
+        body = summary_line(experiment, [c for c in cells if not wanted or wanted in c.row])
     else:
         body = markdown_table(experiment, cells, wanted.split(", ") if wanted else ())
     return f"{opening}{body}\n{closing}"

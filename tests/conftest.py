@@ -2,6 +2,11 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
+
+if not torch.cuda.is_available():
+    # Read when the kernels are imported: without a GPU they run in Triton's interpreter.
+    os.environ["TRITON_INTERPRET"] = "1"
 
 PROJECT = Path(__file__).parents[1]
 NO_DATA = "no data root: set MATCHA_DATA, or put the files in ../shared/data"

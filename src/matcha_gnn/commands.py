@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from matcha_gnn import console, experiments, metrics
+from matcha_gnn import console, metrics
 from matcha_gnn.adaptation import adapt as adapt_model
 from matcha_gnn.backbones import BACKBONES, GPRGNN, Backbone
 from matcha_gnn.datasets import attacked, csbm, shifted
@@ -127,7 +127,7 @@ def adapt(
     kind = resolve_installed("--method", method, METHODS, METHOD_GROUP)
     base = build("--option", kind, parse_options("--option", options))
     objective = resolve("--loss", loss, LOSSES)() if loss else None
-    on = _device(device)
+    on = usable_device(device)
     source, data = load_model(model).to(on), read_graph(graph).to(on)
     output_folder(output)
     with console.progress_bar("adapting", quiet=json) as progress:
@@ -217,55 +217,6 @@ def make_graph(
         console.out.print(f"{output}: {data.num_nodes:,} nodes, {data.num_edges:,} directed edges")
 
 
-def reproduce(
-    name: str | None,
-    list_names: bool,
-    show: bool,
-    seeds: int | None,
-    jobs: int | None,
-    device: str,
-    results: Path | None,
-    output: Path | None,
-    json: bool,
-) -> None:
-    """Run an experiment, or only show its records."""
-    from matcha_gnn.experiments.store import default_folder
-    from matcha_gnn.report.experiment import write_experiment_page
-    from matcha_gnn.report.tables import comparison_table
-
-    if list_names or name is None:
-        known = {each: experiments.load(each).title for each in experiments.names()}
-        if json:
-            console.print_json(known)
-        else:
-            console.print_rows("matcha reproduce NAME", ["name", "what"], list(known.items()))
-        return
-    experiment, folder = experiments.load(name), results or default_folder()
-    if not show:
-        if seeds is not None and seeds < 1:
-            raise InvalidArgumentError("--seeds", seeds, "an integer >= 1")
-        wanted = tuple(range(seeds)) if seeds else None
-        with console.progress_bar(f"{name}: cells", quiet=json) as progress:
-            experiments.run(
-                experiment,
-                folder,
-                seeds=wanted,
-                jobs=jobs,
-                device=str(_device(device)),
-                progress=progress,
-            )
-    cells = experiments.compare(experiment, folder)
-    page = output or (None if show else folder / f"{name}.html")
-    if page:
-        write_experiment_page(experiment, cells, folder, page)
-    if json:
-        console.print_json([cell.as_dict() for cell in cells])
-    else:
-        console.out.print(comparison_table(experiment, cells))
-        if page:
-            console.out.print(f"Look at {page}")
-
-
 def _print_summary(summary: dict[str, Any]) -> None:
     rows = []
     if summary["accuracy_before"] is not None:
@@ -311,7 +262,8 @@ def _stratified(labels: Tensor, fraction: float, seed: int) -> Tensor:
     return mask
 
 
-def _device(name: str) -> torch.device:
+def usable_device(name: str) -> torch.device:
+    """The device that the option --device names."""
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

@@ -89,25 +89,43 @@ def between_form(
 
 
 def pic_from_forms(coef: FloatArray, between: HopForm, total: HopForm) -> tuple[float, FloatArray]:
-    """PIC and its gradient in c: 1 − cᵀBc / cᵀSc, and −2 (Bc·s − b·Sc) / s².
+    """PIC and its gradient in c from B and S.
 
     Example:
         >>> pic_from_forms(np.ones(2), np.eye(2), np.diag([2.0, 6.0]))
         (0.75, array([-0.125,  0.125]))
     """
-    inter_slope, total_slope = between @ coef, total @ coef
-    inter, variance = float(coef @ inter_slope), float(coef @ total_slope)
+    return pic_from_slopes(coef, between @ coef, total @ coef)
+
+
+def pic_from_slopes(
+    coef: FloatArray, between: FloatArray, total: FloatArray
+) -> tuple[float, FloatArray]:
+    """PIC and its gradient in c from Bc and Sc: 1 − cᵀBc / cᵀSc, and −2 (Bc·s − b·Sc) / s².
+
+    Example:
+        >>> pic_from_slopes(np.ones(2), np.array([1.0, 1.0]), np.array([2.0, 6.0]))
+        (0.75, array([-0.125,  0.125]))
+    """
+    inter, variance = float(coef @ between), float(coef @ total)
     if variance <= 0:
         return 1.0, np.zeros_like(coef)
     ratio = inter / variance
-    return 1 - ratio, (inter_slope - ratio * total_slope) * (-2 / variance)
+    return 1 - ratio, (between - ratio * total) * (-2 / variance)
 
 
 def difference_from_forms(
     coef: FloatArray, between: HopForm, total: HopForm, num_nodes: int
 ) -> tuple[float, FloatArray]:
-    """`difference` and its gradient in c from the two forms."""
-    slope = (total @ coef - 2 * (between @ coef)) / num_nodes
+    """`difference` and its gradient in c from B and S."""
+    return difference_from_slopes(coef, between @ coef, total @ coef, num_nodes)
+
+
+def difference_from_slopes(
+    coef: FloatArray, between: FloatArray, total: FloatArray, num_nodes: int
+) -> tuple[float, FloatArray]:
+    """`difference` and its gradient in c from Bc and Sc."""
+    slope = (total - 2 * between) / num_nodes
     return float(coef @ slope), 2 * slope
 
 

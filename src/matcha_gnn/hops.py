@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +18,18 @@ class HopsKey(NamedTuple):
 
     graph: str
     encoder: str
+
+
+class MixedSums(NamedTuple):
+    """Sums over Z at one c, from which σ²_inter and its gradient at this c follow.
+
+    Attributes:
+        coef: c, [K+1].
+        sums: Σ_i Y_ic z_i, [C, D].
+    """
+
+    coef: FloatArray
+    sums: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +55,7 @@ class Hops:
 
     stack: HopStack
     key: HopsKey | None = None
-    _kept: dict[tuple[int, ...], tuple[kernels.Classifier, Tensor, "Hops"]] = field(
+    _kept: dict[tuple[int, ...], tuple[kernels.Classifier | None, Tensor, "Hops"]] = field(
         default_factory=dict, init=False, repr=False
     )
 
@@ -76,32 +89,87 @@ class Hops:
 
     def classify(
         self, coef: Coefficients, head: nn.Module, over: "Hops | None" = None
-    ) -> tuple[Probs, ClassSums, FloatArray]:
-        """Softmax predictions of a head on Z [N, C], class sums [C, K+1, D], mass [C].
+    ) -> tuple[Probs, ClassSums | MixedSums, FloatArray]:
+        """Softmax predictions of a head on Z [N, C], class sums, mass [C].
 
-        The class sums are of the hops `over`, of the same nodes; of these hops by default.
+        The class sums are of the hops `over`, of the same nodes; of these hops by default. They
+        are whole, [C, K+1, D], or those of Z alone where `between_slope` costs less from them.
 
         With few classes a linear head is applied to the hops once and kept, and every later call is
-        one read of the stack; with many, that would outgrow the stack itself.
+        one read of the stack.
         """
         over = over or self
-        if isinstance(head, nn.Linear) and head.out_features - 1 <= self.stack.shape[2] // 4:
-            return self._classifier(head, over)(coef)
-        probs = head(self.mix(coef)).softmax(-1)
-        return probs, over.class_sums(probs), probs.sum(0, dtype=torch.float64).cpu().numpy()
+        if isinstance(head, nn.Linear) and (in_one_read := self._classifier(head, over)):
+            return in_one_read(coef)
+        probs, mixed, mass = kernels.classify_mixed(self.stack, coef, head)
+        if probs.shape[1] < 2:
+            raise IncompatibleError("model: one output, and classes are told apart from two on")
+        if over is self and not kernels.whole_sums_pay(self.stack, probs.shape[1]):
+            return probs, MixedSums(np.array(coef.tolist()), mixed), mass
+        return probs, over.sums(coef, probs), mass
 
-    def _classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier:
-        weight, bias = head.weight.detach(), head.bias
+    def sums(self, coef: Coefficients, probs: Probs) -> ClassSums | MixedSums:
+        """What `between_slope` needs of predictions [N, C], whichever costs less."""
+        if kernels.whole_sums_pay(self.stack, probs.shape[1]):
+            return self.class_sums(probs)
+        mixed = kernels.mixed_sums(self.stack, coef, probs)
+        return MixedSums(np.array(coef.tolist()), mixed)
+
+    def between_slope(
+        self, coef: FloatArray, probs: Probs, mass: FloatArray, sums: ClassSums | MixedSums,
+        min_share: float,
+    ) -> FloatArray:  # fmt: skip
+        """B c with σ²_inter = cᵀ B c, [K+1]: half the gradient of σ²_inter in the hop weights.
+
+        Args:
+            coef: c, [K+1].
+            probs: predictions, [N, C].
+            mass: Σ_i Y_ic, [C].
+            sums: from `classify` or `sums`; where they are of Z, at the same c.
+            min_share: see `functional.between_form`.
+        """
+        if not isinstance(sums, MixedSums):
+            return kernels.between_form(sums, mass, self.mean, min_share) @ coef
+        kept = mass > min_share * mass.sum()
+        centre = coef @ self.mean
+        apart = np.where(kept[:, None], sums.sums - mass[:, None] * centre, 0)
+        directions = apart / np.where(kept, mass, 1)[:, None]
+        slope: FloatArray = kernels.hop_slopes(self.stack, probs, directions)
+        return np.asarray(slope - self.mean @ apart.sum(0))
+
+    def _keeps_logits(self, num_classes: int) -> bool:
+        """Whether one read is the cheaper way, and hop logits are few beside the stack."""
+        few = 0 < 3 * (num_classes - 1) <= self.stack.shape[2]
+        return few and kernels.whole_sums_pay(self.stack, num_classes)
+
+    def _classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier | None:
+        """The classifier of a head, kept until the head changes; None where it does not pay."""
+        weight, bias = head.weight, head.bias
         versions = (weight._version, 0 if bias is None else bias._version)
         key = (weight.data_ptr(), *versions, id(over))
         if key not in self._kept:
             self._kept.clear()
-            offset = weight.new_zeros(len(weight)) if bias is None else bias.detach()
-            logits = kernels.hop_logits(self.stack, weight)
-            apply = kernels.classifier(over.stack, logits, offset[:-1] - offset[-1], over.node_sums)
             # What is kept keeps its address, which is in the key, from being given to another.
-            self._kept[key] = apply, weight, over
+            self._kept[key] = self._new_classifier(head, over), weight, over
         return self._kept[key][0]
+
+    def _new_classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier | None:
+        if not self._keeps_logits(head.out_features):
+            return None
+        weight = head.weight.detach()
+        offset = weight.new_zeros(len(weight)) if head.bias is None else head.bias.detach()
+        logits = kernels.hop_logits(self.stack, weight)
+        return kernels.classifier(over.stack, logits, offset[:-1] - offset[-1], over.node_sums)
+
+    def stored_as(self, dtype: torch.dtype) -> "Hops":
+        """The same hops in another precision; in half of it every round reads half as much.
+
+        Example:
+            >>> hops = Hops(torch.tensor([[[1.0], [2.0]]])).stored_as(torch.float16)
+            >>> hops.stack.dtype, hops.mix(torch.tensor([1.0, 0.5]))
+            (torch.float16, tensor([[2.]]))
+        """
+        return Hops(self.stack.to(dtype), self.key)
 
     def require(self, key: HopsKey) -> "Hops":
         """Return these hops if they were made from what `key` says, else refuse."""

@@ -198,7 +198,7 @@ def test_every_published_number_has_its_place(name):
     assert set(table) <= set(experiment.rows)
     assert all(set(row) <= set(experiment.columns) for row in table.values())
     every = [pair for row in table.values() for pair in row.values()]
-    assert every
+    assert every or name == "cover"
     assert all(16 < mean < 100 and all(0 < sd < 7 for sd in rest) for mean, *rest in every)
 
 

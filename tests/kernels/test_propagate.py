@@ -1,5 +1,7 @@
 """The normalised adjacency and the polynomial filter against PyG, dense algebra and gradcheck."""
 
+import sys
+
 import pytest
 import torch
 from torch_geometric.nn import APPNP, MessagePassing, SGConv
@@ -266,3 +268,56 @@ def test_a_second_derivative_is_refused_instead_of_wrong():
     (slope,) = torch.autograd.grad(out.square().sum(), coef, create_graph=True)
     with pytest.raises(RuntimeError, match="differentiate twice"):
         slope.sum().backward()
+
+
+# The product for graphs beyond the cache
+
+
+@pytest.fixture
+def nothing_is_cached(monkeypatch):
+    monkeypatch.setattr(sys.modules["matcha_gnn.kernels.propagate"], "CACHED", 0)
+
+
+@pytest.mark.parametrize("width", [1, 3, 16, 37])
+@pytest.mark.parametrize("name", EDGES)
+@pytest.mark.usefixtures("nothing_is_cached")
+def test_product_beyond_the_cache_equals_the_dense_one(name, width):
+    adjacency, h = ours(edges(name), dtype=torch.float32), features(NODES, width).float()
+    dense = adjacency.matrix.to_dense().double()
+    torch.testing.assert_close((adjacency @ h).double(), dense @ h.double(), atol=1e-6, rtol=1e-5)
+    stack = propagate(adjacency, h, 3)
+    for k in range(4):
+        expected = torch.linalg.matrix_power(dense, k) @ h.double()
+        torch.testing.assert_close(stack[:, k].double(), expected, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("nothing_is_cached")
+@pytest.mark.parametrize("num_hops", [0, 1, 2])
+def test_a_large_graph_with_a_hub_and_rows_without_entries(num_hops):
+    draw = torch.Generator().manual_seed(0)
+    edge_index = torch.randint(0, 3000, (2, 20_000), generator=draw)
+    edge_index[1, :5000] = 7
+    weight = torch.ones(20_000)
+    weight[edge_index[0] == edge_index[1]] = 0
+    adjacency = Adjacency.normalised(edge_index, 3000, weight, torch.float32)
+    h = features(3000, 20).float()
+    plain = [h]
+    for _ in range(num_hops):
+        plain.append(adjacency.matrix @ plain[-1])
+    expected = torch.stack(plain, 1)
+    torch.testing.assert_close(propagate(adjacency, h, num_hops), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_small_graphs_large_graphs_and_gradients_take_their_own_way(monkeypatch):
+    adjacency, h = ours(edges("undirected"), dtype=torch.float32), features(NODES, 4).float()
+    module = sys.modules["matcha_gnn.kernels.propagate"]
+    assert module._fastest_hops(adjacency, h) is module._hops_in_place
+    monkeypatch.setattr(module, "CACHED", 0)
+    assert module._fastest_hops(adjacency, h) is module._hops_beyond_cache
+    monkeypatch.setattr(module, "_numba_product", lambda: None)
+    assert module._fastest_hops(adjacency, h) is module._hops_in_place
+    h.requires_grad_()
+    propagate(adjacency, h, 2).sum().backward()
+    dense = adjacency.matrix.to_dense()
+    expected = (torch.eye(NODES) + dense + dense @ dense).sum(0)
+    torch.testing.assert_close(h.grad, expected[:, None].expand(-1, 4))

@@ -1,11 +1,15 @@
 """Every fast kernel gives its twin's numbers."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
 
 from matcha_gnn import functional, kernels
-from matcha_gnn.kernels import cpu, reference
+from matcha_gnn.kernels import cpu, reference, threads
 
 SHAPES = [(1, 1, 1, 2), (3, 1, 5, 2), (7, 10, 32, 2), (513, 4, 8, 3), (1030, 6, 33, 9)]
 
@@ -54,6 +58,18 @@ def test_compiled_mix_equals_the_twin(shape):
     torch.testing.assert_close(cpu.mix(stack, coef), reference.mix(stack, coef))
     exact = reference.mix(stack.double(), coef.double())
     torch.testing.assert_close(cpu.mix(stack, coef).double(), exact, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_compiled_dots_and_gram_equal_the_twins_in_double_precision(shape, monkeypatch):
+    monkeypatch.setattr(cpu, "_NOT_WORTH_COMPILING", 0)
+    stack = draw(*shape)[0] + 1
+    directions, exact = torch.randn(shape[0], shape[2]), stack.double()
+    mean, size = reference.node_sums(exact) / len(stack), float(exact.square().sum())
+    dots = reference.hop_dots(exact, directions.double())
+    np.testing.assert_allclose(cpu.hop_dots(stack, directions), dots, atol=1e-6 * size)
+    form = reference.gram(exact, mean)
+    np.testing.assert_allclose(cpu.gram(stack, mean), form, atol=1e-6 * size)
 
 
 def test_mix_keeps_gradients_where_they_are_asked_for():
@@ -113,6 +129,50 @@ def test_logits_that_are_not_finite_give_predictions_that_are_not(broken, num_cl
     assert np.isnan(mass).all()
 
 
+@pytest.mark.parametrize("parts", [2, 3, 7])
+def test_many_threads_give_the_numbers_of_one(parts, monkeypatch):
+    stack, weight, bias, coef = draw(1030, 6, 33, 9)
+    weights, directions = torch.rand(1030, 4), torch.randn(1030, 33)
+    mean, logits = reference.node_sums(stack) / 1030, reference.hop_logits(stack, weight)
+    monkeypatch.setattr(cpu, "_NOT_WORTH_COMPILING", 0)
+
+    def answers():
+        apply = cpu.Classifier(stack, logits, bias[:-1] - bias[-1], 1030 * mean)
+        sums, dots = cpu.class_sums(stack, weights), cpu.hop_dots(stack, directions)
+        return (*apply(coef), cpu.mix(stack, coef), sums, dots, cpu.gram(stack, mean))
+
+    one = answers()
+    cuts = np.arange(parts + 1, dtype=np.intp) * 1030 // parts
+    monkeypatch.setattr(cpu, "cuts_of", lambda array: cuts)
+    for a, b in zip(answers(), one, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3)
+
+
+def test_an_error_in_a_thread_is_not_lost():
+    def loop(part):
+        if part == 1:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        threads.run(loop, 3)
+
+
+def test_ranges_cover_all_nodes_and_small_stacks_are_not_cut():
+    assert threads.cuts(10, 100, 8).tolist() == [0, 10]
+    assert threads.cuts(10, 3 * threads.SMALLEST_PART, 8).tolist() == [0, 3, 6, 10]
+    assert len(threads.cuts(1000, 1 << 30, 8)) == 9
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_has_threads_of_its_own():
+    threads.run(lambda part: None, 2)
+    child = os.fork()
+    if child == 0:
+        threads.run(lambda part: None, 2)
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
 def test_the_result_does_not_depend_on_timing():
     stack, weight, bias, coef = draw(2000, 5, 8, 3)
     logits = reference.hop_logits(stack, weight)
@@ -121,8 +181,28 @@ def test_the_result_does_not_depend_on_timing():
     assert all(np.array_equal(first, apply(coef)[1]) for _ in range(20))
 
 
+@pytest.mark.parametrize("missing", ["numba", "triton"])
+def test_everything_works_without_the_compilers(missing):
+    code = f"""
+import sys
+sys.modules["{missing}"] = None
+import matcha_gnn as mg
+from matcha_gnn.kernels import propagate
+import torch
+sys.modules["matcha_gnn.kernels.propagate"].CACHED = 0
+graph = mg.datasets.csbm(num_nodes=300, num_features=16, shares=(0.1,) * 10, seed=0)
+model = mg.GPRGNN(16, 10, hidden_channels=8, K=9)
+mg.fit(model, graph, epochs=2)
+result = mg.adapt(model, graph, epochs=3, lr=0.01)
+assert result.probs.isfinite().all()
+assert sys.modules["{missing}"] is None
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_without_numba_the_twin_runs(monkeypatch):
-    monkeypatch.setattr(kernels, "_compiled", lambda: None)
+    monkeypatch.setattr(kernels, "_compiled", lambda stack: None)
     stack = torch.randn(20, 3, 4)
     weights = torch.rand(20, 2)
     np.testing.assert_array_equal(

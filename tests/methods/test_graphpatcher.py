@@ -5,27 +5,32 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch_geometric.nn as pyg
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import matcha_gnn as mg
+from matcha_gnn.backbones import BACKBONES
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graph import Graph
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.methods import View
-from matcha_gnn.methods import graphpatcher_training as training
+from matcha_gnn.methods import graphpatcher_patching as patching_module
+from matcha_gnn.methods import graphpatcher_training as training_module
 from matcha_gnn.methods.graphpatcher import GraphPatcher
-from matcha_gnn.methods.graphpatcher_training import (
-    MOST_PATCHES,
+from matcha_gnn.methods.graphpatcher_patching import (
     Patcher,
-    PatcherTraining,
     Patching,
-    Schedule,
     encode_virtual,
     filter_patched,
     neighbour_sums,
     patched_adjacency,
     propagate_patched,
+)
+from matcha_gnn.methods.graphpatcher_training import (
+    MOST_PATCHES,
+    PatcherTraining,
+    Schedule,
     restoring_loss,
 )
 from matcha_gnn.testing import awkward_graphs, check_method, tiny_graph, trained_model
@@ -59,6 +64,32 @@ def model_of(classes=3, width=8, bias=False, dtype=torch.float64, hops=K):
             nn.init.normal_(tensor)
         nn.init.uniform_(model.norm.running_var, 0.5, 2.0)
     return model.to(dtype).frozen()
+
+
+class TwoLayers(nn.Module):
+    """A network as PyG's users write them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = pyg.GCNConv(FEATURES, 8), pyg.GCN2Conv(8, 0.2, 0.5, 1)
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        start = self.first(x, edge_index, edge_weight).relu()
+        return self.last(self.second(start, start, edge_index, edge_weight).relu())
+
+
+def other_model(kind):
+    """A model that is no filter, away from its starting values."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = mg.wrap(TwoLayers()) if kind == "wrapped" else BACKBONES[kind](FEATURES, 3, 8)
+        for parameter in model.parameters():
+            parameter.data.add_(0.2 * torch.randn_like(parameter))
+    return model.double().frozen()
+
+
+OTHERS = ("jknet", "gcnii", "wrapped")
 
 
 def patcher_of(dtype=torch.float64):
@@ -199,7 +230,7 @@ def test_row_blocks_change_nothing(monkeypatch):
     graph, patcher, model = directed_graph(), patcher_of(), model_of()
     whole = Patching(patcher, graph.x, neighbour_sums(graph), ALL)()
     encoded = encode_virtual(model, patcher, whole)
-    monkeypatch.setattr(training, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(patching_module, "ROWS_AT_ONCE", 7)
     blocks = Patching(patcher, graph.x, neighbour_sums(graph), ALL)()
     torch.testing.assert_close(blocks, whole)
     torch.testing.assert_close(encode_virtual(model, patcher, whole), encoded)
@@ -226,6 +257,21 @@ def test_prediction_is_the_models_on_the_explicit_graph(patches, shape):
     whole = explicit_graph(graph, virtual, ALL)
     logits = model(whole.x, whole.edge_index, whole.edge_weight)
     torch.testing.assert_close(probs, logits[:NODES].softmax(-1))
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("patches", [1, 3])
+def test_other_models_run_on_the_explicit_graph_at_every_gamma(kind, patches):
+    graph, model = directed_graph(), with_patcher(other_model(kind))
+    virtual = plain_virtual_features(patcher_of(), graph, ALL, patches)
+    whole = explicit_graph(graph, virtual, ALL)
+    for epochs in (0, 2):
+        result = mg.adapt(
+            model, graph, GraphPatcher(patches), epochs=epochs, lr=0.05, protect=False
+        )
+        logits = result.model(whole.x, whole.edge_index, whole.edge_weight)
+        torch.testing.assert_close(result.probs, logits[:NODES].softmax(-1))
+    assert not torch.equal(result.gamma, result.gamma_before)
 
 
 def test_number_of_patches_from_the_model_file():
@@ -257,7 +303,7 @@ def test_prepared_hops_do_not_depend_on_gamma():
     graph, model, method = directed_graph(), with_patcher(model_of()), GraphPatcher(1)
     view = view_of(model, graph)
     moved = replace(view, gamma=view.gamma + 1)
-    stacks = [method.prepare(v).stack for v in (view, moved)]
+    stacks = [method.prepare(v).hops_at(v).stack for v in (view, moved)]
     assert torch.equal(*stacks)
     state = method.prepare(view)
     answers = [method.predict(v, state)[0].probs for v in (view, moved)]
@@ -316,9 +362,10 @@ def test_encoder_may_move(small_model):
     assert bool(torch.isfinite(result.probs).all())
 
 
-def test_loss_and_gradient_are_those_of_the_explicit_graphs(monkeypatch):
+@pytest.mark.parametrize("kind", ["gprgnn", *OTHERS])
+def test_loss_and_gradient_are_those_of_the_explicit_graphs(monkeypatch, kind):
     """One pass of training, step by step, by the model itself on graphs built node by node."""
-    run, drawn = training_of(), []
+    run, drawn = training_of(model=model_of() if kind == "gprgnn" else other_model(kind)), []
     run.patcher.eval()
     thinned = run._thinned
     monkeypatch.setattr(
@@ -363,7 +410,7 @@ def test_copies_axis_leaves_copied_targets_without_gradient():
 
 def test_copies_axis_trains_by_the_last_step_alone(monkeypatch):
     def slopes(axis, restored):
-        monkeypatch.setattr(training, "RESTORED", restored)
+        monkeypatch.setattr(training_module, "RESTORED", restored)
         run = training_of(replace(SCHEDULE, axis=axis))
         run.patcher.eval()
         torch.manual_seed(0)
@@ -472,6 +519,7 @@ class Scripted(PatcherTraining):
 
     def run_with(self, table):
         self.table, self.steps, self.asked = table, 0, 0
+        self.predictor.patched = self.patched
         return self.run(seed=0)
 
     def _step(self, steps):
@@ -479,10 +527,10 @@ class Scripted(PatcherTraining):
         with torch.no_grad():
             self.patcher.middle.bias.fill_(self.steps)
 
-    def _patched_logits(self, graph, centres, patches, sent):
+    def patched(self, graph, centres, messages):
         row = self.table[min(self.asked, len(self.table) - 1)] + [0] * MOST_PATCHES
-        self.asked += patches == MOST_PATCHES
-        hits = torch.arange(NODES) < row[patches - 1]
+        self.asked += len(messages) == MOST_PATCHES
+        hits = torch.arange(NODES) < row[len(messages) - 1]
         return F.one_hot(torch.where(hits, self.labels, (self.labels + 1) % 3), 3).double()
 
 
@@ -657,8 +705,31 @@ def test_a_model_without_hops_is_refused():
         shipped(model_of(hops=0, dtype=torch.float32), GraphPatcher(**SMALL))
 
 
-def test_a_model_that_does_not_mix_linearly_is_refused():
-    model = with_patcher(model_of())
-    model.__class__ = type("Other", (mg.GPRGNN,), {"mixes_linearly": False})
-    with pytest.raises(IncompatibleError, match="linearly"):
-        GraphPatcher().require(model)
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_models_pass_the_battery(kind):
+    model = other_model(kind).float()
+    model.artefacts = {"graphpatcher": shipped(model, GraphPatcher(**SMALL))}
+    check_method(GraphPatcher(), model)
+    patched = mg.adapt(model, tiny_graph(), GraphPatcher(), epochs=0, protect=False).probs
+    assert not torch.allclose(
+        patched, mg.adapt(model, tiny_graph(), epochs=0, protect=False).probs, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("kind", ["jknet", "gcnii"])
+def test_sparse_features_of_other_models_give_the_same(kind):
+    dense, sparse = tiny_graph(), tiny_graph()
+    sparse.x = sparse.x.to_sparse()
+    model = with_patcher(other_model(kind).float())
+    probs = [
+        mg.adapt(model, g, GraphPatcher(2), epochs=1, lr=0.1, protect=False).probs
+        for g in (dense, sparse)
+    ]
+    torch.testing.assert_close(*probs)
+
+
+def test_a_wrapped_network_says_that_its_patcher_is_for_other_features():
+    model = with_patcher(other_model("wrapped"))
+    model.artefacts["graphpatcher"]["first.weight"] = torch.zeros(WIDTH, FEATURES + 1)
+    with pytest.raises(IncompatibleError, match="does not fit"):
+        mg.adapt(model, directed_graph(), GraphPatcher(), protect=False)

@@ -8,13 +8,17 @@ import scipy.optimize
 import torch
 from torch.nn import functional as F  # noqa: N812
 from torch_geometric.data import Data
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import matcha_gnn as mg
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graph import Graph, unlabelled
 from matcha_gnn.kernels.edge_weights import EdgePattern
-from matcha_gnn.methods import View, gtrans
-from matcha_gnn.methods.gtrans import SMALLEST, GTrans, contrast, project
+from matcha_gnn.methods import View, gtrans_features
+from matcha_gnn.methods.gtrans import GTrans, editor_of
+from matcha_gnn.methods.gtrans_editing import SMALLEST, Draw, FilterEditor, contrast, project
+from matcha_gnn.methods.gtrans_features import EncodedFeatures, LinearFeatures
+from matcha_gnn.methods.gtrans_whole import ForeignEditor, LayersEditor
 from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 
@@ -27,6 +31,10 @@ def view_of(graph=None, model=None, seed=0, dtype=torch.float64):
 
 def draw(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def hops_after(method, view):
+    return method.edited(view).target.hops_at(view)
 
 
 def pattern_of(view):
@@ -130,7 +138,8 @@ def test_equals_the_plain_dense_implementation(name):
     expected, removed = Plain(method, view).run()
     edit = method.edited(view)
     assert torch.equal(edit.removed, removed > 0)
-    torch.testing.assert_close(edit.hops.mix(view.coef), expected, rtol=1e-5, atol=1e-6)
+    hops = edit.target.hops_at(view)
+    torch.testing.assert_close(hops.mix(view.coef), expected, rtol=1e-5, atol=1e-6)
     assert (name in ("features", "no dropped edges")) or removed.any()
 
 
@@ -143,7 +152,8 @@ def test_equals_the_plain_one_on_a_directed_weighted_graph_with_loops():
     edit = method.edited(view)
     assert removed.any()
     assert torch.equal(edit.removed, removed > 0)
-    torch.testing.assert_close(edit.hops.mix(view.coef), expected, rtol=1e-5, atol=1e-6)
+    hops = edit.target.hops_at(view)
+    torch.testing.assert_close(hops.mix(view.coef), expected, rtol=1e-5, atol=1e-6)
 
 
 # The battery
@@ -166,7 +176,7 @@ def test_both_precisions(dtype):
 
 def test_the_global_generator_is_left_alone_and_the_seed_decides():
     before = torch.random.get_rng_state()
-    first, again, other = (GTrans(epochs=5).edited(view_of(seed=s)).hops.stack for s in (1, 1, 2))
+    first, again, other = (hops_after(GTrans(epochs=5), view_of(seed=s)).stack for s in (1, 1, 2))
     assert torch.equal(torch.random.get_rng_state(), before)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
@@ -249,13 +259,11 @@ def test_the_steps_lower_the_loss(edit):
     view = view_of()
     method = GTrans(epochs=20, edit=edit, lr_feat=0.01, ratio=0.3)
     with torch.no_grad():
-        editor = gtrans._Editor(method, view)
+        editor = editor_of(method, view)
         seen = editor.draw()
 
         def loss():
-            both = editor.pair_of_views(seen[1])
-            views = editor.views(both, editor.h, editor.weights(editor.removal), seen[0])
-            return contrast(*views, None)[0]
+            return contrast(*editor.views(seen, editor.removal), None)[0]
 
         start = loss()
         for _ in range(10):
@@ -304,7 +312,7 @@ def test_a_point_inside_stays():
 def test_the_first_edge_step_goes_lr_adj_where_removal_lowers_the_loss():
     view = view_of()
     with torch.no_grad():
-        editor = gtrans._Editor(GTrans(epochs=5, lr_adj=0.2, ratio=1.0), view)
+        editor = editor_of(GTrans(epochs=5, lr_adj=0.2, ratio=1.0), view)
         editor.edge_step()
     p = editor.removal.detach()
     moved = p > SMALLEST
@@ -317,48 +325,67 @@ def test_the_plain_step_removes_nothing_with_the_published_step_size():
     view = view_of()
     method = GTrans(epochs=50, edit="edges", edge_step="gradient")
     with torch.no_grad():
-        editor = gtrans._Editor(method, view)
+        editor = editor_of(method, view)
         for _ in range(50):
             editor.edge_step()
     assert editor.removal.max() < 0.1, "against 1 for certain removal"
 
 
-def test_features_move_as_with_the_adam_of_torch(monkeypatch):
+@pytest.mark.parametrize("kind", [LinearFeatures, EncodedFeatures])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_features_move_as_with_the_adam_of_torch(monkeypatch, kind, sparse):
     view, slopes = view_of(), draw(3, 120, 8, seed=1) * 1e-6
     x = view.graph.x.clone().requires_grad_()
     adam = torch.optim.Adam([x], lr=0.1)
-    monkeypatch.setattr(gtrans, "BLOCK_ENTRIES", 7 * x.shape[1])
-    features = gtrans._Features(view.model, view.graph.x, 0.1)
-    assert len(features.blocks) == 18, "of seven rows, the last of one"
+    monkeypatch.setattr(gtrans_features, "BLOCK_ENTRIES", 7 * x.shape[1])
+    features = kind(view.model, view.graph.x.to_sparse_csr() if sparse else view.graph.x, 0.1)
+    assert len(features.adam.rows) == 18, "of seven rows, the last of one"
     for slope in slopes:
         x.grad = None
         view.model.encode(x).backward(slope)
         adam.step()
-        h = features.step(slope)
-    torch.testing.assert_close(torch.cat([block for block, *_ in features.blocks]), x)
-    torch.testing.assert_close(h, view.model.encode(x))
+        features.step(slope)
+    torch.testing.assert_close(features.h, view.model.encode(x).detach())
 
 
 def test_blocks_do_not_change_the_answer(monkeypatch):
-    whole = GTrans(epochs=5).edited(view_of()).hops.stack
-    monkeypatch.setattr(gtrans, "BLOCK_ENTRIES", 50)
-    torch.testing.assert_close(GTrans(epochs=5).edited(view_of()).hops.stack, whole)
+    whole = hops_after(GTrans(epochs=5), view_of()).stack
+    monkeypatch.setattr(gtrans_features, "BLOCK_ENTRIES", 50)
+    torch.testing.assert_close(hops_after(GTrans(epochs=5), view_of()).stack, whole)
+
+
+def test_the_features_are_read_once_where_the_encoder_begins_with_a_linear_layer(monkeypatch):
+    view, calls = view_of(), []
+    enter = type(view.model).enter
+    monkeypatch.setattr(
+        type(view.model), "enter", lambda self, x: (calls.append(len(x)), enter(self, x))[1]
+    )
+    GTrans(epochs=10).edited(view)
+    assert calls == [120]
+
+
+class OwnEncoder(mg.GPRGNN):
+    """A filter whose encoder is not known to begin with a linear layer."""
+
+    def before_norm(self, x):
+        return self.enter(x)
 
 
 def test_an_encoder_pass_serves_all_views_of_a_step(monkeypatch):
-    view, calls = view_of(), []
-    encode = type(view.model).encode
+    calls, encode = [], OwnEncoder.encode
+    view = view_of(model=twin_of(trained_model(), OwnEncoder))
     monkeypatch.setattr(
-        type(view.model), "encode", lambda self, x: (calls.append(len(x)), encode(self, x))[1]
+        OwnEncoder, "encode", lambda self, x: (calls.append(len(x)), encode(self, x))[1]
     )
-    GTrans(epochs=10).edited(view)
+    again = hops_after(GTrans(epochs=10), view).stack
     assert calls == [120] * (1 + 8), "once at the start and once for each of 8 feature steps"
+    torch.testing.assert_close(again, hops_after(GTrans(epochs=10), view_of()).stack)
 
 
 def test_only_whole_rounds_are_run(monkeypatch):
     steps = []
     for part in ("feature_step", "edge_step"):
-        monkeypatch.setattr(gtrans._Editor, part, lambda self, part=part: steps.append(part))
+        monkeypatch.setattr(FilterEditor, part, lambda self, part=part: steps.append(part))
     GTrans(epochs=9, loop_feat=2, loop_adj=2).edited(view_of())
     assert steps == (["feature_step"] * 2 + ["edge_step"] * 2) * 2
 
@@ -366,7 +393,7 @@ def test_only_whole_rounds_are_run(monkeypatch):
 def test_no_epochs_is_the_source_model():
     edit = GTrans(epochs=0).edited(view_of())
     assert not edit.removed.any()
-    torch.testing.assert_close(edit.hops.stack, view_of().hops.stack)
+    torch.testing.assert_close(edit.target.hops_at(view_of()).stack, view_of().hops.stack)
 
 
 # The edges in the end
@@ -391,7 +418,7 @@ def test_the_prediction_is_that_of_the_graph_without_both_directions_of_removed_
     assert lost.sum() == 2 * edit.removed.sum() > 0
     edges = torch.stack([pattern.col, pattern.row])[:, apart & ~lost]
     expected = view.model.hops(Graph(view.graph.x, edges), keyed=False)
-    torch.testing.assert_close(edit.hops.stack, expected.stack)
+    torch.testing.assert_close(edit.target.hops_at(view).stack, expected.stack)
     prediction, _ = method.predict(view, edit)
     logits = view.model.head(expected.mix(view.coef))
     torch.testing.assert_close(prediction.probs, logits.softmax(-1))
@@ -402,13 +429,13 @@ def test_edited_features_enter_the_prediction_and_the_choice_of_edges():
     view, seen = view_of(), []
     method = GTrans(epochs=5, lr_feat=0.1)
     with torch.no_grad():
-        editor = gtrans._Editor(method, view)
+        editor = editor_of(method, view)
         untouched = editor.h.clone()
         for _ in range(4):
             editor.feature_step()
         editor.edge_step()
-        views = editor.views
-        editor.views = lambda both, h, *rest: (seen.append((both, h)), views(both, h, *rest))[1]
+        views = editor._views
+        editor._views = lambda both, h, *rest: (seen.append((both, h)), views(both, h, *rest))[1]
         editor.final_edges()
     assert len(seen) >= 1
     assert not torch.allclose(seen[0][1], untouched)
@@ -419,17 +446,15 @@ def test_the_candidate_of_lowest_loss_wins_and_the_dear_ones_are_not_considered(
     view = view_of()
     method = GTrans(epochs=5, edit="edges", ratio=0.1, samples=40, drop_rate=0.5)
     with torch.no_grad():
-        editor = gtrans._Editor(method, view)
+        editor = editor_of(method, view)
         editor.removal.uniform_(0, 0.2, generator=torch.Generator().manual_seed(0))
-        kept, order = editor.draw()
-        editor.draw, tried = lambda: (kept, order), []
+        once = editor.draw()
+        editor.draw, tried = lambda: once, []
         weights = editor.weights
         editor.weights = lambda p: (tried.append(p), weights(p))[1]
         best = editor.final_edges()
-        both = editor.pair_of_views(order)
-        losses = [
-            float(contrast(*editor.views(both, editor.h, weights(p), kept), None)[0]) for p in tried
-        ]
+        editor.weights = weights
+        losses = [float(contrast(*editor.views(once, p), None)[0]) for p in tried]
     assert 1 < len(tried) < 40, "some draws went over the budget"
     assert all(p.sum() <= editor.budget for p in tried)
     assert torch.equal(best, tried[losses.index(min(losses))])
@@ -440,7 +465,7 @@ def test_pairs_nobody_wants_removed_stay():
     """PyGDA's version, whose p never moves, deletes an arbitrary budget of edges."""
     view = view_of()
     with torch.no_grad():
-        editor = gtrans._Editor(GTrans(epochs=5, ratio=0.5, samples=1), view)
+        editor = editor_of(GTrans(epochs=5, ratio=0.5, samples=1), view)
         assert not editor.final_edges().any()
         editor.removal[[3, 5]] = 0.4
         assert editor.final_edges().nonzero().flatten().tolist() == [3, 5]
@@ -449,7 +474,7 @@ def test_pairs_nobody_wants_removed_stay():
 def test_both_directions_and_parallel_edges_share_one_variable():
     edges = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 0, 1, 2, 0]])
     view = view_of(Data(x=draw(4, 6), edge_index=edges))
-    editor = gtrans._Editor(GTrans(epochs=5, ratio=1.0), view)
+    editor = editor_of(GTrans(epochs=5, ratio=1.0), view)
     assert len(editor.removal) == 3
     assert editor.budget == 3
 
@@ -457,14 +482,14 @@ def test_both_directions_and_parallel_edges_share_one_variable():
 def test_self_loops_are_never_dropped_or_removed():
     view = view_of(Data(x=draw(5, 6), edge_index=torch.arange(5).repeat(2, 1)))
     with torch.no_grad():
-        editor = gtrans._Editor(GTrans(epochs=5, drop_rate=0.9), view)
+        editor = editor_of(GTrans(epochs=5, drop_rate=0.9), view)
         assert editor.draw()[0].all()
     assert len(editor.removal) == 0
 
 
 def test_the_dropped_view_loses_its_share_of_directed_edges():
     view = view_of()
-    editor = gtrans._Editor(GTrans(epochs=5, drop_rate=0.3), view)
+    editor = editor_of(GTrans(epochs=5, drop_rate=0.3), view)
     pattern = editor.pattern
     apart = pattern.row != pattern.col
     kept = torch.stack([editor.draw()[0] for _ in range(50)])[:, apart]
@@ -493,7 +518,7 @@ def test_sparse_features_give_the_same_edit():
 
 
 def test_sparse_features_too_large_to_be_dense_are_refused_and_edges_are_not(monkeypatch):
-    monkeypatch.setattr(gtrans, "MAX_DENSE_BYTES", 3 * 120 * 6 * 4 - 1)
+    monkeypatch.setattr(gtrans_features, "MAX_DENSE_BYTES", 2 * 120 * 6 * 4 - 1)
     dense = tiny_graph()
     sparse = Data(x=dense.x.to_sparse_csr(), edge_index=dense.edge_index)
     with pytest.raises(IncompatibleError, match='use edit="edges"'):
@@ -550,19 +575,19 @@ def test_the_state_goes_in_unchanged_and_comes_out_older():
     state = method.start(view, method.prepare(view))
     _, after = method.predict(view, state)
     assert (state.age, after.age) == (0, 1)
-    assert after.hops is state.hops
+    assert after.target is state.target
     _, again = method.predict(view, replace(after, age=2))
     assert again.age == 1
-    assert again.hops is not state.hops
+    assert again.target is not state.target
 
 
 def test_the_prediction_brings_its_own_hops_and_their_sums():
     view, method = view_of(dtype=torch.float32), GTrans(epochs=5)
     state = method.prepare(view)
     prediction, _ = method.predict(view, state)
-    assert prediction.hops is state.hops
+    assert prediction.hops is state.target.hops_at(view)
     np.testing.assert_allclose(prediction.mass, prediction.probs.double().sum(0), rtol=1e-4)
-    for hops, where in ((state.hops, prediction.own_view(view)), (view.hops, view)):
+    for hops, where in ((prediction.hops, prediction.own_view(view)), (view.hops, view)):
         fresh, _ = method.predict(view, state)
         expected = hops.class_sums(prediction.probs)
         np.testing.assert_allclose(fresh.class_sums(where), expected, rtol=1e-3, atol=1e-3)
@@ -619,10 +644,151 @@ def test_a_model_with_hops_of_another_kind_is_refused():
         def filtered(self, x, adjacency):
             return super().filtered(x, adjacency)
 
-    class Bent(mg.GPRGNN):
-        is_filter = False
-
-    for kind in (Other, Bent):
-        with pytest.raises(IncompatibleError, match="powers of the adjacency"):
-            mg.adapt(kind(6, 3), tiny_graph(), GTrans(epochs=5), epochs=0, protect=False)
+    with pytest.raises(IncompatibleError, match="how Other takes a hop"):
+        mg.adapt(Other(6, 3), tiny_graph(), GTrans(epochs=5), epochs=0, protect=False)
     GTrans().require(mg.GPRGNN(6, 3))
+
+
+# Models of other forms
+
+
+class Unknown(mg.GPRGNN):
+    """A GPRGNN of which nothing is known but its layers."""
+
+    is_filter = False
+
+
+class UnknownNet(torch.nn.Module):
+    """The same as a network that somebody else wrote."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.linear, self.norm, self.head = model.linear, model.norm, model.head
+        self.temp = torch.nn.Parameter(model.gamma.detach().clone())
+
+    def forward(self, x, edge_index, edge_weight=None):
+        edges, weight = gcn_norm(edge_index, edge_weight, len(x), dtype=x.dtype)
+        hop = self.norm(self.linear(x)).relu()
+        z = self.temp[0] * hop
+        for c in self.temp[1:]:
+            messages = weight[:, None] * hop[edges[0]]
+            hop = torch.zeros_like(hop).index_add(0, edges[1], messages)
+            z = z + c * hop
+        return self.head(z)
+
+
+def twin_of(model, kind):
+    twin = kind(**model.config())
+    twin.load_state_dict(model.state_dict())
+    return twin
+
+
+def small(build):
+    model = build(6, 3, hidden_channels=8)
+    mg.fit(model, tiny_graph(0.8, seed=0), epochs=30)
+    return model
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_layers_of_any_model_are_edited_as_those_of_a_filter(name):
+    method = GTrans(lr_feat=0.02, **SETTINGS[name])
+    fast, whole = view_of(seed=5), view_of(seed=5, model=twin_of(trained_model(), Unknown))
+    assert isinstance(editor_of(method, whole), LayersEditor)
+    expected, edit = method.edited(fast), method.edited(whole)
+    assert torch.equal(edit.removed, expected.removed)
+    hops = edit.target.hops_at(whole)
+    torch.testing.assert_close(hops.stack, expected.target.hops_at(fast).stack)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_wrapped_network_has_the_gradients_of_its_twin(weighted):
+    graph = tiny_graph()
+    graph.edge_index = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
+    if weighted:
+        graph.edge_weight = draw(graph.num_edges).abs() + 0.1
+    ours = view_of(graph)
+    theirs = view_of(graph, mg.wrap(UnknownNet(trained_model()), "temp", "head"))
+    method, order = GTrans(epochs=5), torch.randperm(120)
+    pair = [LayersEditor(method, ours), ForeignEditor(method, theirs)]
+    found = []
+    for editor in pair:
+        everything = Draw(torch.ones(len(editor.entries.row), dtype=torch.bool), order)
+        p = torch.linspace(0, 0.5, len(editor.removal), dtype=torch.float64, requires_grad=True)
+        x = editor.x.clone().requires_grad_()
+        views = editor._views(x, everything, p)
+        value, slopes = contrast(*views, None)
+        found.append((value, *torch.autograd.grad(views, (p, x), slopes)))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_wrapped_network_loses_the_same_edges_for_good():
+    view = view_of(model=mg.wrap(UnknownNet(trained_model()), "temp", "head"))
+    edit = GTrans(epochs=10, edit="edges", ratio=0.2).edited(view)
+    pattern = pattern_of(view)
+    lost = torch.cat([edit.removed, torch.tensor([False])])[pattern.pair]
+    assert lost.any()
+    edges = torch.stack([pattern.col, pattern.row])[:, ~lost & (pattern.row != pattern.col)]
+    expected = view.model.representation(Graph(view.graph.x, edges))
+    torch.testing.assert_close(edit.target.hops_at(view).stack[:, 0], expected)
+
+
+@pytest.mark.parametrize("kind", ["jknet", "gcnii", "wrapped"])
+def test_other_models_pass_the_battery(kind):
+    model = mg.wrap(UnknownNet(trained_model()), "temp", "head")
+    if kind != "wrapped":
+        model = small(mg.backbones.BACKBONES[kind])
+    check_method(GTrans(epochs=5), model)
+    still = mg.adapt(model, tiny_graph(), GTrans(epochs=0), epochs=2, lr=0.1, protect=False)
+    erm = mg.adapt(model, tiny_graph(), epochs=2, lr=0.1, protect=False)
+    torch.testing.assert_close(still.probs, erm.probs)
+    moved = mg.adapt(
+        model, tiny_graph(), GTrans(epochs=5, lr_feat=0.05), epochs=2, lr=0.1, protect=False
+    )
+    assert not torch.allclose(moved.probs, erm.probs, atol=1e-3)
+
+
+@pytest.mark.parametrize("build", [mg.JKNet, mg.GCNII])
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_targets_of_other_models_give_finite_rows(build, name):
+    probs = mg.adapt(
+        small(build), DEGENERATE[name], GTrans(epochs=5, ratio=1.0), epochs=2, protect=False
+    ).probs
+    assert probs.isfinite().all()
+    torch.testing.assert_close(probs.sum(1), torch.ones(len(probs)))
+
+
+@pytest.mark.parametrize("edit", ["both", "edges"])
+def test_sparse_features_of_other_models_give_the_same_edit(edit):
+    model, dense, method = small(mg.JKNet), tiny_graph(), GTrans(epochs=5, edit=edit)
+    sparse = Data(x=dense.x.to_sparse_csr(), edge_index=dense.edge_index)
+    torch.testing.assert_close(
+        mg.adapt(model, sparse, method, epochs=1, protect=False).probs,
+        mg.adapt(model, dense, method, epochs=1, protect=False).probs,
+    )
+
+
+def test_networks_that_give_no_gradient_are_refused_by_what_is_missing():
+    class Weightless(UnknownNet):
+        def forward(self, x, edge_index):
+            return super().forward(x, edge_index)
+
+    class Deaf(UnknownNet):
+        def forward(self, x, edge_index, edge_weight=None):
+            return super().forward(x.detach(), edge_index)
+
+    def adapted(kind, edit, add=False):
+        net = kind(trained_model())
+        model = mg.add_hops(net, "head") if add else mg.wrap(net, "temp", "head")
+        return mg.adapt(model, tiny_graph(), GTrans(epochs=5, edit=edit), epochs=1, protect=False)
+
+    with pytest.raises(IncompatibleError, match='takes no edge weights; use edit="features"'):
+        adapted(Weightless, "both")
+    with pytest.raises(IncompatibleError, match='added hops .* use edit="features"'):
+        adapted(UnknownNet, "both", add=True)
+    with pytest.raises(IncompatibleError, match="of the edges gives them no gradient"):
+        adapted(Deaf, "edges")
+    with pytest.raises(IncompatibleError, match="of the features gives them no gradient"):
+        adapted(Deaf, "features")
+    assert adapted(Weightless, "features").probs.isfinite().all()
+    assert adapted(UnknownNet, "features", add=True).probs.isfinite().all()

@@ -79,7 +79,7 @@ class Recorder(TorchDispatchMode):
         return result
 
 
-@pytest.mark.parametrize("method", [T3A(), T3A(k=5)], ids=["default", "k=5"])
+@pytest.mark.parametrize("method", [T3A(), T3A(k=5, scale="model")], ids=["default", "k=5"])
 def test_battery(method):
     check_method(method)
 
@@ -226,6 +226,38 @@ def test_supports_are_those_of_the_current_gamma_whatever_restart_says():
     assert not torch.allclose(fresh.probs, fresh.probs_before, atol=1e-3)
 
 
+def spread(logits):
+    """Over classes, from probabilities or logits: softmax does not see what is subtracted."""
+    return np.sqrt(np.mean((logits - logits.mean(1, keepdims=True)) ** 2))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_models_scale_changes_the_spread_of_the_logits_and_no_label(seed):
+    view = random_view(seed=seed)
+    unit, scaled = (probs_of(T3A(scale=scale), view) for scale in ("unit", "model"))
+    assert torch.equal(unit.argmax(1), scaled.argmax(1))
+    logs = [probs.log().numpy() for probs in (unit, scaled)]
+    assert spread(logs[1]) == pytest.approx(spread(view.logits.numpy()))
+    centred = [log - log.mean(1, keepdims=True) for log in logs]
+    np.testing.assert_allclose(centred[1], centred[0] * spread(logs[1]) / spread(logs[0]))
+
+
+def test_behind_a_relu_the_models_scale_gives_predictions_that_matcha_can_use():
+    """Unit prototypes are all but the same direction there."""
+    model = mg.GCNII(6, 3, hidden_channels=8)
+    mg.fit(model, tiny_graph(0.8, seed=0), epochs=60)
+    results = [
+        mg.adapt(model, tiny_graph(), T3A(k=None, scale=scale), epochs=20, lr=0.1, protect=False)
+        for scale in ("unit", "model")
+    ]
+    unit, scaled = (result.history.loss[0] for result in results)
+    assert scaled < unit - 0.1, "PIC of the first round: at 1 it says nothing"
+    starts = [mg.metrics.accuracy(result.probs_before, tiny_graph().y) for result in results]
+    ends = [mg.metrics.accuracy(result.probs, tiny_graph().y) for result in results]
+    assert starts[0] == starts[1], "alone, the labels are the same"
+    assert ends[1] > ends[0] + 0.1
+
+
 def test_precision_follows_the_model():
     model, graph = trained_model(), tiny_graph()
     single = mg.adapt(model, graph, T3A(k=10), epochs=0, protect=False).probs
@@ -236,7 +268,8 @@ def test_precision_follows_the_model():
 
 @pytest.mark.parametrize("k", [1, 3, None])
 @pytest.mark.parametrize("drop_worst", [False, True])
-def test_degenerate_representations(k, drop_worst):
+@pytest.mark.parametrize("scale", ["unit", "model"])
+def test_degenerate_representations(k, drop_worst, scale):
     rows = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     cases = {
         "zero": torch.zeros(4, 2),
@@ -247,7 +280,7 @@ def test_degenerate_representations(k, drop_worst):
         "opposite": torch.tensor([[3.0, 0.0], [-3.0, 0.0]]),
     }
     for name, z in cases.items():
-        probs = probs_of(T3A(k, drop_worst=drop_worst), view_of(z, rows))
+        probs = probs_of(T3A(k, drop_worst, scale=scale), view_of(z, rows))
         assert bool(torch.isfinite(probs).all()), name
         torch.testing.assert_close(probs.sum(1), torch.ones(len(z)), msg=name)
 
@@ -265,6 +298,7 @@ def test_a_classifier_of_zeros_is_answered_too():
         ({"k": 1.5}, "k"),
         ({"k": "many"}, "k"),
         ({"row_labels": "theirs"}, "row_labels"),
+        ({"scale": "large"}, "scale"),
     ],
 )
 def test_bad_arguments_are_named(settings_, argument):
@@ -277,6 +311,7 @@ def test_settings_are_the_arguments():
         "k": -1,
         "drop_worst": True,
         "row_labels": "own",
+        "scale": "unit",
     }
 
 

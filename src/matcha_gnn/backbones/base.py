@@ -1,6 +1,8 @@
 """Step 3: a backbone says how hops become a representation, and which numbers mix them."""
 
 import abc
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
@@ -9,7 +11,7 @@ from torch import Tensor, nn
 from matcha_gnn.errors import IncompatibleError, InvalidGraphError
 from matcha_gnn.graph import Graph, content_hash
 from matcha_gnn.hops import Hops, HopsKey
-from matcha_gnn.kernels import Adjacency, filter_hops, propagate
+from matcha_gnn.kernels import Adjacency, filter_hops, one_hop, propagate
 from matcha_gnn.summary import SourceSummary
 from matcha_gnn.typing import Coefficients, HopStack, Repr
 
@@ -19,7 +21,7 @@ class Backbone(nn.Module, abc.ABC):
 
     The usual case is a filter: Z = Σ_k c_k(γ) H_k with H_k = P^k encode(X). A subclass gives
     `encode`, and may override `coefficients` where c is not γ itself. A model whose hops are no
-    powers of P overrides `stack`; one whose Z is not linear in cached hops overrides `filtered`.
+    powers of P, or whose Z is not linear in cached hops, overrides `layers`.
 
     Attributes:
         gamma: the hop-aggregation parameters, what adaptation moves.
@@ -154,12 +156,41 @@ class Backbone(nn.Module, abc.ABC):
         """
         return self.filtered(self.accept(graph.x), graph.adjacency)
 
+    def layers(self, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:
+        """What c mixes to Z, each [N, D], from checked features and any way to take a hop.
+
+        A model whose Z is not linear in such layers gives Z as the only one.
+        """
+        hops = [self.encode(x)]
+        for _ in range(self.num_hops):
+            hops.append(hop(hops[-1]))
+        return hops
+
+    def mixed(self, layers: list[Repr]) -> Repr:
+        """Z of the layers at the model's γ, [N, D]."""
+        if not self.mixes_linearly:
+            return layers[0]
+        return torch.stack(layers, -1) @ self.coefficients(self.gamma)
+
+    @property
+    def is_its_layers(self) -> bool:
+        """Whether `layers` says all of the model: nothing else decides Z."""
+        kind = type(self)
+        if kind.layers is not Backbone.layers:
+            return True
+        parts = ("representation", "filtered", "stack", "_stack")
+        return all(getattr(kind, part) is getattr(Backbone, part) for part in parts)
+
     def filtered(self, x: Tensor, adjacency: Adjacency) -> Repr:
         """`representation` for features that are already checked."""
-        return filter_hops(adjacency, self.encode(x), self.coefficients(self.gamma))
+        if type(self).layers is Backbone.layers:
+            return filter_hops(adjacency, self.encode(x), self.coefficients(self.gamma))
+        return self.mixed(self.layers(x, partial(one_hop, adjacency)))
 
     def stack(self, x: Tensor, adjacency: Adjacency) -> HopStack:
         """H_0 … H_K for features that are already checked, [N, K+1, D]."""
+        if type(self).layers is not Backbone.layers:
+            return torch.stack(self.layers(x, partial(one_hop, adjacency)), 1)
         if self.mixes_linearly:
             return propagate(adjacency, self.encode(x), self.num_hops)
         return self.filtered(x, adjacency)[:, None]
@@ -184,6 +215,15 @@ class Backbone(nn.Module, abc.ABC):
         if x.device != self.gamma.device:
             raise IncompatibleError(f"graph is on {x.device}, the model on {self.gamma.device}")
         return x.to(self.gamma.dtype)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """What travels with the model moves with it to another device or precision."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.artefacts = {
+            method: {name: fn(part) for name, part in parts.items()}
+            for method, parts in self.artefacts.items()
+        }
+        return self
 
     def frozen(self) -> Self:
         """In evaluation mode with no parameter asking for gradients."""

@@ -12,7 +12,7 @@ from matcha_gnn.backbones.alpha import alpha_of, starting_alpha
 from matcha_gnn.backbones.encoder import LinearEncoder, size
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graph import Graph
-from matcha_gnn.kernels import Adjacency, one_hop
+from matcha_gnn.kernels import one_hop
 from matcha_gnn.typing import Coefficients, Repr
 
 
@@ -80,12 +80,11 @@ class GCNII(LinearEncoder):
 
     def encode(self, x: Tensor) -> Repr:
         """Z of nodes that have no neighbours, [N, D]."""
-        return self._layers(self._start(x, lambda h: h), lambda h: h)
+        return self.mixed(self.layers(x, lambda h: h))
 
-    def filtered(self, x: Tensor, adjacency: Adjacency) -> Repr:
-        """Z with gradients to every parameter, [N, D]."""
-        start = self._start(x, lambda h: one_hop(adjacency, h))
-        return self._layers(start, lambda h: one_hop(adjacency, h))
+    def layers(self, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:
+        """Z itself: an α acts before the ReLU of its layer."""
+        return [self._through(self._start(x, hop), hop)]
 
     @torch.no_grad()
     def constants(self, graph: Graph) -> Start:
@@ -96,13 +95,13 @@ class GCNII(LinearEncoder):
         """Z with gradients to every parameter, or to γ alone from `constants`, [N, D]."""
         if constants is None:
             return super().representation(graph)
-        return self._layers(constants, lambda h: one_hop(graph.adjacency, h))
+        return self._through(constants, lambda h: one_hop(graph.adjacency, h))
 
     def _start(self, x: Tensor, product: Callable[[Tensor], Tensor]) -> Start:
         h0 = F.relu(self.enter(x))
         return Start(h0, product(self.drop(h0)))
 
-    def _layers(self, start: Start, product: Callable[[Tensor], Tensor]) -> Repr:
+    def _through(self, start: Start, product: Callable[[Tensor], Tensor]) -> Repr:
         h, spread = start
         for layer, (alpha, weight) in enumerate(
             zip(alpha_of(self.gamma, self.domain), self.weight, strict=True)

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones.encoder import LinearEncoder, size
-from matcha_gnn.kernels import Adjacency, one_hop
-from matcha_gnn.typing import HopStack, Repr
+from matcha_gnn.typing import Repr
 
 
 class JKNet(LinearEncoder):
@@ -58,24 +57,14 @@ class JKNet(LinearEncoder):
 
     def encode(self, x: Tensor) -> Repr:
         """Z of nodes that have no neighbours, [N, D]."""
-        return self._mixed(self._layers(x, lambda h: h))
+        return self.mixed(self.layers(x, lambda h: h))
 
-    def filtered(self, x: Tensor, adjacency: Adjacency) -> Repr:
-        """Z with gradients to every parameter, [N, D]."""
-        return self._mixed(self._layers(x, lambda h: one_hop(adjacency, h)))
-
-    def stack(self, x: Tensor, adjacency: Adjacency) -> HopStack:
-        """h_1 … h_L, [N, L, D]."""
-        return torch.stack(self._layers(x, lambda h: one_hop(adjacency, h)), 1)
-
-    def _layers(self, x: Tensor, product: Callable[[Tensor], Tensor]) -> list[Repr]:
-        layers = [F.relu(product(self.enter(x)) + self.bias[0])]
+    def layers(self, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:
+        """h_1 … h_L."""
+        layers = [F.relu(hop(self.enter(x)) + self.bias[0])]
         for linear, bias in zip(self.later, self.bias[1:], strict=True):
-            layers.append(F.relu(product(linear(self.drop(layers[-1]))) + bias))
+            layers.append(F.relu(hop(linear(self.drop(layers[-1]))) + bias))
         return layers
-
-    def _mixed(self, layers: list[Repr]) -> Repr:
-        return torch.stack(layers, -1) @ self.gamma
 
     def reset_parameters(self) -> None:
         """Draw fresh parameters from torch's global generator; Glorot's law in every layer."""

@@ -1,8 +1,8 @@
 """An experiment is a TOML file, read into frozen dataclasses; an unknown key is an error."""
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -13,6 +13,10 @@ T = TypeVar("T")
 
 DRAWN = ("csbm",)
 """Generators whose graphs differ between seeds; other data sets have one graph."""
+SMALL = {"csbm": {"num_nodes": 600, "num_features": 100}, "syn_cora": {}}
+"""Data sets of quick runs, and how they are made small."""
+SLOW = ("graphpatcher",)
+"""Methods that quick runs leave out."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +190,45 @@ def _cell(experiment: Experiment, column: str, row: str, seed: int) -> Cell:
         run=run,
         before=tuple(targets[:place]) if run.stream else (),
         attack=graphs.attack,
+    )
+
+
+def quick(experiment: Experiment) -> Experiment:
+    """The same on small graphs, with short training and one seed: a look, not a result.
+
+    Columns of large data sets and rows of GraphPatcher, whose patcher trains for long, are left
+    out.
+
+    Example:
+        >>> list(quick(load("table2")).columns)
+        ['syn-cora', 'syn-cora-r2', 'syn-cora-r3']
+    """
+    train = replace(experiment.train, epochs=60, ship=_fast(experiment.train.ship))
+    columns = {
+        name: small
+        for name, column in experiment.columns.items()
+        if (small := _small(experiment, column)) is not None
+    }
+    rows = {name: row for name, row in experiment.rows.items() if row.method not in SLOW}
+    return replace(experiment, seeds=experiment.seeds[:1], train=train, columns=columns, rows=rows)
+
+
+def _fast(methods: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name in methods if name not in SLOW)
+
+
+def _small(experiment: Experiment, column: ColumnSpec) -> ColumnSpec | None:
+    """The column with small graphs, or None where its data set has none."""
+    kinds = [{**experiment.data, **graph}["generator"] for graph in (column.source, column.target)]
+    if not set(kinds) <= set(SMALL):
+        return None
+    own = {"ship": _fast(column.train["ship"])} if "ship" in column.train else {}
+    return replace(
+        column,
+        source=dict(column.source) | SMALL[kinds[0]],
+        target=dict(column.target) | SMALL[kinds[1]],
+        train=dict(column.train) | own,
+        attack=dict(column.attack) | {"epochs": 5, "block_size": 20_000} if column.attack else {},
     )
 
 

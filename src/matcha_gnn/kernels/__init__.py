@@ -6,11 +6,12 @@ Every kernel has its definition in `reference`; a faster twin gives the same num
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
+from typing import Any
 
-from torch import Tensor, float32
+from torch import Tensor, float32, nn
 
 from matcha_gnn import functional
-from matcha_gnn.kernels import reference
+from matcha_gnn.kernels import reference, two_pass
 from matcha_gnn.kernels.dropout import masked_dropout
 from matcha_gnn.kernels.propagate import Adjacency, filter_hops, one_hop, propagate
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
@@ -24,32 +25,44 @@ __all__ = [
     "Adjacency",
     "class_sums",
     "classifier",
+    "classify_mixed",
     "filter_hops",
     "gram",
     "hop_logits",
+    "hop_slopes",
     "masked_dropout",
     "mix",
+    "mixed_sums",
     "node_sums",
     "one_hop",
     "propagate",
+    "whole_sums_pay",
 ]
+
+STORED_ON_GPU = (float32, *reference.HALF)
+"""Precisions that the GPU kernels read."""
+READ_COST = {"cpu": 10, "cuda": 30}
+"""Multiplications in the time that reading one number takes."""
 
 
 def mix(stack: HopStack, coef: Coefficients) -> Repr:
     """Z = Σ_k c_k H_k, [N, D]."""
     if coef.requires_grad or stack.requires_grad:
         return reference.mix(stack, coef)
-    return _fastest(stack).mix(stack, coef)  # type: ignore[no-any-return]
+    mixed: Repr = _fastest(stack, "mix")(stack, coef)
+    return mixed
 
 
 def node_sums(stack: HopStack) -> FloatArray:
     """Σ_i H_k[i], [K+1, D]."""
-    return reference.node_sums(stack)
+    sums: FloatArray = _fastest(stack, "node_sums")(stack)
+    return sums
 
 
 def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
     """Σ_i weights[i, c] · H_k[i] in float64, [C, K+1, D]; weights is [N, C]."""
-    return _fastest(stack).class_sums(stack, weights)  # type: ignore[no-any-return]
+    sums: ClassSums = _fastest(stack, "class_sums")(stack, weights)
+    return sums
 
 
 def hop_logits(stack: HopStack, weight: Tensor) -> Tensor:
@@ -59,32 +72,87 @@ def hop_logits(stack: HopStack, weight: Tensor) -> Tensor:
 
 def classifier(stack: HopStack, logits: Tensor, bias: Tensor, node_sums: FloatArray) -> Classifier:
     """Predictions, class sums and mass as a function of the hop weights; see its attributes."""
-    return _fastest(stack).Classifier(stack, logits, bias, node_sums)  # type: ignore[no-any-return]
+    made: Classifier = _fastest(stack, "Classifier")(stack, logits, bias, node_sums)
+    return made
 
 
 def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     """S_kl = Σ_i ⟨H_k[i] − m_k, H_l[i] − m_l⟩ in float64, [K+1, K+1]; mean is [K+1, D]."""
-    return reference.gram(stack, mean)
+    form: HopForm = _fastest(stack, "gram")(stack, mean)
+    return form
+
+
+def whole_sums_pay(stack: HopStack, num_classes: int) -> bool:
+    """Whether class sums of every hop, in one read, cost less than two reads by way of Z.
+
+    One read takes C·(K+1)·D multiplications for a node; two take one read more, (K+1)·D and 2·C·D.
+    """
+    num_hops = stack.shape[1]
+    return num_classes * (num_hops - 2) <= num_hops * (1 + READ_COST[stack.device.type])
+
+
+def classify_mixed(
+    stack: HopStack, coef: Coefficients, head: nn.Module
+) -> tuple[Probs, FloatArray, FloatArray]:
+    """Softmax of a head on Z [N, C], Σ_i Y_ic z_i [C, D] and mass [C]: the first of two passes."""
+    if stack.is_cuda and isinstance(head, nn.Linear):
+        gpu = _compiled(stack)
+        if gpu and gpu.fits(stack, len(head.weight)):
+            answer: tuple[Probs, FloatArray, FloatArray] = gpu.classify_mixed(stack, coef, head)
+            return answer
+    return two_pass.classify(stack, coef, head, _fastest(stack, "mix"))
+
+
+def mixed_sums(stack: HopStack, coef: Coefficients, probs: Probs) -> FloatArray:
+    """Σ_i Y_ic z_i, [C, D], for predictions that are known."""
+    return two_pass.mixed_sums(stack, coef, probs, _fastest(stack, "mix"))
+
+
+def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:
+    """Σ_i ⟨Σ_c Y_ic directions[c], H_k[i]⟩, [K+1]: the second of two passes."""
+    if stack.is_cuda:
+        gpu = _compiled(stack)
+        if gpu and gpu.fits(stack, len(directions)):
+            slopes: FloatArray = gpu.hop_slopes(stack, probs, directions)
+            return slopes
+    return two_pass.hop_slopes(stack, probs, directions, _fastest(stack, "hop_dots"))
 
 
 def between_form(
     class_sums: ClassSums, mass: FloatArray, mean: FloatArray, min_share: float
 ) -> HopForm:
     """`functional.between_form`: B with σ²_inter = cᵀ B c, [K+1, K+1]."""
-    form: HopForm = (_compiled() or functional).between_form(class_sums, mass, mean, min_share)
+    form: HopForm = (_numba_kernels() or functional).between_form(class_sums, mass, mean, min_share)
     return form
 
 
-def _fastest(stack: HopStack) -> ModuleType:
-    on_cpu = stack.is_cpu and stack.dtype is float32
-    return (_compiled() or reference) if on_cpu else reference
+def _fastest(stack: HopStack, name: str) -> Any:
+    """The kernel of that name in the module for this stack, or else the plain one."""
+    return getattr(_compiled(stack), name, None) or getattr(reference, name)
+
+
+def _compiled(stack: HopStack) -> ModuleType | None:
+    if stack.is_cpu:
+        return _numba_kernels() if stack.dtype is float32 else None
+    return _triton_kernels() if stack.is_cuda and stack.dtype in STORED_ON_GPU else None
+
+
+# Imported on first use: either takes half a second, and `import matcha_gnn` should not.
 
 
 @cache
-def _compiled() -> ModuleType | None:
-    # Imported on first use: numba takes half a second, and `import matcha_gnn` should not.
+def _numba_kernels() -> ModuleType | None:
     try:
         from matcha_gnn.kernels import cpu
     except ImportError:
         return None
     return cpu
+
+
+@cache
+def _triton_kernels() -> ModuleType | None:
+    try:
+        from matcha_gnn.kernels import gpu
+    except ImportError:
+        return None
+    return gpu

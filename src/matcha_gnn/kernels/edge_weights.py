@@ -66,11 +66,7 @@ class EdgePattern:
         given = ones if edge_weight is None else edge_weight.detach().to(dtype)
         edges, weight = add_remaining_self_loops(edge_index, given, 1.0, num_nodes)
         (col, row), weight = coalesce(edges, weight, num_nodes, sort_by_row=False)
-        apart = row != col
-        key = torch.minimum(row, col) * num_nodes + torch.maximum(row, col)
-        joined, number = key[apart].unique(return_inverse=True)  # type: ignore[no-untyped-call]
-        pair = torch.full_like(row, len(joined))
-        pair[apart] = number
+        pair, num_pairs = numbered_pairs(row, col, num_nodes)
         order = torch.argsort(col, stable=True)
         return cls(
             crow=_row_starts(row, num_nodes),
@@ -78,7 +74,7 @@ class EdgePattern:
             col=col,
             weight=weight,
             pair=pair,
-            num_pairs=len(joined),
+            num_pairs=num_pairs,
             order=order,
             crow_t=_row_starts(col, num_nodes),
             col_t=row[order],
@@ -127,6 +123,23 @@ class EdgePattern:
         size = (len(crow) - 1, len(crow) - 1)
         with no_beta_warning():
             return torch.sparse_csr_tensor(crow, col, values, size, check_invariants=False)
+
+
+def numbered_pairs(row: Tensor, col: Tensor, num_nodes: int) -> tuple[Tensor, int]:
+    """The number of the unordered pair that each entry joins [M], and how many there are.
+
+    Self loops join no pair, and have the number after the last.
+
+    Example:
+        >>> numbered_pairs(torch.tensor([2, 0, 1]), torch.tensor([1, 0, 2]), 3)
+        (tensor([0, 1, 0]), 1)
+    """
+    apart = row != col
+    key = torch.minimum(row, col) * num_nodes + torch.maximum(row, col)
+    joined, number = key[apart].unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    pair = torch.full_like(row, len(joined))
+    pair[apart] = number
+    return pair, len(joined)
 
 
 def weighted_filter(pattern: EdgePattern, weight: Tensor, h: Repr, coef: Coefficients) -> Repr:

@@ -7,17 +7,20 @@ in float64 in a fixed order. Hops may be stored in half precision: they are wide
 import numpy as np
 import torch
 import triton
-from torch import Tensor
+from torch import Tensor, nn
 
 from matcha_gnn.kernels import gpu_programs as on_gpu
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
-STORED = (torch.float32, torch.float16, torch.bfloat16)
-"""Precisions of a stack that these kernels read."""
 MAX_WIDTH, MAX_CLASSES = 256, 128
 """A tile of representations and a tile of predictions must fit a program's registers."""
 _PROGRAMS = 1056
 _SMALLEST_DOT = 16
+
+
+def fits(stack: HopStack, num_classes: int) -> bool:
+    """Whether the kernels of the two passes have room for tiles of this width."""
+    return stack.shape[2] <= MAX_WIDTH and num_classes <= MAX_CLASSES
 
 
 class Classifier:
@@ -49,9 +52,9 @@ class Classifier:
 def mix(stack: HopStack, coef: Coefficients) -> Repr:
     """Twin of `reference.mix` on a GPU."""
     num_nodes, num_hops, width = stack.shape
-    z = torch.empty(num_nodes, width, device=stack.device)
-    on_gpu.mix[(triton.cdiv(num_nodes, 32),)](
-        stack, coef.to(z), z, num_nodes, num_hops, width, WIDTH=_padded(width), BLOCK=32
+    z, block = torch.empty(num_nodes, width, device=stack.device), _rows_for(width)
+    on_gpu.mix[(triton.cdiv(num_nodes, block),)](
+        stack, coef.to(z), z, num_nodes, num_hops, width, WIDTH=_padded(width), BLOCK=block
     )
     return z
 
@@ -82,10 +85,12 @@ def gram(stack: HopStack, mean: FloatArray) -> HopForm:
 
 
 def classify_mixed(
-    stack: HopStack, coef: Coefficients, weight: Tensor, bias: Tensor
+    stack: HopStack, coef: Coefficients, head: nn.Linear
 ) -> tuple[Probs, FloatArray, FloatArray]:
-    """Twin of `reference.classify_mixed` on a GPU."""
+    """Twin of `two_pass.classify` on a GPU, for stacks that fit."""
     num_nodes, num_hops, width = stack.shape
+    weight = head.weight.detach().contiguous()
+    bias = weight.new_zeros(len(weight)) if head.bias is None else head.bias.detach()
     classes = len(weight)
     padded, programs = max(_SMALLEST_DOT, _padded(classes)), min(_PROGRAMS // 4, num_nodes)
     probs = torch.empty(num_nodes, classes, device=stack.device)
@@ -99,7 +104,7 @@ def classify_mixed(
 
 
 def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:
-    """Twin of `reference.hop_slopes` on a GPU."""
+    """Twin of `two_pass.hop_slopes` on a GPU, for stacks that fit."""
     num_nodes, num_hops, width = stack.shape
     classes = len(directions)
     programs = min(_PROGRAMS, num_nodes)
@@ -107,8 +112,8 @@ def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatAr
     along = torch.from_numpy(directions).to(partial)
     on_gpu.hop_slopes[(programs,)](
         stack, probs, along, partial, num_nodes, num_hops, width, classes,
-        CLASSES=max(_SMALLEST_DOT, _padded(classes)), WIDTH=max(_SMALLEST_DOT, _padded(width)),
-        BLOCK=64, num_warps=8,
+        HOPS=_padded(num_hops), CLASSES=max(_SMALLEST_DOT, _padded(classes)),
+        WIDTH=max(_SMALLEST_DOT, _padded(width)), BLOCK=64, num_warps=8,
     )  # fmt: skip
     return np.asarray(partial.sum(0, dtype=torch.float64).cpu())
 
@@ -116,11 +121,16 @@ def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatAr
 def next_hop(matrix: Tensor, stack: HopStack, hop: int) -> None:
     """Write P · H_hop−1 into hop `hop` of the stack, for a CSR matrix."""
     num_nodes, num_hops, width = stack.shape
-    block = 32
+    block = _rows_for(width)
     on_gpu.next_hop[(triton.cdiv(num_nodes, block),)](
         matrix.crow_indices(), matrix.col_indices(), matrix.values(), stack, num_nodes,
         num_hops * width, hop * width, width, WIDTH=_padded(width), BLOCK=block,
     )  # fmt: skip
+
+
+def _rows_for(width: int) -> int:
+    """Rows of a tile that fits a program's registers."""
+    return max(1, min(32, 4096 // _padded(width)))
 
 
 def _padded(size: int) -> int:

@@ -145,19 +145,18 @@ def classify_mixed(
 @triton.jit
 def hop_slopes(
     stack, probs, along, partial, num_nodes, num_hops, width, num_classes,
-    CLASSES: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+    HOPS: tl.constexpr, CLASSES: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Σ_i ⟨Σ_c Y_ic a_c, H_k[i]⟩ over one range of nodes, for every hop."""
     share = tl.cdiv(num_nodes, tl.num_programs(0)).to(tl.int64)
     start = tl.program_id(0) * share
     stop = tl.minimum(start + share, num_nodes)
-    columns, classes = tl.arange(0, WIDTH), tl.arange(0, CLASSES)
+    columns, classes, hops = tl.arange(0, WIDTH), tl.arange(0, CLASSES), tl.arange(0, HOPS)
     wide, real = columns < width, classes < num_classes
     means = tl.load(
         along + classes[:, None] * width + columns[None, :], real[:, None] & wide[None, :], 0.0
     )
-    for k in range(num_hops):
-        tl.store(partial + tl.program_id(0) * num_hops + k, 0.0)
+    dots = tl.zeros((HOPS,), tl.float32)
     for first in range(start, stop, BLOCK):
         rows = first + tl.arange(0, BLOCK)
         inside = (rows < stop)[:, None]
@@ -165,10 +164,10 @@ def hop_slopes(
         shares = tl.load(at, inside & real[None, :], 0.0)
         slope = tl.dot(shares, means, input_precision="tf32x3")
         for k in range(num_hops):
-            at = (rows[:, None] * num_hops + k) * width + columns[None, :]
-            hop = tl.load(stack + at, inside & wide[None, :], 0.0).to(tl.float32)
-            here = partial + tl.program_id(0) * num_hops + k
-            tl.store(here, tl.load(here) + tl.sum(tl.sum(slope * hop, 1), 0))
+            there = stack + (rows[:, None] * num_hops + k) * width + columns[None, :]
+            hop = tl.load(there, inside & wide[None, :], 0.0).to(tl.float32)
+            dots += tl.where(hops == k, tl.sum(tl.sum(slope * hop, 1), 0), 0.0)
+    tl.store(partial + tl.program_id(0) * num_hops + hops, dots, hops < num_hops)
 
 
 @triton.jit

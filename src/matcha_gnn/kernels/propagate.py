@@ -1,18 +1,26 @@
 """Sparse products with the normalised adjacency, and the polynomial filter's own autograd."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import scipy.sparse
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+from matcha_gnn.kernels.threads import run
 from matcha_gnn.typing import Coefficients, HopStack, Repr
+
+CACHED = 1 << 20
+"""Numbers of one hop (4 MB) up to which the library's sparse product is the faster one."""
+PARTS_PER_THREAD = 4
+MAX_DEGREE = 4096
+"""On a GPU, rows are summed side by side, and the longest holds up the others."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +77,24 @@ class Adjacency:
 
     def __matmul__(self, h: Repr) -> Repr:
         """P h, one hop."""
+        if beyond_cache(h) and (fast := _numba_product()):
+            out = torch.empty_like(h)
+            fast(self, h, out, out, 0)
+            return out
         product: Repr = self.matrix @ h
         return product
+
+    @cached_property
+    def max_degree(self) -> int:
+        """Entries of the longest row."""
+        return int(self.matrix.crow_indices().diff().max())
+
+    @cached_property
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+        """Row starts, columns and values on the CPU; columns in half the bytes."""
+        parts = self.matrix.crow_indices(), self.matrix.col_indices().int(), self.matrix.values()
+        crow, col, values = (part.numpy() for part in parts)
+        return crow, col, values
 
 
 def propagate(adjacency: Adjacency, h: Repr, num_hops: int) -> HopStack:
@@ -78,10 +102,77 @@ def propagate(adjacency: Adjacency, h: Repr, num_hops: int) -> HopStack:
     adjacency = adjacency.to(h.dtype)
     stack = torch.empty(h.shape[0], num_hops + 1, h.shape[1], dtype=h.dtype, device=h.device)
     stack[:, 0] = h
-    for k in range(1, num_hops + 1):
+    write_hops = _plain_hops if h.requires_grad else _fastest_hops(adjacency, h)
+    write_hops(adjacency, h, stack)
+    return stack
+
+
+def _fastest_hops(adjacency: Adjacency, h: Repr) -> Callable[[Adjacency, Repr, HopStack], None]:
+    if h.is_cuda:
+        on_gpu = h.dtype == torch.float32 and adjacency.max_degree <= MAX_DEGREE
+        return (_triton_hops() if on_gpu else None) or _plain_hops
+    if beyond_cache(h) and _numba_product():
+        return _hops_beyond_cache
+    return _hops_in_place
+
+
+def _plain_hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
+    for k in range(1, stack.shape[1]):
         h = adjacency @ h
         stack[:, k] = h
-    return stack
+
+
+def _hops_in_place(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
+    """Each hop from its neighbour in the stack: nothing is copied."""
+    for k in range(1, stack.shape[1]):
+        hop = stack[:, k]
+        torch.addmm(hop, adjacency.matrix, stack[:, k - 1], beta=0, out=hop)
+
+
+def _hops_beyond_cache(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
+    """Each hop from a dense copy of the one before, which is closer together than the stack."""
+    fast, flat = _numba_product(), stack.flatten(1)
+    spare = [torch.empty_like(h) for _ in range(min(2, stack.shape[1] - 1))]
+    for k in range(1, stack.shape[1]):
+        out = spare[k % 2 if len(spare) > 1 else 0]
+        fast(adjacency, h, out, flat, k * h.shape[1])  # type: ignore[misc]
+        h = out
+
+
+def beyond_cache(h: Repr) -> bool:
+    """Whether rows of neighbours have to be fetched from memory, in float32 on the CPU."""
+    return h.is_cpu and h.dtype == torch.float32 and h.numel() > CACHED and h.is_contiguous()
+
+
+@cache
+def _numba_product() -> Callable[[Adjacency, Repr, Repr, Tensor, int], None] | None:
+    try:
+        from matcha_gnn.kernels import cpu_sparse
+    except ImportError:
+        return None
+
+    def product(adjacency: Adjacency, h: Repr, out: Repr, also: Tensor, offset: int) -> None:
+        crow, col, values = adjacency.arrays
+        parts = PARTS_PER_THREAD * torch.get_num_threads()
+        cuts = cpu_sparse.balanced_cuts(crow, parts)
+        given, *written = (t.detach().numpy() for t in (h, out, also))
+        run(cpu_sparse.product, parts, crow, col, values, given, cuts, *written, offset)
+
+    return product
+
+
+@cache
+def _triton_hops() -> Callable[[Adjacency, Repr, HopStack], None] | None:
+    try:
+        from matcha_gnn.kernels import gpu
+    except ImportError:
+        return None
+
+    def hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
+        for k in range(1, stack.shape[1]):
+            gpu.next_hop(adjacency.matrix, stack, k)
+
+    return hops
 
 
 def filter_hops(adjacency: Adjacency, h: Repr, coef: Coefficients) -> Repr:

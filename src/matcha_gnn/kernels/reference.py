@@ -14,18 +14,22 @@ from torch import Tensor
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 BLOCK = 1 << 16
+HALF = (torch.float16, torch.bfloat16)
+"""Hops may be stored in half precision; sums over them are taken in float32."""
 
 
 def mix(stack: HopStack, coef: Coefficients) -> Repr:
     """Z = Σ_k c_k H_k, [N, D]."""
-    return torch.einsum("nkd,k->nd", stack, coef.to(stack.dtype))
+    if stack.dtype not in HALF:
+        return torch.einsum("nkd,k->nd", stack, coef.to(stack.dtype))
+    return torch.cat([mix(_wide(stack[rows]), coef) for rows in _blocks(len(stack))])
 
 
 def node_sums(stack: HopStack) -> FloatArray:
     """Σ_i H_k[i], [K+1, D]."""
     sums = torch.zeros(stack.shape[1:], dtype=torch.float64, device=stack.device)
     for rows in _blocks(stack.shape[0]):
-        sums += stack[rows].sum(0)
+        sums += _wide(stack[rows]).sum(0)
     return np.asarray(sums.cpu())
 
 
@@ -34,15 +38,16 @@ def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
     flat = stack.flatten(1)
     sums = torch.zeros(weights.shape[1], flat.shape[1], dtype=torch.float64, device=stack.device)
     for rows in _blocks(stack.shape[0]):
-        sums += weights[rows].T.to(flat.dtype) @ flat[rows]
+        hops = _wide(flat[rows])
+        sums += weights[rows].T.to(hops.dtype) @ hops
     return np.asarray(sums.view(-1, *stack.shape[1:]).cpu())
 
 
 def hop_logits(stack: HopStack, weight: Tensor) -> Tensor:
     """Each hop's logits relative to the last class, H_k (W_c − W_C)ᵀ, [K+1, C−1, N]."""
-    logits = stack.new_empty(stack.shape[1], len(weight) - 1, len(stack))
+    logits = weight.new_empty(stack.shape[1], len(weight) - 1, len(stack))
     for rows in _blocks(len(stack)):
-        logits[..., rows] = (stack[rows] @ (weight[:-1] - weight[-1]).T).permute(1, 2, 0)
+        logits[..., rows] = (_wide(stack[rows]) @ (weight[:-1] - weight[-1]).T).permute(1, 2, 0)
     return logits
 
 
@@ -74,14 +79,27 @@ class Classifier:
         return probs, sums, np.asarray(probs.sum(0, dtype=torch.float64).cpu())
 
 
+def hop_dots(stack: HopStack, directions: Repr) -> FloatArray:
+    """Σ_i ⟨directions[i], H_k[i]⟩ in float64, [K+1]; directions is [N, D]."""
+    dots = torch.zeros(stack.shape[1], dtype=torch.float64, device=stack.device)
+    for rows in _blocks(len(stack)):
+        hops = _wide(stack[rows])
+        dots += torch.einsum("nkd,nd->k", hops, directions[rows].to(hops.dtype))
+    return np.asarray(dots.cpu())
+
+
 def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     """S_kl = Σ_i ⟨H_k[i] − m_k, H_l[i] − m_l⟩ in float64, [K+1, K+1]; mean is [K+1, D]."""
     form = torch.zeros(stack.shape[1], stack.shape[1], dtype=torch.float64, device=stack.device)
-    centre = torch.from_numpy(mean).to(stack)
+    centre = torch.from_numpy(mean).to(_wide(stack[:0]))
     for rows in _blocks(stack.shape[0]):
-        hops = (stack[rows] - centre).transpose(0, 1).flatten(1)
+        hops = (_wide(stack[rows]) - centre).transpose(0, 1).flatten(1)
         form += hops @ hops.T
     return np.asarray(form.cpu())
+
+
+def _wide(hops: Tensor) -> Tensor:
+    return hops.float() if hops.dtype in HALF else hops
 
 
 def _blocks(num_nodes: int) -> Iterator[slice]:

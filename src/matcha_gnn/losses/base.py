@@ -78,6 +78,11 @@ class ClusterLoss(Loss):
         """Have the hops take their Gram matrix, which they keep."""
         _ = view.hops.gram
 
+    def _slopes(self, view: View, prediction: Prediction) -> tuple[FloatArray, FloatArray]:
+        """B c and S c, [K+1] each."""
+        between = prediction.between_slope(view, self.min_share)
+        return between, view.hops.gram @ view.coef_array
+
     def _forms(self, view: View, prediction: Prediction) -> tuple[HopForm, HopForm]:
         hops, sums = view.hops, prediction.class_sums(view)
         between = kernels.between_form(sums, prediction.mass, hops.mean, self.min_share)

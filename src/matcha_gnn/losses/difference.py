@@ -31,6 +31,6 @@ class Difference(ClusterLoss):
         self, view: View, prediction: Prediction, prepared: Prepared
     ) -> tuple[float, FloatArray]:
         """The difference and its gradient in the hop weights."""
-        between, total = self._forms(view, prediction)
+        between, total = self._slopes(view, prediction)
         coef = view.coef_array
-        return functional.difference_from_forms(coef, between, total, view.hops.num_nodes)
+        return functional.difference_from_slopes(coef, between, total, view.hops.num_nodes)

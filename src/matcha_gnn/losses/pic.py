@@ -33,7 +33,7 @@ class PIC(ClusterLoss):
         self, view: View, prediction: Prediction, prepared: Prepared
     ) -> tuple[float, FloatArray]:
         """PIC and its gradient in the hop weights."""
-        return functional.pic_from_forms(view.coef_array, *self._forms(view, prediction))
+        return functional.pic_from_slopes(view.coef_array, *self._slopes(view, prediction))
 
     def minimiser(self, view: View, prediction: Prediction, prepared: Prepared) -> FloatArray:
         """The hop weights under which the predicted classes lie furthest apart.

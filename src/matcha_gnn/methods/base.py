@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graph import Graph
-from matcha_gnn.hops import Hops
+from matcha_gnn.hops import Hops, MixedSums
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, Probs, Repr
 
 State = Any
@@ -46,7 +46,7 @@ class Prediction:
         probs: as above.
         hops: as above.
         mass: Σ_i probs[i, c], [C], where it came for free.
-        class_sums: hops and Σ_i probs[i, c] H_k[i] over them, [C, K+1, D], where that did.
+        class_sums: hops and their sums from `Hops.classify`, where that did.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Prediction:
         hops: Hops | None = None,
         *,
         mass: FloatArray | None = None,
-        class_sums: tuple[Hops, ClassSums] | None = None,
+        class_sums: tuple[Hops, ClassSums | MixedSums] | None = None,
     ) -> None:
         self.probs, self.hops, self._mass, self._class_sums = probs, hops, mass, class_sums
 
@@ -73,8 +73,24 @@ class Prediction:
 
     def class_sums(self, view: "View") -> ClassSums:
         """Σ_i probs[i, c] H_k[i] of the view's hops, [C, K+1, D]."""
-        if self._class_sums is None or self._class_sums[0] is not view.hops:
-            self._class_sums = (view.hops, view.hops.class_sums(self.probs))
+        sums = self._sums_over(view.hops)
+        if sums is None or isinstance(sums, MixedSums):
+            sums = view.hops.class_sums(self.probs)
+            self._class_sums = view.hops, sums
+        return sums
+
+    def between_slope(self, view: "View", min_share: float) -> FloatArray:
+        """B c of the view's hops at its hop weights c, [K+1]; see `Hops.between_slope`."""
+        sums = self._sums_over(view.hops)
+        of_other = isinstance(sums, MixedSums) and not np.array_equal(sums.coef, view.coef_array)
+        if sums is None or of_other:
+            sums = view.hops.sums(view.coef, self.probs)
+            self._class_sums = view.hops, sums
+        return view.hops.between_slope(view.coef_array, self.probs, self.mass, sums, min_share)
+
+    def _sums_over(self, hops: Hops) -> ClassSums | MixedSums | None:
+        if self._class_sums is None or self._class_sums[0] is not hops:
+            return None
         return self._class_sums[1]
 
     def own_view(self, view: "View") -> "View":

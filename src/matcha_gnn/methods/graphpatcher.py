@@ -8,19 +8,19 @@ from torch import Tensor
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graph import Graph
-from matcha_gnn.hops import Hops
 from matcha_gnn.methods.base import Artefact, BaseMethod, Prediction, State, Touches, View
-from matcha_gnn.methods.graphpatcher_training import (
+from matcha_gnn.methods.graphpatcher_patching import (
     Patcher,
-    PatcherTraining,
     Patching,
-    Schedule,
     encode_virtual,
     neighbour_sums,
     patched_adjacency,
+    patched_graph,
     propagate_patched,
 )
+from matcha_gnn.methods.graphpatcher_training import PatcherTraining, Schedule
 from matcha_gnn.methods.lame import is_count
+from matcha_gnn.methods.whole import Elsewhere
 
 AXES = ("classes", "copies")
 KEEPS = ("best", "last")
@@ -107,7 +107,8 @@ class GraphPatcher(BaseMethod):
                 "GraphPatcher needs a patcher that was trained on the source graph: train with "
                 "fit(..., ship=[GraphPatcher()]) or `matcha train --ship graphpatcher`"
             )
-        _patcher(model.artefacts[self.name], model.in_channels)
+        if model.in_channels:  # a wrapped network does not say
+            _patcher(model.artefacts[self.name], model.in_channels)
 
     def ship(
         self, model: Backbone, source: Graph, labels: Tensor, labelled: Tensor, seed: int
@@ -128,33 +129,40 @@ class GraphPatcher(BaseMethod):
         weights = {name: weight.detach().clone() for name, weight in patcher.state_dict().items()}
         return weights | {"patches": torch.tensor([patches])}
 
-    def prepare(self, view: View) -> Hops:
-        """Invent the virtual nodes and propagate over the patched graph; neither depends on γ."""
-        artefact, model, h = view.model.artefacts[self.name], view.model, view.hops.stack[:, 0]
+    def prepare(self, view: View) -> Elsewhere:
+        """Invent the virtual nodes, which do not depend on γ, and patch the graph with them."""
+        artefact, x = view.model.artefacts[self.name], view.model.accept(view.graph.x)
         patches = int(artefact["patches"] if self.patches == "source" else self.patches)
-        patcher = _patcher(artefact, model.in_channels).to(h)
-        nodes = torch.arange(view.graph.num_nodes, device=h.device)
-        x = model.accept(view.graph.x)
+        patcher = _patcher(artefact, x.shape[1]).to(view.gamma)
+        nodes = torch.arange(view.graph.num_nodes, device=x.device)
         patching = Patching(patcher, x, neighbour_sums(view.graph), nodes)
-        virtual = torch.zeros_like(h)
-        for _ in range(patches):
-            virtual += encode_virtual(model, patcher, patching())
-        adjacency, share = patched_adjacency(view.graph, nodes, patches, h.dtype)
-        pushed = virtual * share[:, None]
-        return Hops(propagate_patched(adjacency, h.contiguous(), pushed, model.num_hops))
+        if view.model.is_filter:
+            virtual = torch.zeros_like(view.hops.stack[:, 0])
+            for _ in range(patches):
+                virtual += encode_virtual(view.model, patcher, patching())
+            return _patched_hops(view, nodes, virtual, patches)
+        features = [patcher.last(patching()) for _ in range(patches)]
+        graph, count = patched_graph(view.graph, nodes, features), len(nodes)
+        return Elsewhere(view, lambda model: model.hops(graph, keyed=False).stack[:count])
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """The source head on the patched hops, mixed by the current γ."""
-        patched: Hops = state
+        target: Elsewhere = state
+        patched = target.hops_at(view)
         probs, sums, mass = patched.classify(view.coef, view.model.head, over=view.hops)
-        return Prediction(probs, patched, mass=mass, class_sums=(view.hops, sums)), patched
+        return Prediction(probs, patched, mass=mass, class_sums=(view.hops, sums)), target
+
+
+def _patched_hops(view: View, nodes: Tensor, virtual: Tensor, patches: int) -> Elsewhere:
+    """Hops of a filter, from the encodings of each node's virtual neighbours in all, [N, D]."""
+    adjacency, share = patched_adjacency(view.graph, nodes, patches, virtual.dtype)
+    h, pushed = view.hops.stack[:, 0].contiguous(), virtual * share[:, None]
+    return Elsewhere(view, lambda model: propagate_patched(adjacency, h, pushed, model.num_hops))
 
 
 def _require_hops(model: Backbone) -> None:
-    if model.num_hops < 1:
+    if model.is_filter and model.num_hops < 1:
         raise IncompatibleError("GraphPatcher needs a model with at least one hop (K >= 1)")
-    if not model.mixes_linearly:
-        raise IncompatibleError("GraphPatcher needs a model that mixes its hops linearly")
 
 
 def _patcher(artefact: Artefact, num_features: int) -> Patcher:

@@ -19,8 +19,10 @@ from matcha_gnn.methods.base import (
     require_linear_head,
 )
 from matcha_gnn.methods.lame import is_count
+from matcha_gnn.methods.tuning import check_choice
 
 ROW_LABELS = ("own", "predicted")
+SCALES = ("unit", "model")
 
 
 class Rows(NamedTuple):
@@ -46,8 +48,8 @@ class T3A(BaseMethod):
 
     The supports of a class are its classifier row and the nodes predicted as it; the `k` of
     lowest prediction entropy are kept. With prototype μ_c = normalise(Σ_kept normalise(s)) the
-    answer is softmax(z · μ_c): z is not normalised, there is no bias and no temperature, so
-    predictions harden as γ grows.
+    answer is softmax(scale · z · μ_c): z is not normalised and there is no bias, so predictions
+    harden as γ grows.
 
     The paper adjusts node by node as a stream arrives; here all nodes are one batch, so that the
     answer does not depend on their order. Supports of equal entropy are taken in the order rows,
@@ -65,6 +67,10 @@ class T3A(BaseMethod):
         row_labels: "own" lets a classifier row support its own class, as in the paper;
             "predicted" lets it support the class the classifier predicts for it, as in the
             released code. They differ where a bias or another, longer row wins.
+        scale: "unit", 1 as in the paper; "model", the number that gives the logits the spread
+            over classes that the model's own have at the same γ. It changes no label, but the
+            predictions that Matcha sees: prototypes of a representation that a ReLU made point
+            into one corner, and unscaled they leave every node near the uniform prediction.
 
     Shapes:
         view.z [N, D], head.weight [C, D] → probs [N, C]
@@ -80,13 +86,17 @@ class T3A(BaseMethod):
     touches = frozenset({Touches.HEAD})
 
     def __init__(
-        self, k: int | None = 100, drop_worst: bool = False, row_labels: str = "own"
+        self,
+        k: int | None = 100,
+        drop_worst: bool = False,
+        row_labels: str = "own",
+        scale: str = "unit",
     ) -> None:
         if k is not None and k != -1 and not is_count(k, 1):
             raise InvalidArgumentError("k", k, "an integer >= 1, or None or -1 for all")
-        if row_labels not in ROW_LABELS:
-            raise InvalidArgumentError("row_labels", repr(row_labels), ", ".join(ROW_LABELS))
-        self.k, self.drop_worst, self.row_labels = k, drop_worst, row_labels
+        check_choice("row_labels", row_labels, ROW_LABELS)
+        check_choice("scale", scale, SCALES)
+        self.k, self.drop_worst, self.row_labels, self.scale = k, drop_worst, row_labels, scale
 
     def require(self, model: Backbone) -> None:
         """A classifier that has rows."""
@@ -104,9 +114,12 @@ class T3A(BaseMethod):
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """Prototypes of the current γ, and the prediction they give; the state is the rows."""
-        prototypes = self._prototypes(view, state)
+        logits = self._prototypes(view, state) @ view.z.T
+        if self.scale == "model":
+            wanted, got = _spread(view.logits.T), _spread(logits)
+            logits = logits * torch.where(got > 0, wanted / got, 1)
         # Few classes and many nodes: softmax is many times faster down the long side.
-        probs = (prototypes @ view.z.T).softmax(0)
+        probs = logits.softmax(0)
         return Prediction(probs.T.contiguous()), state
 
     def _prototypes(self, view: View, rows: "Rows") -> Tensor:
@@ -170,6 +183,11 @@ def _entropy(logits: Tensor) -> Tensor:
     """Entropy of softmax(logits) for each row, [N]."""
     log_probs = logits.T.contiguous().log_softmax(0)
     return -(log_probs.exp() * log_probs).sum(0)
+
+
+def _spread(logits: Tensor) -> Tensor:
+    """Root of the mean square that logits [C, N] have about their mean over classes."""
+    return (logits - logits.mean(0)).square().mean().sqrt()
 
 
 def _tiny(like: Tensor) -> float:

@@ -1,16 +1,17 @@
-"""Descending in the parameters of a model of any form: every step runs all of it."""
+"""Running models of any form, with other parameters or on other graphs than their own."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graph import Graph
+from matcha_gnn.hops import Hops
 from matcha_gnn.methods.base import View
 from matcha_gnn.methods.tuning import Logits, Point, Tuner, Values
 from matcha_gnn.typing import HopStack, Repr
@@ -26,7 +27,7 @@ class WholeTuner(Tuner):
 
     def __init__(self, view: View, statistics: str) -> None:
         super().__init__(view)
-        self.model, self.graph = _Whole(view.model), view.graph
+        self.model, self.graph = view.model, view.graph
         self.on_target = statistics == "target"
         if self.on_target and view.graph.num_nodes < 2:
             raise IncompatibleError("statistics: those of the target need two nodes or more")
@@ -47,22 +48,57 @@ class WholeTuner(Tuner):
         return self._run(point.values, cached=True)
 
     def _run(self, values: Values, cached: bool = False) -> Tensor:
-        named = {f"model.{name}": value for name, value in values.items()}
+        def ask(model: Backbone) -> Repr | HopStack:
+            if cached:
+                return model.hops(self.graph, keyed=False).stack
+            return model.representation(self.graph)
+
         with target_statistics(self.model) if self.on_target else nullcontext():
-            return cast(Tensor, functional_call(self.model, named, (self.graph, cached)))
+            return asked(self.model, values, ask)
 
 
-class _Whole(nn.Module):
-    """Z or the hops as a module's answer, so that torch can run it with other parameters."""
+class Elsewhere:
+    """A model's hops on another graph than the view's own; made anew where γ decides them.
+
+    Args:
+        view: the model.
+        ask: from the model to its hops there, [N, K+1, D].
+    """
+
+    def __init__(self, view: View, ask: Callable[[Backbone], HopStack]) -> None:
+        self._ask = ask
+        self._kept = self._hops(view) if view.model.mixes_linearly else None
+
+    def hops_at(self, view: View) -> Hops:
+        """The hops at the view's γ."""
+        return self._hops(view) if self._kept is None else self._kept
+
+    @torch.no_grad()
+    def _hops(self, view: View) -> Hops:
+        return Hops(asked(view.model, {"gamma": view.gamma}, self._ask))
+
+
+def asked(model: Backbone, values: Values, ask: Callable[[Backbone], Tensor]) -> Tensor:
+    """What the model answers with other values in place of some of its parameters.
+
+    Example:
+        >>> from matcha_gnn.backbones import GPRGNN
+        >>> asked(GPRGNN(2, 2, K=1), {"gamma": torch.tensor([3.0, 4.0])}, lambda m: m.gamma)
+        tensor([3., 4.])
+    """
+    named = {f"model.{name}": value for name, value in values.items()}
+    return cast(Tensor, functional_call(_Asked(model), named, (ask,)))
+
+
+class _Asked(nn.Module):
+    """Torch puts parameters in place for the length of a module's forward pass: this is one."""
 
     def __init__(self, model: Backbone) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, graph: Graph, cached: bool) -> Repr | HopStack:
-        if cached:
-            return self.model.hops(graph, keyed=False).stack
-        return self.model.representation(graph)
+    def forward(self, ask: Callable[[Backbone], Tensor]) -> Tensor:
+        return ask(self.model)
 
 
 def batch_norms(model: nn.Module) -> dict[str, _BatchNorm]:

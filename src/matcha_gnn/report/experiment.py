@@ -43,7 +43,7 @@ def render_experiment_page(
         cells=cells,
         by_place={(cell.row, cell.column): cell for cell in cells},
         rows=[row for row in experiment.rows if row in recorded],
-        summary=summary_line(cells) if known else None,
+        summary=summary_line(experiment, cells) if known else None,
         pictures=[ours_against_paper(known)] if known else [],
         made_with=_made_with(experiment, folder),
         command=f"matcha reproduce {experiment.name}",

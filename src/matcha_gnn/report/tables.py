@@ -1,10 +1,54 @@
-"""Tables for the terminal."""
+"""Tables of ours beside the published numbers: for the terminal, and as Markdown."""
 
+import enum
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.table import Table
 
 from matcha_gnn.experiments import Comparison, Experiment
+
+
+class Standing(enum.Enum):
+    """Where a mean of ours lies to the published one: a colour here, a sign in Markdown."""
+
+    ABOVE = ("green", "🟢", "at or above it")
+    WITHIN_1 = ("cyan", "🔵", "within one published standard deviation below")
+    WITHIN_2 = ("yellow", "🟡", "within two")
+    BELOW = ("red", "🔴", "further below")
+
+    @property
+    def colour(self) -> str:
+        """For the terminal."""
+        return self.value[0]
+
+    @property
+    def sign(self) -> str:
+        """For Markdown."""
+        return self.value[1]
+
+
+def apart(cell: Comparison) -> float | None:
+    """Ours less the published mean, in published standard deviations.
+
+    None without a published mean; in points where it has no deviation.
+
+    Example:
+        >>> apart(Comparison("t", "ERM", "a", (0, 1), 71.0, 0.3, 70.0, 0.5))
+        2.0
+    """
+    if cell.paper_mean is None:
+        return None
+    return (cell.ours_mean - cell.paper_mean) / (cell.paper_sd or 1.0)
+
+
+def standing(cell: Comparison) -> Standing | None:
+    """Where a cell stands; None without a published number."""
+    deviations = apart(cell)
+    if deviations is None:
+        return None
+    limits = ((0, Standing.ABOVE), (-1, Standing.WITHIN_1), (-2, Standing.WITHIN_2))
+    return next((found for limit, found in limits if deviations >= limit), Standing.BELOW)
 
 
 def comparison_table(experiment: Experiment, cells: Sequence[Comparison]) -> Table:
@@ -13,7 +57,8 @@ def comparison_table(experiment: Experiment, cells: Sequence[Comparison]) -> Tab
         title=experiment.title,
         title_justify="left",
         title_style="bold",
-        caption="ours: mean ± s.d. over the seeds; in brackets: the paper's",
+        caption="ours: mean ± s.d. over the seeds; in brackets: the paper's, and how far ours is "
+        "from it in its s.d. (in points where it prints none)",
         caption_justify="left",
         show_lines=True,
     )
@@ -30,13 +75,11 @@ def comparison_table(experiment: Experiment, cells: Sequence[Comparison]) -> Tab
 def _text(cell: Comparison | None) -> str:
     if cell is None:
         return "·"
-    ours = f"{cell.ours_mean:.2f}" + (f" ± {cell.ours_sd:.2f}" if cell.ours_sd else "")
-    if cell.paper_mean is None:
+    ours, stands = _plain(cell.ours_mean, cell.ours_sd), standing(cell)
+    if stands is None:
         return ours
-    colour = "green" if cell.ours_mean >= cell.paper_mean - 1 else "yellow"
-    if cell.ours_mean < cell.paper_mean - max(1.5, 2 * (cell.paper_sd or 0)):
-        colour = "red"
-    return f"[{colour}]{ours}[/{colour}]\n({cell.paper_mean:.2f} ± {cell.paper_sd:.2f})"
+    paper = f"({_plain(cell.paper_mean, cell.paper_sd)}; {apart(cell):+.1f})"
+    return f"[{stands.colour}]{ours}[/]\n{paper}"
 
 
 def markdown_table(
@@ -63,22 +106,34 @@ def markdown_table(
     for row in shown:
         found = [by_place.get((row, column)) for column in experiment.columns]
         ours = [_plain(c.ours_mean, c.ours_sd) if c else "·" for c in found]
-        paper = [_plain(c.paper_mean, c.paper_sd) if c else "·" for c in found]
         lines.append(f"| **{row}**, ours | " + " | ".join(ours) + " |")
         if any(c and c.paper_mean is not None for c in found):
-            lines.append(f"| {row}, paper | " + " | ".join(paper) + " |")
+            lines.append(f"| {row}, paper | " + " | ".join(map(_beside, found)) + " |")
     return "\n".join(lines)
 
 
-def summary_line(cells: Sequence[Comparison]) -> str:
-    """How the cells that have a published number stand to it."""
-    known = [(c.ours_mean - c.paper_mean, c.paper_sd or 0) for c in cells if c.paper_mean]
-    at = sum(apart >= 0 for apart, _ in known)
-    near = sum(apart >= -1 for apart, _ in known)
-    within = sum(abs(apart) <= 2 * deviation for apart, deviation in known)
+def _beside(cell: Comparison | None) -> str:
+    """The paper's number, and how far ours is from it."""
+    stands = standing(cell) if cell else None
+    if cell is None or stands is None:
+        return "·"
+    deviations = f"{apart(cell):+.1f}".replace("-", "−")
+    return f"{_plain(cell.paper_mean, cell.paper_sd)} {stands.sign} {deviations}"
+
+
+def summary_line(experiment: Experiment, cells: Sequence[Comparison]) -> str:
+    """How the accuracies that have a published number stand to it."""
+    known = [
+        cell
+        for cell in cells
+        if cell.paper_mean is not None and experiment.rows[cell.row].score == "accuracy"
+    ]
+    count = Counter(standing(cell) for cell in known)
+    parts = ", ".join(f"{count[each]} {each.value[2]} {each.sign}" for each in Standing)
+    near = sum(c.ours_mean >= (c.paper_mean or 0) - 1 for c in known)
     return (
-        f"{len(known)} cells with a published number: {at} at or above it, {near} at or above it "
-        f"minus one point, {within} within two published standard deviations."
+        f"{len(known)} cells with a published number: {parts}; "
+        f"{near} at or above it minus one point."
     )
 
 

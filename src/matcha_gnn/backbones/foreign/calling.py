@@ -111,13 +111,10 @@ def call(net: nn.Module, graph: Graph, x: Tensor) -> Any:
         x: features in the network's precision.
     """
     weight = None if graph.edge_weight is None else graph.edge_weight.to(x.dtype)
-    parameters = inspect.signature(net.forward).parameters
-    takes_data = _takes_one(parameters)
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    if weight is not None and not (takes_data or takes_any or "edge_weight" in parameters):
+    if weight is not None and not takes_edge_weight(net):
         raise IncompatibleError(f"the graph has edge weights, and {_name(net)} takes none")
     try:
-        if takes_data:
+        if _takes_one(inspect.signature(net.forward).parameters):
             from torch_geometric.data import Data
 
             return net(Data(x=x, edge_index=graph.edge_index, edge_weight=weight))
@@ -128,6 +125,13 @@ def call(net: nn.Module, graph: Graph, x: Tensor) -> Any:
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise IncompatibleError(f"{_name(net)} failed on this graph: {reason}") from error
+
+
+def takes_edge_weight(net: nn.Module) -> bool:
+    """Whether edge weights can be given to a network, in a `Data` if it takes one."""
+    parameters = inspect.signature(net.forward).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return _takes_one(parameters) or takes_any or "edge_weight" in parameters
 
 
 def edges_given(arguments: Mapping[str, Any]) -> tuple[Tensor, Tensor | None]:

@@ -1,0 +1,100 @@
+"""The Triton kernels give their twins' numbers: on a GPU where there is one, else interpreted."""
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="triton is not installed: the plain kernels run instead")
+
+from matcha_gnn.kernels import Adjacency, gpu, reference, two_pass
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SHAPES = [(1, 1, 1, 2), (7, 3, 5, 3), (66, 10, 32, 2), (70, 4, 33, 17)]
+
+
+def draw(num_nodes, num_hops, width, num_classes, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(num_nodes)
+    stack = torch.randn(num_nodes, num_hops, width, generator=generator) + 0.3
+    head = torch.nn.Linear(width, num_classes).requires_grad_(False)
+    coef = torch.rand(num_hops, generator=generator)
+    return stack.to(DEVICE, dtype), head.to(DEVICE), coef.to(DEVICE)
+
+
+def assert_close(found, wanted, tolerance=2e-6):
+    found, wanted = (np.asarray(torch.as_tensor(a).double().cpu()) for a in (found, wanted))
+    assert found.shape == wanted.shape
+    assert np.abs(found - wanted).max() <= tolerance * max(np.abs(wanted).max(), 1e-30)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_one_pass_equals_the_definition_in_double_precision(shape):
+    stack, head, coef = draw(*shape)
+    bias = head.bias[:-1] - head.bias[-1]
+    logits, sums = reference.hop_logits(stack, head.weight), reference.node_sums(stack.double())
+    found = gpu.Classifier(stack, logits, bias, sums)(coef)
+    wanted = reference.Classifier(stack.double(), logits.double(), bias.double(), sums)(
+        coef.double()
+    )
+    for a, b in zip(found, wanted, strict=True):
+        assert_close(a, b)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_two_passes_equal_the_definition_in_double_precision(shape):
+    stack, head, coef = draw(*shape)
+    assert gpu.fits(stack, shape[3])
+    found = gpu.classify_mixed(stack, coef, head)
+    exact = stack.double(), coef.double(), head.double()
+    wanted = two_pass.classify(*exact, reference.mix)
+    for a, b in zip(found, wanted, strict=True):
+        assert_close(a, b)
+    slopes = gpu.hop_slopes(stack, found[0], wanted[1])
+    assert_close(slopes, two_pass.hop_slopes(exact[0], wanted[0], wanted[1], reference.hop_dots))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sums_and_forms_equal_the_definition_in_double_precision(shape):
+    stack, _, coef = draw(*shape)
+    exact, weights = stack.double(), torch.rand(shape[0], shape[3], device=DEVICE)
+    mean = reference.node_sums(exact) / shape[0]
+    assert_close(gpu.mix(stack, coef), reference.mix(exact, coef.double()))
+    assert_close(gpu.class_sums(stack, weights), reference.class_sums(exact, weights.double()))
+    assert_close(gpu.node_sums(stack), reference.node_sums(exact))
+    spread = np.abs(np.einsum("nkd,nld->kl", exact.cpu(), exact.cpu())).max()
+    assert np.abs(gpu.gram(stack, mean) - reference.gram(exact, mean)).max() <= 1e-6 * spread
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_hops_in_half_precision_are_summed_in_single(dtype):
+    stack, _, coef = draw(66, 5, 16, 3, dtype)
+    weights = torch.rand(66, 3, device=DEVICE)
+    exact = stack.double()
+    assert_close(gpu.class_sums(stack, weights), reference.class_sums(exact, weights.double()))
+    assert_close(gpu.mix(stack, coef), reference.mix(exact, coef.double()))
+
+
+@pytest.mark.parametrize("num_hops", [0, 1, 3])
+def test_hops_equal_the_powers_of_the_matrix(num_hops):
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(0, 40, (2, 90), generator=generator)
+    edges[1, :20] = 3
+    adjacency = Adjacency.normalised(edges.to(DEVICE), 40, None, torch.float32)
+    stack = torch.zeros(40, num_hops + 1, 5, device=DEVICE)
+    stack[:, 0] = torch.randn(40, 5, generator=generator)
+    for hop in range(1, num_hops + 1):
+        gpu.next_hop(adjacency.matrix, stack, hop)
+    dense = adjacency.matrix.to_dense().double()
+    for k in range(num_hops + 1):
+        assert_close(stack[:, k], torch.linalg.matrix_power(dense, k) @ stack[:, 0].double())
+
+
+def test_logits_that_are_not_finite_give_predictions_that_are_not():
+    stack, head, coef = draw(20, 3, 4, 2)
+    logits = reference.hop_logits(stack, head.weight)
+    logits[1, 0, 17] = float("nan")
+    bias = head.bias[:-1] - head.bias[-1]
+    probs, sums, mass = gpu.Classifier(stack, logits, bias, reference.node_sums(stack))(coef)
+    assert probs[17].isnan().all()
+    assert probs[:17].isfinite().all()
+    assert np.isnan(sums).all()
+    assert np.isnan(mass).all()

@@ -1,0 +1,109 @@
+"""The gradient of σ²_inter by way of Z equals that of autograd, and that from whole sums."""
+
+import numpy as np
+import pytest
+import torch
+
+from matcha_gnn import functional, kernels
+from matcha_gnn.hops import Hops, MixedSums
+from matcha_gnn.kernels import reference, two_pass
+from matcha_gnn.losses import PIC
+
+SHAPES = [(1, 1, 1, 2), (5, 1, 3, 2), (97, 3, 1, 4), (1031, 6, 33, 40), (211, 10, 7, 1000)]
+TOLERANCE = {torch.float32: 2e-4, torch.float64: 1e-10}
+
+
+def draw(num_nodes, num_hops, width, num_classes, dtype):
+    generator = torch.Generator().manual_seed(num_nodes)
+    stack = torch.randn(num_nodes, num_hops, width, generator=generator, dtype=dtype)
+    coef = torch.rand(num_hops, generator=generator, dtype=dtype) + 0.1
+    head = torch.nn.Linear(width, num_classes).to(dtype).requires_grad_(False)
+    return Hops(stack + 1), coef, head
+
+
+def slope_by_autograd(stack, coef, probs, min_share):
+    coef = coef.double().requires_grad_()
+    z = torch.einsum("nkd,k->nd", stack.double(), coef)
+    inter = functional.inter_variance(z, probs.double(), min_share)
+    return torch.autograd.grad(inter, coef)[0].numpy() / 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("whole", [True, False])
+def test_both_ways_give_the_gradient_of_autograd(shape, dtype, whole, monkeypatch):
+    monkeypatch.setattr(kernels, "whole_sums_pay", lambda stack, num_classes: whole)
+    hops, coef, head = draw(*shape, dtype)
+    probs, sums, mass = hops.classify(coef, head)
+    assert isinstance(sums, MixedSums) is not whole
+    exact = torch.einsum("nkd,k->nd", hops.stack.double(), coef.double())
+    expected = head.double()(exact).softmax(-1)
+    torch.testing.assert_close(probs.double(), expected, atol=1e-5, rtol=1e-4)
+    np.testing.assert_allclose(mass, expected.sum(0), rtol=1e-4)
+    found = hops.between_slope(coef.double().numpy(), probs, mass, sums, 1e-9)
+    wanted = slope_by_autograd(hops.stack, coef, probs, 1e-9)
+    size = float(exact.square().sum())
+    np.testing.assert_allclose(found / size, wanted / size, atol=TOLERANCE[dtype])
+
+
+def test_a_class_without_mass_adds_nothing():
+    hops, coef, _ = draw(50, 4, 6, 3, torch.float64)
+    probs = torch.rand(50, 3, dtype=torch.float64)
+    probs[:, 1] = 0
+    mixed = MixedSums(coef.numpy(), two_pass.mixed_sums(hops.stack, coef, probs, reference.mix))
+    found = hops.between_slope(coef.numpy(), probs, probs.sum(0).numpy(), mixed, 1e-9)
+    whole = hops.between_slope(
+        coef.numpy(), probs, probs.sum(0).numpy(), hops.class_sums(probs), 1e-9
+    )
+    np.testing.assert_allclose(found, whole, rtol=1e-10)
+
+
+def test_blocks_do_not_show(monkeypatch):
+    hops, coef, head = draw(1031, 6, 33, 40, torch.float64)
+    whole = two_pass.classify(hops.stack, coef, head, reference.mix)
+    slopes = two_pass.hop_slopes(hops.stack, whole[0], whole[1], reference.hop_dots)
+    monkeypatch.setitem(two_pass.BLOCK_FLOATS, "cpu", 5000)
+    parts = two_pass.classify(hops.stack, coef, head, reference.mix)
+    torch.testing.assert_close(parts[0], whole[0])
+    np.testing.assert_allclose(parts[1], whole[1], rtol=1e-10)
+    np.testing.assert_allclose(
+        two_pass.hop_slopes(hops.stack, whole[0], whole[1], reference.hop_dots), slopes, rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize(
+    ("num_hops", "few", "many"), [(1, 10_000, None), (10, 13, 14), (6, 16, 17)]
+)
+def test_the_choice_follows_the_counted_work(num_hops, few, many):
+    stack = torch.empty(1, num_hops, 1)
+    assert kernels.whole_sums_pay(stack, few)
+    assert many is None or not kernels.whole_sums_pay(stack, many)
+
+
+def test_the_loss_is_the_same_both_ways(monkeypatch):
+    import matcha_gnn as mg
+
+    graph = mg.datasets.csbm(200, 9, shares=(0.1,) * 10, seed=0)
+    model = mg.GPRGNN(9, 10, hidden_channels=4, K=9)
+    answers = []
+    for pays in (True, False):
+        monkeypatch.setattr(kernels, "whole_sums_pay", lambda stack, classes, pays=pays: pays)
+        answers.append(mg.adapt(model, graph, loss=PIC(), epochs=5, lr=0.1, protect=False))
+    torch.testing.assert_close(answers[0].gamma, answers[1].gamma, atol=1e-5, rtol=1e-4)
+    np.testing.assert_allclose(answers[0].history.loss, answers[1].history.loss, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_hops_in_half_precision_give_nearly_the_same(dtype):
+    hops, coef, head = draw(3000, 5, 16, 3, torch.float32)
+    half = hops.stored_as(dtype)
+    assert half.stack.element_size() == 2
+    probs, sums, mass = hops.classify(coef, head)
+    close, half_sums, half_mass = half.classify(coef, head)
+    error = torch.finfo(dtype).eps
+    assert close.dtype == torch.float32
+    torch.testing.assert_close(close, probs, atol=4 * error, rtol=0)
+    np.testing.assert_allclose(half_mass, mass, rtol=error)
+    np.testing.assert_allclose(half_sums, sums, rtol=error, atol=error * len(hops.stack))
+    np.testing.assert_allclose(half.gram, hops.gram, rtol=error, atol=error * hops.gram.max())
+    torch.testing.assert_close(half.mix(coef), hops.mix(coef), atol=16 * error, rtol=error)
