@@ -224,7 +224,7 @@ def reproduce(
 ) -> None:
     """Run a table or figure of the paper.
 
-    Prints ours beside the published numbers and writes both as a page.
+    Prints ours beside the published numbers and writes tables as a page.
     """
     from matcha_gnn import reproduction
 

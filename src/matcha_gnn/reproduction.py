@@ -58,6 +58,8 @@ def reproduce(
     count = seeds or (1 if quick else 5)
     folder = results or (default_folder() / QUICK_FOLDER if quick else default_folder())
     on = str(usable_device(device))
+    # Where a cell takes a second, starting other processes would take longer than the cells.
+    jobs = jobs or (1 if quick else None)
     effort = Effort(tuple(range(count)), quick, on, jobs, folder)
     pages = output_folder(output) if output else None if show else folder
     documents: dict[str, Any] = {}
@@ -113,7 +115,8 @@ def _table(name: str, effort: Effort, json: bool, pages: Path | None) -> list[di
     if pages:
         page = pages / f"{name}.html"
         write_experiment_page(experiment, cells, effort.results, page)
-        console.err.print(f"Look at {page}")
+        if not json:
+            console.out.print(f"Look at {page}")
     return [cell.as_dict() for cell in cells]
 
 
