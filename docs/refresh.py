@@ -24,7 +24,7 @@ DOCUMENTS = (
     PROJECT / "docs" / "choosing.md",
 )
 KINDS = ("structure shift", "structure and attribute shift")
-VARIANTS = ("", " + Matcha", " + SURE")
+VARIANTS = ("", " + Matcha", " + SURE", " + ours")
 
 
 def refreshed(text: str) -> str:
@@ -48,18 +48,21 @@ def choosing_table() -> str:
         [column for column in experiment.columns if column.startswith("attr") is attributes]
         for attributes in (False, True)
     ]
-    head = ["base method"] + [f"{kind}: alone, + Matcha, + SURE" for kind in KINDS]
+    head = ["base method"] + [f"{kind}: alone, + Matcha, + SURE, + ours" for kind in KINDS]
     head += ["once", "a round"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for method in dict.fromkeys(row.split(" + ")[0] for row in experiment.rows):
         rows = [method + variant for variant in VARIANTS]
-        means = [
-            [mean(by_place[row, column] for column in group) for row in rows] for group in groups
-        ]
-        texts = [", ".join(f"{value:.1f}" for value in group) for group in means]
+        texts = [", ".join(_mean_over(by_place, row, group) for row in rows) for group in groups]
         texts += [f"{cost[method][stage]:.0%}" for stage in ("prepare", "round")]
         lines.append(f"| {method} | " + " | ".join(texts) + " |")
     return "\n".join(lines)
+
+
+def _mean_over(by_place: dict[tuple[str, str], float], row: str, columns: list[str]) -> str:
+    """The mean over columns; a dot while some are not recorded."""
+    found = [by_place[row, column] for column in columns if (row, column) in by_place]
+    return f"{mean(found):.1f}" if len(found) == len(columns) else "·"
 
 
 def _filled(name: str, found: re.Match[str]) -> str:

@@ -311,3 +311,13 @@ def test_by_default_the_decision_is_printed_and_written(files, capsys):
     assert [one["name"] for one in summary["candidates"]][0] == "source"
     assert " ".join(expected.decision.sentence.split()) in " ".join(said.split())
     assert "report.html" in said
+
+
+def test_records_are_shown_as_a_page_where_one_is_asked_for(tmp_path, capsys):
+    records = Path(__file__).parents[1] / "results"
+    pages = tmp_path / "pages"
+    show = ("reproduce", "architectures", "--show", "--results", records)
+    code, said, _ = run(capsys, *show, "-o", pages)
+    assert code == 0
+    assert "architectures.html" in " ".join(said.split())
+    assert "<table" in (pages / "architectures.html").read_text()

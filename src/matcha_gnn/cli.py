@@ -218,7 +218,7 @@ def reproduce(
     results: Annotated[Path | None, typer.Option(help="Folder of records.")] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Page to write; default: beside the records."),
+        typer.Option("-o", "--output", help="Folder of pages; default: that of the records."),
     ] = None,
     json: Json = False,
 ) -> None:

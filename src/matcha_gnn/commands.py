@@ -227,10 +227,10 @@ def _print_summary(summary: dict[str, Any]) -> None:
     rows += [[f"γ {k}", f"{a:+.3f}", f"{b:+.3f}"] for k, (a, b) in enumerate(pairs)]
     title = f"{summary['method']}: {summary['status']}"
     console.print_rows(title, ["", "before", "after"], rows)
-    console.out.print(
-        f"{summary['meaning']}\n{summary['labels_changed']:.1%} of labels changed: accuracy cannot "
-        "have moved by more."
-    )
+    console.out.print(summary["meaning"])
+    if "labels changed" not in summary["meaning"]:
+        share = f"{summary['labels_changed']:.1%} of labels changed"
+        console.out.print(f"{share}: accuracy cannot have moved by more.")
 
 
 def _source_facts(model: Backbone) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from matcha_gnn.experiments.run import all_of
 from matcha_gnn.experiments.spec import quick as quick_version
 from matcha_gnn.experiments.store import default_folder
 from matcha_gnn.figures import FIGURES, Effort, csv_of, drawn, read_rows, reproduced
+from matcha_gnn.files import output_folder
 from matcha_gnn.registry import resolve
+from matcha_gnn.report.experiment import write_experiment_page
 from matcha_gnn.report.tables import comparison_table, summary_line
 
 ALL = "all"
@@ -59,6 +61,7 @@ def reproduce(
     # Where a cell takes a second, starting other processes would take longer than the cells.
     jobs = jobs or (1 if quick else None)
     effort = Effort(tuple(range(count)), quick, on, jobs, folder)
+    pages = output_folder(output) if output else None if show else folder
     documents: dict[str, Any] = {}
     missing: list[InvalidFileError] = []
     for each in chosen:
@@ -66,10 +69,7 @@ def reproduce(
         if failed:
             missing.append(failed)
         try:
-            documents[each] = _figure(each, effort, json) or _table(each, effort, json)
-            page = output or (None if show else folder / f"{each}.html")
-            if page and each not in FIGURES:
-                _write_page(each, effort, page, json)
+            documents[each] = _figure(each, effort, json) or _table(each, effort, json, pages)
         except InvalidFileError:
             if not failed:
                 raise
@@ -105,24 +105,19 @@ def _experiment(name: str, effort: Effort) -> experiments.Experiment:
     return quick_version(experiment) if effort.quick else experiment
 
 
-def _table(name: str, effort: Effort, json: bool) -> list[dict[str, Any]]:
-    """The cells of a table, printed unless they are wanted as JSON."""
+def _table(name: str, effort: Effort, json: bool, pages: Path | None) -> list[dict[str, Any]]:
+    """The cells of a table, printed unless they are wanted as JSON, and its page."""
     experiment = _experiment(name, effort)
     cells = experiments.compare(experiment, effort.results)
     if not json:
         console.out.print(comparison_table(experiment, cells))
         console.out.print(summary_line(experiment, cells))
+    if pages:
+        page = pages / f"{name}.html"
+        write_experiment_page(experiment, cells, effort.results, page)
+        if not json:
+            console.out.print(f"Look at {page}")
     return [cell.as_dict() for cell in cells]
-
-
-def _write_page(name: str, effort: Effort, page: Path, quiet: bool) -> None:
-    from matcha_gnn.report.experiment import write_experiment_page
-
-    experiment = _experiment(name, effort)
-    cells = experiments.compare(experiment, effort.results)
-    write_experiment_page(experiment, cells, effort.results, page)
-    if not quiet:
-        console.out.print(f"Look at {page}")
 
 
 def _figure(name: str, effort: Effort, json: bool) -> list[dict[str, Any]]:

@@ -30,6 +30,7 @@ def test_rounds_that_were_not_run_are_not_drawn(judged):
     words = Page(render_page(judged)).words
     assert "Loss over the rounds" not in words
     assert "Models that were tried" in words
+    assert "ms per round" not in words
 
 
 def test_the_picture_names_every_model(judged):

@@ -77,3 +77,9 @@ def test_nodes_that_were_moved_back_stand_where_they_were():
     with torch.no_grad():
         expected = model.representation(result.graph).numpy()
     np.testing.assert_allclose(before, expected, atol=1e-4)
+
+
+def test_a_factor_of_gamma_does_not_change_the_map(make):
+    result, _ = make()
+    larger = replace(result, gamma=100 * result.gamma)
+    assert node_map(larger).svg == node_map(result).svg

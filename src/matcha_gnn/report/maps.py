@@ -36,7 +36,7 @@ Projection = Callable[[FloatArray], FloatArray]
 def node_map(result: Adaptation, projection: str = "pca") -> Picture | None:
     """Where the nodes lie before and after, coloured by predicted class.
 
-    Both states are projected together, so that positions can be compared.
+    Both states are projected together, each at its own scale, so that positions can be compared.
 
     Args:
         result: what `adapt` returned.
@@ -51,7 +51,7 @@ def node_map(result: Adaptation, projection: str = "pca") -> Picture | None:
     rows = _both_states(result, shown)
     if rows is None:
         return None
-    places = project(np.concatenate(rows))
+    places = project(np.concatenate([_scaled(each) for each in rows]))
     labels = [each.cpu().numpy()[shown] for each in (result.labels_before, result.labels)]
     largest = _largest(labels[1], result.probs.shape[1])
     with sheet(2.7) as (figure, axes):
@@ -101,6 +101,12 @@ def _source_encoder(result: Adaptation) -> Backbone:
     model = copy.deepcopy(result.model)
     model.move(offset=-decision.posterior.shift.offset.to(model.gamma))
     return model
+
+
+def _scaled(rows: FloatArray) -> FloatArray:
+    """Centred, with unit spread: a common factor of γ says nothing, and would fill the map."""
+    centred: FloatArray = rows - rows.mean(0)
+    return centred / max(float(np.sqrt((centred**2).mean())), 1e-30)
 
 
 def _principal(rows: FloatArray) -> FloatArray:
@@ -179,8 +185,8 @@ def _dots(at: FloatArray, colour: str, alpha: float) -> PathPatch:
 
 def _caption(projection: str, shown: IntArray, result: Adaptation) -> str:
     how = {
-        "pca": "The two main directions (PCA) of both states together",
-        "tsne": "t-SNE of both states together",
+        "pca": "The two main directions (PCA) of both states together, each at its own scale",
+        "tsne": "t-SNE of both states together, each at its own scale",
     }[projection]
     part = sample_said(shown, len(result.labels))
     cut = f" The {COLOURED} largest classes have a colour."
