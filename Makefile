@@ -16,7 +16,8 @@ lint: .venv/.installed-dev
 	$(BIN)/mypy
 
 bench: .venv/.installed-dev
-	$(BIN)/python benchmarks/epoch.py --out results/bench-epoch.json
+	for name in epoch propagate inference train; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	$(BIN)/python benchmarks/draw.py
 
 docs: .venv/.installed-docs
 	$(BIN)/mkdocs build --strict

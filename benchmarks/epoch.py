@@ -1,89 +1,160 @@
-"""One adaptation epoch: the sums form beside cached autograd and beside one inference.
+"""One adaptation epoch beside its bound, its plain twin and cached autograd.
 
-Run: python benchmarks/epoch.py [--nodes 5000] [--repeats 60]
-Prints one JSON object; every figure is the best of the repeats, in one run on one machine.
+`shapes`: predictions, loss and gradient in the hop weights, from random hops. `read_ms` is one sum
+over the stack; `bound_ms` is its bytes over the bandwidth of a copy, in the same run. `round`: a
+whole round of `adapt` on a CSBM graph beside one inference, and the memory that `adapt` takes at
+its peak beside the stack.
+
+Run: python benchmarks/epoch.py [--device cuda] [--full]
+Every figure is the best of several, in one run on one machine.
 """
 
-import argparse
-import json
-import platform
 from collections.abc import Callable
-from pathlib import Path
 
+import numpy as np
 import torch
+from common import arguments, best_seconds, copy_bandwidth, peak_memory, repeats_for, store
 
 import matcha_gnn as mg
 from matcha_gnn import functional
-from matcha_gnn.figures.time import best_seconds
+from matcha_gnn.hops import Hops
+from matcha_gnn.kernels import reference
 
 EPOCHS = 50
+# nodes, width, hops, classes
+SHORT = [
+    (5_000, 32, 9, 2),
+    (100_000, 32, 9, 2),
+    (1_000_000, 32, 9, 2),
+    (100_000, 8, 9, 2),
+    (100_000, 128, 9, 2),
+    (100_000, 32, 9, 10),
+    (100_000, 128, 5, 10),
+    (100_000, 128, 5, 40),
+]
+FULL = [
+    *SHORT,
+    (1_000_000, 32, 9, 10),
+    (1_000_000, 128, 5, 40),
+    (10_000_000, 8, 9, 2),
+    (10_000_000, 32, 9, 2),
+]
 
 
-def cached_autograd_epoch(model: mg.Backbone, hop_major: torch.Tensor) -> Callable[[], None]:
+def cached_autograd_epoch(weight: torch.Tensor, hop_major: torch.Tensor) -> Callable[[], None]:
     """The plain form on cached hops, laid out hop by hop as suits autograd best."""
-    gamma = model.gamma.detach().clone().requires_grad_(True)
+    gamma = torch.rand(len(hop_major), device=weight.device).requires_grad_(True)
     steps = torch.optim.SGD([gamma], lr=1e-3, foreach=False)
 
     def epoch() -> None:
         steps.zero_grad()
         z = torch.tensordot(gamma, hop_major, 1)
-        probs = (z.detach() @ model.head.weight.T).softmax(-1)
+        probs = (z.detach() @ weight.T).softmax(-1)
         functional.pic(z, probs, 1e-9).backward()
         steps.step()
 
     return epoch
 
 
-def measure(nodes: int, features: int, width: int, hops: int, repeats: int) -> dict[str, float]:
-    graph = mg.datasets.csbm(nodes, features, homophily=0.2, seed=1)
-    model = mg.GPRGNN(features, 2, hidden_channels=width, K=hops).frozen()
+def sums_epoch(hops: Hops, head: torch.nn.Linear) -> Callable[[], object]:
+    coef = torch.rand(hops.stack.shape[1], device=hops.stack.device)
+    on_host, total = np.array(coef.tolist()), hops.gram
+
+    def epoch() -> object:
+        probs, sums, mass = hops.classify(coef, head)
+        between = hops.between_slope(on_host, probs, mass, sums, 1e-9)
+        return functional.pic_from_slopes(on_host, between, total @ on_host)
+
+    return epoch
+
+
+def twin_epoch(hops: Hops, head: torch.nn.Linear) -> Callable[[], object]:
+    coef, mean, total = torch.rand(hops.stack.shape[1]).to(hops.stack), hops.mean, hops.gram
+    on_host = np.array(coef.tolist())
+
+    def epoch() -> object:
+        probs = head(reference.mix(hops.stack, coef)).softmax(-1)
+        sums, mass = reference.class_sums(hops.stack, probs), probs.sum(0).double().cpu().numpy()
+        between = functional.between_form(sums, mass, mean, 1e-9)
+        return functional.pic_from_forms(on_host, between, total)
+
+    return epoch
+
+
+def measure(nodes: int, width: int, hops: int, classes: int, device: str) -> dict[str, object]:
+    generator = torch.Generator(device).manual_seed(0)
+    stack = torch.randn(nodes, hops + 1, width, device=device, generator=generator)
+    head = torch.nn.Linear(width, classes, bias=False, device=device).requires_grad_(False)
+    repeats, cached = repeats_for(nodes), Hops(stack)
+    ours = best_seconds(sums_epoch(cached, head), repeats)
+    row = {
+        "nodes": nodes,
+        "width": width,
+        "hops": hops,
+        "classes": classes,
+        "ours_ms": 1e3 * ours,
+        "read_ms": 1e3 * best_seconds(stack.sum, repeats),
+        "twin_ms": 1e3 * best_seconds(twin_epoch(cached, head), max(3, repeats // 10)),
+        "bound_ms": 1e3 * 4 * stack.numel() / copy_bandwidth(device),
+    }
+    if device == "cuda":
+        half = sums_epoch(cached.stored_as(torch.float16), head)
+        row["half_precision_ms"] = 1e3 * best_seconds(half, repeats)
+    hop_major = stack.transpose(0, 1).contiguous()
+    del stack, cached
+    autograd = best_seconds(cached_autograd_epoch(head.weight, hop_major), max(3, repeats // 5))
+    row |= {
+        "autograd_ms": 1e3 * autograd,
+        "times_the_read": row["ours_ms"] / row["read_ms"],
+        "times_the_bound": row["ours_ms"] / row["bound_ms"],
+        "faster_than_autograd": autograd / ours,
+    }
+    print(row, flush=True)
+    return row
+
+
+def measure_round(nodes: int, features: int, device: str, repeats: int) -> dict[str, object]:
+    graph = mg.datasets.csbm(nodes, features, homophily=0.2, seed=1).to(device)
+    model = mg.GPRGNN(features, 2, hidden_channels=32, K=9).frozen().to(device)
     inference = best_seconds(lambda: model(graph.x, graph.edge_index), repeats)
     cached = model.hops(mg.unlabelled(graph))
-    plain = best_seconds(
-        cached_autograd_epoch(model, cached.stack.transpose(0, 1).contiguous()), 10 * repeats
-    )
-    none = best_seconds(
-        lambda: mg.adapt(model, graph, hops=cached, epochs=0, protect=False), repeats
-    )
-    some = best_seconds(
-        lambda: mg.adapt(
-            model, graph, hops=cached, epochs=EPOCHS, optimizer="sgd", lr=1e-3, protect=False
-        ),
-        repeats,
-    )
+
+    def adapt(epochs: int) -> object:
+        return mg.adapt(
+            model, graph, loss=mg.PIC(), hops=cached, epochs=epochs, lr=1e-3, protect=False
+        )
+
+    none = best_seconds(lambda: adapt(0), repeats)
+    some = best_seconds(lambda: adapt(EPOCHS), repeats)
     ours = (some - none) / EPOCHS
     return {
         "nodes": nodes,
         "features": features,
-        "width": width,
-        "hops": hops,
         "inference_ms": 1e3 * inference,
-        "cached_autograd_epoch_ms": 1e3 * plain,
-        "sums_epoch_ms": 1e3 * ours,
-        "speedup_over_cached_autograd": plain / ours,
+        "round_ms": 1e3 * ours,
         "share_of_inference": ours / inference,
+        "peak_memory_beside_the_stack": peak_memory(lambda: adapt(3), device)
+        / (cached.stack.numel() * cached.stack.element_size()),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--features", type=int, default=2000)
-    parser.add_argument("--width", type=int, default=32)
-    parser.add_argument("--hops", type=int, default=9)
-    parser.add_argument("--repeats", type=int, default=60)
-    parser.add_argument("--out", type=Path)
+    parser = arguments(__doc__)
     args = parser.parse_args()
-    record = measure(args.nodes, args.features, args.width, args.hops, args.repeats)
-    record |= {
-        "command": f"python benchmarks/epoch.py --nodes {args.nodes}",
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
-        "torch": torch.__version__,
-    }
-    text = json.dumps(record, indent=2)
-    print(text)
-    if args.out:
-        args.out.write_text(text + "\n")
+    shapes = [
+        shape
+        for shape in (FULL if args.full else SHORT)
+        if 4e-9 * shape[0] * shape[1] * (shape[2] + 1) <= args.max_gb
+    ]
+    rounds = [(5_000, 2_000, 60)] + ([(1_000_000, 32, 2)] if args.full else [])
+    store(
+        "epoch",
+        args,
+        {
+            "shapes": [measure(*shape, args.device) for shape in shapes],
+            "round": [measure_round(n, f, args.device, repeats) for n, f, repeats in rounds],
+        },
+    )
 
 
 if __name__ == "__main__":

@@ -9,13 +9,13 @@ Run: python benchmarks/time_table.py [--nodes 5000 100000] [--out results/bench-
 """
 
 import argparse
-import ctypes
 import json
 import multiprocessing
 import platform
 from pathlib import Path
 
 import torch
+from common import peak_memory
 
 import matcha_gnn as mg
 from matcha_gnn.figures.time import METHODS, OWN_STEPS, Clock, best_seconds, source_model
@@ -41,23 +41,15 @@ def measure(model: mg.Backbone, nodes: int, rounds: int, repeats: int) -> dict[s
     return {"nodes": nodes, "inference_ms": 1e3 * inference, "share_of_inference": rows}
 
 
-def memory(field: str) -> int:
-    """A line of the process's status, in bytes: VmRSS is what it holds, VmHWM its peak."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
-
-
 def adanpc_memory(nodes: int, features: int, answer) -> None:
     """What one round of AdaNPC takes at its peak, in bytes."""
     model = source_model(features)
     graph = mg.datasets.csbm(nodes, features, homophily=0.2, seed=1)
     hops = model.hops(mg.unlabelled(graph))
     mg.adapt(model, graph, hops=hops, epochs=1, protect=False)
-    ctypes.CDLL(None).malloc_trim(0)  # what was freed is not held any more,
-    Path("/proc/self/clear_refs").write_text("5")  # and the peak starts anew
-    before = memory("VmRSS")
-    mg.adapt(model, graph, mg.AdaNPC(k=10, temperature=0.001), hops=hops, epochs=1, protect=False)
-    answer.send(memory("VmHWM") - before)
+    method = mg.AdaNPC(k=10, temperature=0.001)
+    settings = {"hops": hops, "epochs": 1, "protect": False}
+    answer.send(peak_memory(lambda: mg.adapt(model, graph, method, **settings), "cpu"))
 
 
 def in_a_fresh_process(nodes: int, features: int) -> int:

@@ -45,6 +45,12 @@ def test_few_and_many_classes_classify_alike():
         np.testing.assert_allclose(mass, expected.sum(0), rtol=1e-4)
 
 
+@pytest.mark.parametrize("head", [torch.nn.Linear(1, 1), torch.nn.Identity()])
+def test_a_single_class_is_refused(head):
+    with torch.no_grad(), pytest.raises(mg.IncompatibleError, match="one output"):
+        Hops(torch.randn(5, 3, 1)).classify(torch.ones(3), head)
+
+
 def test_a_changed_or_other_head_is_not_answered_from_the_old_one():
     hops, coef = Hops(torch.randn(50, 3, 8)), torch.randn(3)
     head = torch.nn.Linear(8, 2).requires_grad_(False)

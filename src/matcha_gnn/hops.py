@@ -55,7 +55,7 @@ class Hops:
 
     stack: HopStack
     key: HopsKey | None = None
-    _kept: dict[tuple[int, ...], tuple[kernels.Classifier, Tensor, "Hops"]] = field(
+    _kept: dict[tuple[int, ...], tuple[kernels.Classifier | None, Tensor, "Hops"]] = field(
         default_factory=dict, init=False, repr=False
     )
 
@@ -99,9 +99,11 @@ class Hops:
         one read of the stack.
         """
         over = over or self
-        if isinstance(head, nn.Linear) and self._keeps_logits(head.out_features):
-            return self._classifier(head, over)(coef)
+        if isinstance(head, nn.Linear) and (in_one_read := self._classifier(head, over)):
+            return in_one_read(coef)
         probs, mixed, mass = kernels.classify_mixed(self.stack, coef, head)
+        if probs.shape[1] < 2:
+            raise IncompatibleError("model: one output, and classes are told apart from two on")
         if over is self and not kernels.whole_sums_pay(self.stack, probs.shape[1]):
             return probs, MixedSums(np.array(coef.tolist()), mixed), mass
         return probs, over.sums(coef, probs), mass
@@ -137,21 +139,27 @@ class Hops:
 
     def _keeps_logits(self, num_classes: int) -> bool:
         """Whether one read is the cheaper way, and hop logits are few beside the stack."""
-        few = 3 * (num_classes - 1) <= self.stack.shape[2]
+        few = 0 < 3 * (num_classes - 1) <= self.stack.shape[2]
         return few and kernels.whole_sums_pay(self.stack, num_classes)
 
-    def _classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier:
-        weight, bias = head.weight.detach(), head.bias
+    def _classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier | None:
+        """The classifier of a head, kept until the head changes; None where it does not pay."""
+        weight, bias = head.weight, head.bias
         versions = (weight._version, 0 if bias is None else bias._version)
         key = (weight.data_ptr(), *versions, id(over))
         if key not in self._kept:
             self._kept.clear()
-            offset = weight.new_zeros(len(weight)) if bias is None else bias.detach()
-            logits = kernels.hop_logits(self.stack, weight)
-            apply = kernels.classifier(over.stack, logits, offset[:-1] - offset[-1], over.node_sums)
             # What is kept keeps its address, which is in the key, from being given to another.
-            self._kept[key] = apply, weight, over
+            self._kept[key] = self._new_classifier(head, over), weight, over
         return self._kept[key][0]
+
+    def _new_classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier | None:
+        if not self._keeps_logits(head.out_features):
+            return None
+        weight = head.weight.detach()
+        offset = weight.new_zeros(len(weight)) if head.bias is None else head.bias.detach()
+        logits = kernels.hop_logits(self.stack, weight)
+        return kernels.classifier(over.stack, logits, offset[:-1] - offset[-1], over.node_sums)
 
     def stored_as(self, dtype: torch.dtype) -> "Hops":
         """The same hops in another precision; in half of it every round reads half as much.

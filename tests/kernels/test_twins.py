@@ -1,5 +1,6 @@
 """Every fast kernel gives its twin's numbers."""
 
+import os
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 from matcha_gnn import functional, kernels
-from matcha_gnn.kernels import cpu, reference
+from matcha_gnn.kernels import cpu, reference, threads
 
 SHAPES = [(1, 1, 1, 2), (3, 1, 5, 2), (7, 10, 32, 2), (513, 4, 8, 3), (1030, 6, 33, 9)]
 
@@ -60,7 +61,8 @@ def test_compiled_mix_equals_the_twin(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_compiled_dots_and_gram_equal_the_twins_in_double_precision(shape):
+def test_compiled_dots_and_gram_equal_the_twins_in_double_precision(shape, monkeypatch):
+    monkeypatch.setattr(cpu, "_NOT_WORTH_COMPILING", 0)
     stack = draw(*shape)[0] + 1
     directions, exact = torch.randn(shape[0], shape[2]), stack.double()
     mean, size = reference.node_sums(exact) / len(stack), float(exact.square().sum())
@@ -125,6 +127,50 @@ def test_logits_that_are_not_finite_give_predictions_that_are_not(broken, num_cl
     assert probs[np.arange(600) != 17].isfinite().all()
     assert np.isnan(sums).all()
     assert np.isnan(mass).all()
+
+
+@pytest.mark.parametrize("parts", [2, 3, 7])
+def test_many_threads_give_the_numbers_of_one(parts, monkeypatch):
+    stack, weight, bias, coef = draw(1030, 6, 33, 9)
+    weights, directions = torch.rand(1030, 4), torch.randn(1030, 33)
+    mean, logits = reference.node_sums(stack) / 1030, reference.hop_logits(stack, weight)
+    monkeypatch.setattr(cpu, "_NOT_WORTH_COMPILING", 0)
+
+    def answers():
+        apply = cpu.Classifier(stack, logits, bias[:-1] - bias[-1], 1030 * mean)
+        sums, dots = cpu.class_sums(stack, weights), cpu.hop_dots(stack, directions)
+        return (*apply(coef), cpu.mix(stack, coef), sums, dots, cpu.gram(stack, mean))
+
+    one = answers()
+    cuts = np.arange(parts + 1, dtype=np.intp) * 1030 // parts
+    monkeypatch.setattr(cpu, "cuts_of", lambda array: cuts)
+    for a, b in zip(answers(), one, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3)
+
+
+def test_an_error_in_a_thread_is_not_lost():
+    def loop(part):
+        if part == 1:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        threads.run(loop, 3)
+
+
+def test_ranges_cover_all_nodes_and_small_stacks_are_not_cut():
+    assert threads.cuts(10, 100, 8).tolist() == [0, 10]
+    assert threads.cuts(10, 3 * threads.SMALLEST_PART, 8).tolist() == [0, 3, 6, 10]
+    assert len(threads.cuts(1000, 1 << 30, 8)) == 9
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_has_threads_of_its_own():
+    threads.run(lambda part: None, 2)
+    child = os.fork()
+    if child == 0:
+        threads.run(lambda part: None, 2)
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_the_result_does_not_depend_on_timing():

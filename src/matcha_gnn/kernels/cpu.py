@@ -5,26 +5,32 @@ as vector instructions want it, then the sums, four nodes at a time, so that wei
 loaded once for four rows of hops. A block is summed in float32, then added up in float64, in an
 order that does not depend on timing.
 
-Compilation is what a user waits for on the first call: the parallel parts are thin loops over
-ranges, and arrays are only ever touched by index, which numba compiles several times faster than
-slices and array arithmetic.
+Compilation is what a user waits for on the first call: arrays are only ever touched by index, which
+numba compiles several times faster than slices and array arithmetic.
 """
 
-from functools import cache
 from typing import Any
 
 import numba
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from matcha_gnn.kernels import reference
+from matcha_gnn.kernels.threads import cuts_of, run
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 _BLOCK = 512
+_NOT_WORTH_COMPILING = 1 << 21
+"""Numbers for which what runs once for a graph is faster done plainly than compiled."""
 # Sums may be reordered, but what is not a number must stay so: the loop stops at it.
-FAST: Any = {"fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy", "cache": True}
-PARALLEL: Any = {"parallel": True, "error_model": "numpy", "cache": True}
+FAST: Any = {
+    "fastmath": {"reassoc", "contract", "nsz"},
+    "error_model": "numpy",
+    "nogil": True,
+    "cache": True,
+}
+INLINE: Any = {**FAST, "inline": "always"}
 
 
 class Classifier:
@@ -35,16 +41,18 @@ class Classifier:
     ) -> None:
         self.shape = (len(bias) + 1, *stack.shape[1:])
         self.flat = stack.numpy().reshape(len(stack), -1)
+        self.cuts = cuts_of(self.flat)
         self.logits, self.bias, self.node_sums = logits.numpy(), bias.numpy(), node_sums.reshape(-1)
 
     def __call__(self, coef: Coefficients) -> tuple[Probs, ClassSums, FloatArray]:
         """Predictions, class sums and mass, in one read."""
         num_nodes, width = self.flat.shape
-        cuts, classes = _cuts(num_nodes, num_threads()), self.shape[0]
+        parts, classes = len(self.cuts) - 1, self.shape[0]
         probs = np.empty((num_nodes, classes), np.float32)
-        sums, mass = np.zeros((len(cuts) - 1, classes, width)), np.zeros((len(cuts) - 1, classes))
+        sums, mass = np.zeros((parts, classes, width)), np.zeros((parts, classes))
         weights = np.array(coef.tolist(), np.float32)
-        _classify(self.flat, self.logits, weights, self.bias, cuts, probs, sums, mass)
+        work = self.flat, self.logits, weights, self.bias, self.cuts, probs, sums, mass
+        run(_classify, parts, *work)
         _close(sums, mass, self.node_sums)
         return torch.from_numpy(probs), sums[0].reshape(self.shape), mass[0]
 
@@ -52,35 +60,40 @@ class Classifier:
 def mix(stack: HopStack, coef: Coefficients) -> Repr:
     """Twin of `reference.mix` for float32 on the CPU."""
     z = np.empty((len(stack), stack.shape[2]), np.float32)
-    _mix(stack.numpy(), coef.float().numpy(), _cuts(len(stack), num_threads()), z)
+    hops = stack.numpy()
+    cuts = cuts_of(hops)
+    run(_mix, len(cuts) - 1, hops, coef.float().numpy(), cuts, z)
     return torch.from_numpy(z)
 
 
 def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
     """Twin of `reference.class_sums` for float32 on the CPU."""
     flat, rows = stack.numpy().reshape(len(stack), -1), weights.float().contiguous().numpy()
-    cuts = _cuts(len(flat), num_threads())
+    cuts = cuts_of(flat)
     sums = np.zeros((len(cuts) - 1, rows.shape[1], flat.shape[1]))
-    _class_sums(flat, rows, cuts, sums)
+    run(_class_sums, len(cuts) - 1, flat, rows, cuts, sums)
     return np.asarray(sums.sum(0).reshape(-1, *stack.shape[1:]))
 
 
 def hop_dots(stack: HopStack, directions: Repr) -> FloatArray:
     """Twin of `reference.hop_dots` for float32 on the CPU."""
-    cuts = _cuts(len(stack), num_threads())
+    hops = stack.numpy()
+    cuts = cuts_of(hops)
     dots = np.zeros((len(cuts) - 1, stack.shape[1]))
-    _hop_dots(stack.numpy(), directions.numpy(), cuts, dots)
+    run(_hop_dots, len(cuts) - 1, hops, directions.numpy(), cuts, dots)
     return np.asarray(dots.sum(0))
 
 
 def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     """Twin of `reference.gram` for float32 on the CPU."""
-    num_nodes, num_hops, width = stack.shape
-    cuts = _cuts(num_nodes, num_threads())
+    if stack.numel() <= _NOT_WORTH_COMPILING:
+        return reference.gram(stack, mean)
+    hops, num_hops, width = stack.numpy(), stack.shape[1], stack.shape[2]
+    cuts = cuts_of(hops)
     form = np.zeros((len(cuts) - 1, num_hops, num_hops))
     # As many nodes as fit a core's second-level cache beside their centred copy.
     block = max(1, (1 << 15) // (num_hops * width))
-    _gram(stack.numpy(), mean.astype(np.float32), block, cuts, form)
+    run(_gram, len(cuts) - 1, hops, mean.astype(np.float32), block, cuts, form)
     return np.asarray(form.sum(0))
 
 
@@ -89,49 +102,8 @@ def between_form(
 ) -> HopForm:
     """Twin of `functional.between_form`, whose numpy calls are a tenth of a small graph's round."""
     form = np.zeros((len(mean), len(mean)))
-    _between_form(class_sums, mass, mean, min_share * mass.sum(), form)
+    _between_form(class_sums, mass, mean, min_share, form)
     return form
-
-
-def num_threads() -> int:
-    """As many as both numba and torch may use."""
-    return int(min(numba.get_num_threads(), torch.get_num_threads()))
-
-
-@cache
-def _cuts(num_nodes: int, threads: int) -> NDArray[np.intp]:
-    """Where each thread's range of nodes starts, and the end."""
-    return np.arange(threads + 1, dtype=np.intp) * num_nodes // threads
-
-
-@numba.njit(**PARALLEL)
-def _classify(flat, logits, coef, bias, cuts, probs, sums, mass):  # type: ignore[no-untyped-def]
-    for t in numba.prange(len(cuts) - 1):
-        _classify_range(flat, logits, coef, bias, cuts, np.intp(t), probs, sums, mass)
-
-
-@numba.njit(**PARALLEL)
-def _mix(stack, coef, cuts, z):  # type: ignore[no-untyped-def]
-    for t in numba.prange(len(cuts) - 1):
-        _mix_range(stack, coef, cuts[t], cuts[t + 1], z)
-
-
-@numba.njit(**PARALLEL)
-def _class_sums(flat, weights, cuts, sums):  # type: ignore[no-untyped-def]
-    for t in numba.prange(len(cuts) - 1):
-        _class_sums_part(flat, weights, cuts, np.intp(t), sums)
-
-
-@numba.njit(**PARALLEL)
-def _hop_dots(stack, directions, cuts, dots):  # type: ignore[no-untyped-def]
-    for t in numba.prange(len(cuts) - 1):
-        _hop_dots_range(stack, directions, cuts, np.intp(t), dots)
-
-
-@numba.njit(**PARALLEL)
-def _gram(stack, mean, block, cuts, form):  # type: ignore[no-untyped-def]
-    for t in numba.prange(len(cuts) - 1):
-        _gram_range(stack, mean, block, cuts, np.intp(t), form)
 
 
 @numba.njit(**FAST)
@@ -151,8 +123,8 @@ def _close(sums, mass, node_sums):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**FAST)
-def _classify_range(  # type: ignore[no-untyped-def]
-    flat, logits, coef, bias, cuts, part, probs, sums, mass
+def _classify(  # type: ignore[no-untyped-def]
+    part, flat, logits, coef, bias, cuts, probs, sums, mass
 ):
     start, stop, classes = cuts[part], cuts[part + 1], probs.shape[1]
     rows = np.empty((classes + 2, _BLOCK), np.float32)
@@ -170,8 +142,8 @@ def _classify_range(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**FAST)
-def _mix_range(stack, coef, start, stop, z):  # type: ignore[no-untyped-def]
-    for i in range(start, stop):
+def _mix(part, stack, coef, cuts, z):  # type: ignore[no-untyped-def]
+    for i in range(cuts[part], cuts[part + 1]):
         for d in range(z.shape[1]):
             z[i, d] = coef[0] * stack[i, 0, d]
         for k in range(1, coef.shape[0]):
@@ -180,12 +152,12 @@ def _mix_range(stack, coef, start, stop, z):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**FAST)
-def _class_sums_part(flat, weights, cuts, part, sums):  # type: ignore[no-untyped-def]
+def _class_sums(part, flat, weights, cuts, sums):  # type: ignore[no-untyped-def]
     partial = np.zeros((sums.shape[1], sums.shape[2]), np.float32)
     _class_sums_range(flat, weights, cuts[part], cuts[part + 1], part, partial, sums)
 
 
-@numba.njit(**FAST)
+@numba.njit(**INLINE)
 def _class_sums_range(flat, weights, start, stop, part, partial, sums):  # type: ignore[no-untyped-def]
     """Sums with the first columns of `weights`, as many as `partial` has rows; it stays zero."""
     for block in range(start, stop, _BLOCK):
@@ -202,7 +174,7 @@ def _class_sums_range(flat, weights, start, stop, part, partial, sums):  # type:
                 partial[c, j] = 0
 
 
-@numba.njit(**FAST)
+@numba.njit(**INLINE)
 def _softmax_block(logits, coef, bias, start, stop, rows):  # type: ignore[no-untyped-def]
     """Softmax of nodes start … stop into rows [C + 2, ≥ stop − start]; the last class has logit 0.
 
@@ -231,7 +203,7 @@ def _softmax_block(logits, coef, bias, start, stop, rows):  # type: ignore[no-un
             rows[c, j] /= rows[total, j]
 
 
-@numba.njit(inline="always", cache=True)
+@numba.njit(**INLINE)
 def _exp(x):  # type: ignore[no-untyped-def]
     """exp(x) for x <= 0 to a few units in the last place, without a call: 2ⁿ times a polynomial.
 
@@ -250,7 +222,7 @@ def _exp(x):  # type: ignore[no-untyped-def]
     return (p * r * r + r + np.float32(1)) * np.int32(power).view(np.float32)
 
 
-@numba.njit(**FAST)
+@numba.njit(**INLINE)
 def _add_four(flat, weights, i, partial):  # type: ignore[no-untyped-def]
     for c in range(partial.shape[0]):
         w0, w1 = weights[i, c], weights[i + 1, c]
@@ -262,7 +234,7 @@ def _add_four(flat, weights, i, partial):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**FAST)
-def _hop_dots_range(stack, directions, cuts, part, dots):  # type: ignore[no-untyped-def]
+def _hop_dots(part, stack, directions, cuts, dots):  # type: ignore[no-untyped-def]
     start, stop, width = cuts[part], cuts[part + 1], stack.shape[2]
     products = np.zeros((stack.shape[1], width), np.float32)
     for block in range(start, stop, _BLOCK):
@@ -279,7 +251,7 @@ def _hop_dots_range(stack, directions, cuts, part, dots):  # type: ignore[no-unt
                 products[k, d] = 0
 
 
-@numba.njit(**FAST)
+@numba.njit(**INLINE)
 def _add_four_products(stack, directions, i, products):  # type: ignore[no-untyped-def]
     for k in range(products.shape[0]):
         for d in range(products.shape[1]):
@@ -292,7 +264,7 @@ def _add_four_products(stack, directions, i, products):  # type: ignore[no-untyp
 
 
 @numba.njit(**FAST)
-def _gram_range(stack, mean, block, cuts, part, form):  # type: ignore[no-untyped-def]
+def _gram(part, stack, mean, block, cuts, form):  # type: ignore[no-untyped-def]
     start, stop = cuts[part], cuts[part + 1]
     num_hops, width = stack.shape[1], stack.shape[2]
     apart = np.empty((num_hops, block * width), np.float32)
@@ -313,8 +285,11 @@ def _gram_range(stack, mean, block, cuts, part, form):  # type: ignore[no-untype
 
 
 @numba.njit(**FAST)
-def _between_form(sums, mass, mean, floor, form):  # type: ignore[no-untyped-def]
+def _between_form(sums, mass, mean, min_share, form):  # type: ignore[no-untyped-def]
     num_classes, num_hops, width = sums.shape
+    floor = 0.0
+    for c in range(num_classes):
+        floor += min_share * mass[c]
     for c in range(num_classes):
         if mass[c] > floor:
             for k in range(num_hops):

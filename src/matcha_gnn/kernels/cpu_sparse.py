@@ -13,7 +13,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from matcha_gnn.kernels.cpu import FAST, PARALLEL
+from matcha_gnn.kernels.cpu import FAST
 
 _AHEAD = 16
 _FLOATS_PER_LINE = 16
@@ -44,17 +44,11 @@ def balanced_cuts(crow: NDArray[np.int64], parts: int) -> NDArray[np.intp]:
     return cuts
 
 
-@numba.njit(**PARALLEL)
-def product(crow, col, values, h, cuts, out, also, offset):  # type: ignore[no-untyped-def]
-    """Write P h into `out` [N, D], and into D columns of `also` [N, any] from `offset` on."""
-    for t in numba.prange(len(cuts) - 1):
-        _rows(crow, col, values, h, cuts, np.intp(t), out, also, offset)
-
-
 @numba.njit(**FAST)
-def _rows(  # type: ignore[no-untyped-def]
-    crow, col, values, h, cuts, part, out, also, offset
+def product(  # type: ignore[no-untyped-def]
+    part, crow, col, values, h, cuts, out, also, offset
 ):
+    """Write rows of P h into `out` [N, D], and into D columns of `also` [N, any] from `offset`."""
     width, last, flat = h.shape[1], len(col) - 1, h.reshape(-1)
     for i in range(cuts[part], cuts[part + 1]):
         for entry in range(crow[i], crow[i + 1]):

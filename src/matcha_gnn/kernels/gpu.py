@@ -52,9 +52,9 @@ class Classifier:
 def mix(stack: HopStack, coef: Coefficients) -> Repr:
     """Twin of `reference.mix` on a GPU."""
     num_nodes, num_hops, width = stack.shape
-    z = torch.empty(num_nodes, width, device=stack.device)
-    on_gpu.mix[(triton.cdiv(num_nodes, 32),)](
-        stack, coef.to(z), z, num_nodes, num_hops, width, WIDTH=_padded(width), BLOCK=32
+    z, block = torch.empty(num_nodes, width, device=stack.device), _rows_for(width)
+    on_gpu.mix[(triton.cdiv(num_nodes, block),)](
+        stack, coef.to(z), z, num_nodes, num_hops, width, WIDTH=_padded(width), BLOCK=block
     )
     return z
 
@@ -121,11 +121,16 @@ def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatAr
 def next_hop(matrix: Tensor, stack: HopStack, hop: int) -> None:
     """Write P · H_hop−1 into hop `hop` of the stack, for a CSR matrix."""
     num_nodes, num_hops, width = stack.shape
-    block = 32
+    block = _rows_for(width)
     on_gpu.next_hop[(triton.cdiv(num_nodes, block),)](
         matrix.crow_indices(), matrix.col_indices(), matrix.values(), stack, num_nodes,
         num_hops * width, hop * width, width, WIDTH=_padded(width), BLOCK=block,
     )  # fmt: skip
+
+
+def _rows_for(width: int) -> int:
+    """Rows of a tile that fits a program's registers."""
+    return max(1, min(32, 4096 // _padded(width)))
 
 
 def _padded(size: int) -> int:

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+from matcha_gnn.kernels.threads import run
 from matcha_gnn.typing import Coefficients, HopStack, Repr
 
 CACHED = 1 << 20
 """Numbers of one hop (4 MB) up to which the library's sparse product is the faster one."""
-PARTS_PER_THREAD = 8
+PARTS_PER_THREAD = 4
 MAX_DEGREE = 4096
 """On a GPU, rows are summed side by side, and the longest holds up the others."""
 
@@ -146,15 +147,16 @@ def beyond_cache(h: Repr) -> bool:
 @cache
 def _numba_product() -> Callable[[Adjacency, Repr, Repr, Tensor, int], None] | None:
     try:
-        from matcha_gnn.kernels import cpu, cpu_sparse
+        from matcha_gnn.kernels import cpu_sparse
     except ImportError:
         return None
 
     def product(adjacency: Adjacency, h: Repr, out: Repr, also: Tensor, offset: int) -> None:
         crow, col, values = adjacency.arrays
-        cuts = cpu_sparse.balanced_cuts(crow, PARTS_PER_THREAD * cpu.num_threads())
-        dense = (t.detach().numpy() for t in (h, out, also))
-        cpu_sparse.product(crow, col, values, next(dense), cuts, *dense, offset)
+        parts = PARTS_PER_THREAD * torch.get_num_threads()
+        cuts = cpu_sparse.balanced_cuts(crow, parts)
+        given, *written = (t.detach().numpy() for t in (h, out, also))
+        run(cpu_sparse.product, parts, crow, col, values, given, cuts, *written, offset)
 
     return product
 

@@ -36,7 +36,7 @@ def classify(
         z = mix(stack[rows], coef)
         parts.append(head(z).softmax(-1))
         sums = sums + (parts[-1].T @ z).double()
-    probs = torch.cat(parts)
+    probs = parts[0] if len(parts) == 1 else torch.cat(parts)
     return probs, _host(sums), _host(probs.sum(0, dtype=torch.float64))
 
 
