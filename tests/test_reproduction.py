@@ -87,6 +87,14 @@ def test_a_quick_table_does_not_touch_the_records(tmp_path, capsys, monkeypatch)
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["quick"]
 
 
+def test_what_was_never_made_is_named_with_the_command_that_makes_it(tmp_path, capsys):
+    code, said, error = run(capsys, "all", "--show", "--json", "--results", tmp_path)
+    assert code == 2
+    assert said == ""
+    for name in ("table1", "cover", "time"):
+        assert f"make them with: matcha reproduce {name}\n" in error
+
+
 def test_without_data_it_says_what_goes_where(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MATCHA_DATA", str(tmp_path / "nowhere"))
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")

@@ -66,15 +66,14 @@ def reproduce(
     missing: list[InvalidFileError] = []
     for each in chosen:
         failed = None if show else _run(each, effort, json)
-        if failed:
-            missing.append(failed)
         try:
             documents[each] = _figure(each, effort, json) or _table(each, effort, json, pages)
-        except InvalidFileError:
-            if not failed:
-                raise
-    if json:
-        console.print_json(documents if name == ALL else documents.get(name, []))
+        except InvalidFileError as nothing:
+            failed = failed or nothing
+        if failed:
+            missing.append(failed)
+    if json and documents:
+        console.print_json(documents if name == ALL else documents[name])
     if missing:
         raise all_of(missing)
 
@@ -124,6 +123,9 @@ def _figure(name: str, effort: Effort, json: bool) -> list[dict[str, Any]]:
     """The numbers of a figure, printed with its files unless they are wanted as JSON."""
     if name not in FIGURES:
         return []
+    if not csv_of(name, effort.results).is_file():
+        got = f"{csv_of(name, effort.results)} (nothing there)"
+        raise InvalidFileError("results", got, f"numbers; make them with: matcha reproduce {name}")
     rows = read_rows(csv_of(name, effort.results))
     if not json:
         if len(rows) <= MOST_ROWS:
