@@ -327,10 +327,12 @@ def test_sums_that_come_with_a_prediction(classes):
 
 def test_rounds_of_matcha_need_no_sparse_product(small_model, monkeypatch):
     products = []
-    plain = Adjacency.__matmul__
-    monkeypatch.setattr(
-        Adjacency, "__matmul__", lambda self, h: products.append(1) or plain(self, h)
-    )
+
+    def counted(product):
+        return lambda self, *given: products.append(1) or product(self, *given)
+
+    for name in ("__matmul__", "write_product"):
+        monkeypatch.setattr(Adjacency, name, counted(getattr(Adjacency, name)))
     counts = []
     for epochs in (0, 8):
         products.clear()

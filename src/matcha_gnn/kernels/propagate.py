@@ -84,6 +84,10 @@ class Adjacency:
         product: Repr = self.matrix @ h
         return product
 
+    def write_product(self, h: Repr, out: Repr) -> None:
+        """P h into a place that is there already, such as one hop of a stack."""
+        torch.addmm(out, self.matrix, h, beta=0, out=out)
+
     @cached_property
     def max_degree(self) -> int:
         """Entries of the longest row."""
@@ -125,8 +129,7 @@ def _plain_hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
 def _hops_in_place(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
     """Each hop from its neighbour in the stack: nothing is copied."""
     for k in range(1, stack.shape[1]):
-        hop = stack[:, k]
-        torch.addmm(hop, adjacency.matrix, stack[:, k - 1], beta=0, out=hop)
+        adjacency.write_product(stack[:, k - 1], stack[:, k])
 
 
 def _hops_beyond_cache(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
