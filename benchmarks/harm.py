@@ -23,6 +23,7 @@ import numpy as np
 from harm_cases import TEST_SEEDS, TUNING_SEEDS, Case, Source, cases, source_graph, target_graph
 
 from matcha_gnn.experiments.run import start_worker
+from matcha_gnn.files import replacing
 
 METHODS = ("erm", "t3a", "tent", "adanpc", "soga")
 
@@ -98,8 +99,10 @@ def label_fitted(model: Any, graph: Any) -> Any:
     return mg.View(model, target, hops, gamma, 0).classify().probs
 
 
-def study(half: str, methods: list[str], seeds: tuple[int, ...], device: str, jobs: int) -> list:
-    """All runs of a half, one process per source model and seed."""
+def study(
+    half: str, methods: list[str], seeds: tuple[int, ...], device: str, jobs: int
+) -> Iterator[list[dict]]:
+    """All runs of a half that are done so far, one process per source model and seed."""
     groups: dict[str, tuple[Source, list[Case]]] = {}
     for case in cases()[half]:
         groups.setdefault(repr(case.source), (case.source, []))[1].append(case)
@@ -115,7 +118,7 @@ def study(half: str, methods: list[str], seeds: tuple[int, ...], device: str, jo
         for number, future in enumerate(as_completed(running), 1):
             records += future.result()
             print(f"{number} of {len(running)} source models", flush=True)
-    return sorted(records, key=lambda r: (r["case"], r["method"], r["seed"]))
+            yield sorted(records, key=lambda r: (r["case"], r["method"], r["seed"]))
 
 
 def show(records: list[dict]) -> None:
@@ -155,12 +158,13 @@ def main() -> None:
         show(json.loads(args.file.read_text())["runs"])
         return
     seeds = TEST_SEEDS if args.what == "test" else TUNING_SEEDS
-    records = study(args.what, args.methods, seeds, args.device, args.jobs)
+    halves = {half: [case.name for case in group] for half, group in cases().items()}
+    for records in study(args.what, args.methods, seeds, args.device, args.jobs):
+        if args.out:
+            record = {"halves": halves, "seeds": seeds, "runs": records}
+            with replacing(args.out) as beside:
+                beside.write_text(json.dumps(record, indent=0) + "\n")
     show(records)
-    if args.out:
-        halves = {half: [case.name for case in group] for half, group in cases().items()}
-        record = {"halves": halves, "seeds": seeds, "runs": records}
-        args.out.write_text(json.dumps(record, indent=0) + "\n")
 
 
 if __name__ == "__main__":

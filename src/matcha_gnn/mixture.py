@@ -142,8 +142,8 @@ def _discriminant(own: Tensor, source: OwnStatistics) -> tuple[Tensor, Tensor]:
     """Nodes [N, P] and class means [C, P] where the source's classes differ, noise made white."""
     centroids, covariance = source.centroids.double(), source.covariance.double()
     size = len(covariance)
-    ridge = 1e-6 * covariance.trace() / size * torch.eye(size, dtype=torch.double)
-    root = torch.linalg.cholesky(covariance + ridge.to(covariance))
+    ridge = 1e-6 * covariance.trace() / size * torch.eye(size).to(covariance)
+    root = torch.linalg.cholesky(covariance + ridge)
     centre = source.shares.double() @ centroids
     means = torch.linalg.solve_triangular(root, (centroids - centre).T, upper=False).T
     white = torch.linalg.solve_triangular(root, (own - centre).T, upper=False).T

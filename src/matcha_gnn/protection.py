@@ -4,6 +4,8 @@ Candidates are models: the source's, and copies with other hop weights, and wher
 so with all nodes moved back or with an intercept. The base method predicts around each. A posterior
 of the classes, made from own features and neighbours and never from a candidate, says how many of
 its labels are expected to be true; the best candidate is taken if it beats the source by `MARGIN`.
+Weights that were fitted to the posterior agree with its errors too: small gains are believed only
+where the closed form gains as well.
 """
 
 import copy
@@ -28,6 +30,9 @@ from matcha_gnn.typing import Progress
 
 MARGIN = 0.02
 """Share of nodes that must be expected to be right in addition."""
+AGREED_MARGIN = 0.0075
+"""The same where the closed form, which has not seen the posterior, gains as much by itself."""
+CLOSED_FORM = "closed form"
 CHECKPOINTS = (0.1, 0.4, 1.0)
 """Shares of the rounds after which γ is a candidate, for models that need rounds."""
 SOURCE = "source"
@@ -83,11 +88,21 @@ def protected(
         trials.append(trial)
         if progress and fitted:
             progress(len(trials) - 1, len(trials) - 1)
-    best = max(trials, key=lambda trial: trial.expected)
-    if best.expected < trials[0].expected + MARGIN:
-        best = trials[0]
+    best = _better(trials)
     decision = Decision(best.name, tuple(map(judge.candidate, trials)), posterior, "")
     return _result(model, best, source, decision, watch)
+
+
+def _better(trials: list[_Trial]) -> _Trial:
+    """The best candidate, or the first one, the source, if it is not clearly better."""
+    source = trials[0]
+    gains = [trial.expected - source.expected for trial in trials]
+    agreed = any(
+        trial.name.endswith(CLOSED_FORM) and gain >= AGREED_MARGIN
+        for trial, gain in zip(trials, gains, strict=True)
+    )
+    enough = max(gains) >= (AGREED_MARGIN if agreed else MARGIN)
+    return max(trials, key=lambda trial: trial.expected) if enough else source
 
 
 _UNJUDGED = (
@@ -140,7 +155,7 @@ class _Judge:
             base = self.run(model)
             yield self.score("moved back", base)
         if model.is_filter and model.gamma_is_coefficients:
-            yield self.score(prefix + "closed form", self._closed_form(model, base))
+            yield self.score(prefix + CLOSED_FORM, self._closed_form(model, base))
         yield self.score(prefix + "fitted", self._fit(model, base, intercept=False))
         if shift.explanation.moves_shares and model.takes_intercept:
             name = prefix + "fitted with intercept"

@@ -93,7 +93,7 @@ def summarise(
     own = OwnStatistics(*_class_statistics(own_features[labelled], members), prior)
     degree = torch.bincount(edge_index[1], minlength=len(probs))
     empty = torch.zeros(0)
-    return SourceSummary(
+    found = SourceSummary(
         class_prior=prior.float(),
         degree_histogram=degree_histogram(degree),
         mean_degree=degree.double().mean().float(),
@@ -107,6 +107,7 @@ def summarise(
         own_covariance=own.covariance.float(),
         misfit=misfit(own_features, own).float(),
     )
+    return SourceSummary(**{name: part.cpu() for name, part in found.tensors().items()})
 
 
 def _class_statistics(rows: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:

@@ -216,6 +216,15 @@ class Backbone(nn.Module, abc.ABC):
             raise IncompatibleError(f"graph is on {x.device}, the model on {self.gamma.device}")
         return x.to(self.gamma.dtype)
 
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """What travels with the model moves with it to another device or precision."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.artefacts = {
+            method: {name: fn(part) for name, part in parts.items()}
+            for method, parts in self.artefacts.items()
+        }
+        return self
+
     def frozen(self) -> Self:
         """In evaluation mode with no parameter asking for gradients."""
         return self.eval().requires_grad_(False)

@@ -226,7 +226,7 @@ def _record(
     cell: Cell, model: "Backbone", graph: "Data", training_seconds: float, folder: Path
 ) -> None:
     from matcha_gnn.errors import IncompatibleError
-    from matcha_gnn.metrics import edge_homophily, evaluate
+    from matcha_gnn.metrics import accuracy, edge_homophily, evaluate
 
     seconds, method = {"train": training_seconds}, build_method(cell.run)
     try:
@@ -240,6 +240,7 @@ def _record(
     else:
         scores = evaluate(result.probs, graph.y, graph.get("test_mask")).as_dict()
         numbers = {**scores, "status": str(result.status), "gamma": result.gamma.tolist()}
+        numbers["accuracy_all"] = accuracy(result.probs, graph.y)
         numbers["homophily"] = edge_homophily(graph.edge_index, graph.y)
         seconds |= result.seconds
     store.write(cell, numbers, seconds, graph.x.device, folder)
