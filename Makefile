@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench docs wheel clean
 
 demo: .venv/.installed
 	$(BIN)/matcha demo --output demo-out
@@ -22,6 +22,15 @@ bench: .venv/.installed-dev
 docs: .venv/.installed-docs
 	$(BIN)/mkdocs build --strict
 
+# Builds the wheel and tries it as a stranger would: in an empty venv, outside the repository.
+wheel: .venv/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	place=$$(mktemp -d) && $(PYTHON) -m venv $$place/venv \
+	&& $$place/venv/bin/pip install --quiet -c constraints.txt dist/*.whl \
+	&& cd $$place && venv/bin/matcha --version && venv/bin/matcha demo && ls matcha-demo \
+	&& rm -rf $$place
+
 .venv/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
@@ -30,7 +39,7 @@ docs: .venv/.installed-docs
 	touch $@
 
 .venv/.installed-dev: .venv/.installed
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,docs]'
 	touch $@
 
 .venv/.installed-docs: .venv/.installed

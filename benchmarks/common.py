@@ -6,27 +6,14 @@ import json
 import platform
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 import torch
 
+from matcha_gnn.timing import best_seconds
+
 RESULTS = Path(__file__).parents[1] / "results" / "bench"
-
-
-def best_seconds(work: Callable[[], object], repeats: int) -> float:
-    """The best of several runs after one that warms up; waits for the GPU where there is one."""
-    finish = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
-    work()
-    finish()
-    seconds = []
-    for _ in range(repeats):
-        start = perf_counter()
-        work()
-        finish()
-        seconds.append(perf_counter() - start)
-    return min(seconds)
 
 
 def repeats_for(nodes: int, device: str) -> int:

@@ -13,12 +13,13 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from common import arguments, best_seconds, copy_bandwidth, peak_memory, repeats_for, store
+from common import arguments, copy_bandwidth, peak_memory, repeats_for, store
 
 import matcha_gnn as mg
 from matcha_gnn import functional
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels import reference
+from matcha_gnn.timing import best_seconds
 
 EPOCHS = 50
 # nodes, width, hops, classes

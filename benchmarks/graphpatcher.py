@@ -9,9 +9,9 @@ import json
 from time import perf_counter
 
 import torch
-from common import best_seconds
 
 import matcha_gnn as mg
+from matcha_gnn.timing import best_seconds
 
 EPOCHS = 50
 

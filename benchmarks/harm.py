@@ -62,7 +62,7 @@ def runs(model: Any, graph: Any, case: Case, seed: int, methods: list[str]) -> I
     for name in methods:
         method = REGISTERED[name]()
         start = time.perf_counter()
-        ours = mg.adapt(model, graph, method, seed=seed, protect=False)
+        ours = mg.adapt(model, graph, method, seed=seed)
         seconds = time.perf_counter() - start
         published = mg.adapt(model, graph, method, mg.PIC(), protect=False, seed=seed)
         yield {

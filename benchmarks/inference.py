@@ -7,11 +7,12 @@ Run: python benchmarks/inference.py [--device cuda] [--full]
 """
 
 import torch
-from common import arguments, best_seconds, repeats_for, store
+from common import arguments, repeats_for, store
 from propagate import WeightedSum
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import matcha_gnn as mg
+from matcha_gnn.timing import best_seconds
 
 # nodes, features
 SHORT = [(5_000, 2_000), (100_000, 128)]

@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 import scipy.sparse
 import torch
-from common import arguments, best_seconds, copy_bandwidth, repeats_for, store
+from common import arguments, copy_bandwidth, repeats_for, store
 from torch_geometric.nn import MessagePassing
 
 from matcha_gnn.kernels import Adjacency, propagate
+from matcha_gnn.timing import best_seconds
 
 EDGES = 5
 # nodes, width, hops

@@ -12,66 +12,33 @@ import argparse
 import json
 import multiprocessing
 import platform
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from common import best_seconds, peak_memory
+from common import peak_memory
 
 import matcha_gnn as mg
+from matcha_gnn.figures.time import METHODS, OWN_STEPS, Clock, source_model
+from matcha_gnn.timing import best_seconds
 
-METHODS: dict[str, Callable[[], mg.BaseMethod]] = {
-    "ERM": mg.ERM,
-    "T3A": lambda: mg.T3A(k=2000),
-    "Tent": lambda: mg.Tent(steps=1, lr=0.1),
-    "AdaNPC": lambda: mg.AdaNPC(k=10, temperature=0.001),
-    "GTrans": lambda: mg.GTrans(lr_feat=1e-5, lr_adj=0.01, epochs=5, ratio=0.05),
-    "SOGA": lambda: mg.SOGA(steps=1, lr=0.1),
-    "GraphPatcher": lambda: mg.GraphPatcher(patches=1),
-    "LAME": mg.LAME,
-}
-OWN_STEPS = {
-    "Tent": (lambda n: mg.Tent(steps=n, lr=0.1), 1, 11),
-    "SOGA": (lambda n: mg.SOGA(steps=n, lr=0.1), 1, 6),
-    "GTrans": (lambda n: mg.GTrans(lr_feat=1e-5, lr_adj=0.01, epochs=n, ratio=0.05), 5, 15),
-}
-ROUND = ("forward", "loss", "backward", "update")
 PUBLISHED = {"ERM": 0.1189, "T3A": 0.2346, "SOGA step": 2.4741, "GTrans step": 4.8563}
-
-
-def source_model(features: int) -> mg.Backbone:
-    source = mg.datasets.csbm(5000, features, homophily=0.8, seed=0)
-    model = mg.GPRGNN(features, 2, hidden_channels=32, K=9)
-    shipped = [mg.AdaNPC(), mg.GraphPatcher(iterations=20)]
-    mg.fit(model, source, epochs=20, ship=shipped)
-    return model.frozen()
 
 
 def measure(model: mg.Backbone, nodes: int, rounds: int, repeats: int) -> dict[str, object]:
     graph = mg.datasets.csbm(nodes, model.in_channels, homophily=0.2, seed=1)
     inference = best_seconds(lambda: model(graph.x, graph.edge_index), repeats + 2)
-    hops = model.hops(mg.unlabelled(graph))
-
-    def stages(method: mg.BaseMethod, epochs: int) -> tuple[float, float]:
-        runs = [
-            mg.adapt(model, graph, method, hops=hops, epochs=epochs, lr=1e-3, protect=False).seconds
-            for _ in range(repeats)
-        ]
-        in_rounds = (sum(run.get(stage, 0.0) for stage in ROUND) for run in runs)
-        return min(in_rounds), min(run["setup"] for run in runs)
-
+    clock = Clock(model, graph, repeats)
     rows: dict[str, dict[str, float]] = {}
-    stages(mg.ERM(), 1)
-    for name, make in METHODS.items():
+    for name, make in (METHODS | {"LAME": mg.LAME}).items():
         if name == "LAME" and nodes > 10_000:
             continue
-        seconds, setup = stages(make(), rounds)
-        rows[name] = {"round": seconds / (rounds + 1) / inference, "prepare": setup / inference}
-    for name, (with_steps, few, many) in OWN_STEPS.items():
-        apart = sum(stages(with_steps(many), 0)) - sum(stages(with_steps(few), 0))
-        rows[name]["own step"] = apart / (many - few) / inference
-    for name, row in rows.items():
-        print(nodes, name, {key: f"{value:.1%}" for key, value in row.items()}, flush=True)
+        seconds = clock.stages(make(), rounds)
+        setup = seconds.pop("setup")
+        in_a_round = sum(seconds.values()) / (rounds + 1)
+        rows[name] = {"round": in_a_round / inference, "prepare": setup / inference}
+        if name in OWN_STEPS:
+            rows[name]["own step"] = clock.own_step(*OWN_STEPS[name]) / inference
+        print(nodes, name, {key: f"{v:.1%}" for key, v in rows[name].items()}, flush=True)
     return {"nodes": nodes, "inference_ms": 1e3 * inference, "share_of_inference": rows}
 
 

@@ -2,12 +2,15 @@
 
 A table stands between `<!-- NAME -->` and `<!-- /NAME -->`; `<!-- NAME: ERM, Tent -->` shows the
 rows of these base methods only, `<!-- NAME summary: Matcha -->` counts the rows of that name.
+`<!-- choosing -->` is the decision table of the base methods.
 
 Run: python docs/refresh.py
 """
 
+import json
 import re
 from pathlib import Path
+from statistics import mean
 
 from matcha_gnn.experiments import compare, load
 from matcha_gnn.experiments.spec import names
@@ -15,7 +18,13 @@ from matcha_gnn.files import replacing
 from matcha_gnn.report.tables import markdown_table, summary_line
 
 PROJECT = Path(__file__).parents[1]
-DOCUMENTS = (PROJECT / "README.md", PROJECT / "docs" / "results.md")
+DOCUMENTS = (
+    PROJECT / "README.md",
+    PROJECT / "docs" / "results.md",
+    PROJECT / "docs" / "choosing.md",
+)
+KINDS = ("structure shift", "structure and attribute shift")
+VARIANTS = ("", " + Matcha", " + SURE")
 
 
 def refreshed(text: str) -> str:
@@ -24,7 +33,33 @@ def refreshed(text: str) -> str:
         opening = rf"(<!-- {name}( summary)?(?:: ([^>]*?))? -->\n).*?(<!-- /{name} -->)"
         markers = re.compile(opening, re.DOTALL)
         text = markers.sub(lambda found, name=name: _filled(name, found), text)
-    return text
+    choosing = re.compile(r"(<!-- choosing -->\n).*?(<!-- /choosing -->)", re.DOTALL)
+    return choosing.sub(lambda found: f"{found[1]}{choosing_table()}\n{found[2]}", text)
+
+
+def choosing_table() -> str:
+    """Means over the columns of Table 1 without and with attribute shift, and the cost."""
+    experiment = load("table1")
+    cells = compare(experiment, PROJECT / "results")
+    by_place = {(cell.row, cell.column): cell.ours_mean for cell in cells}
+    bench = json.loads((PROJECT / "results" / "bench-time.json").read_text())
+    cost = bench["sizes"][0]["share_of_inference"]
+    groups = [
+        [column for column in experiment.columns if column.startswith("attr") is attributes]
+        for attributes in (False, True)
+    ]
+    head = ["base method"] + [f"{kind}: alone, + Matcha, + SURE" for kind in KINDS]
+    head += ["once", "a round"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for method in dict.fromkeys(row.split(" + ")[0] for row in experiment.rows):
+        rows = [method + variant for variant in VARIANTS]
+        means = [
+            [mean(by_place[row, column] for column in group) for row in rows] for group in groups
+        ]
+        texts = [", ".join(f"{value:.1f}" for value in group) for group in means]
+        texts += [f"{cost[method][stage]:.0%}" for stage in ("prepare", "round")]
+        lines.append(f"| {method} | " + " | ".join(texts) + " |")
+    return "\n".join(lines)
 
 
 def _filled(name: str, found: re.Match[str]) -> str:

@@ -62,7 +62,9 @@ def adapt_trained_network(
 
         print(mg.find_gamma(loaded))
         model = mg.wrap(loaded, gamma="prop.alpha", head="lin2")
+        mg.remember_source(model, source)  # a few statistics, to judge by whether to adapt
         result = mg.adapt(model, target)
+        print(result.sentence)
 
         mg.save_delta(result.model, Path(folder) / "target.safetensors")
         mg.apply_delta(loaded, Path(folder) / "target.safetensors")

@@ -284,3 +284,18 @@ def test_steps_that_run_away_end_at_the_last_finite_round(loss):
     result = mg.adapt(trained_model(), tiny_graph(), loss=loss, lr=1e29, epochs=20, protect=False)
     assert result.gamma.isfinite().all()
     assert result.probs.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("slip", "said"),
+    [
+        ({"model": torch.nn.Linear(6, 3)}, "model: got a Linear; .*mg.wrap"),
+        ({"method": "t3a"}, "method: got the str 't3a'; .*mg.T3A()"),
+        ({"method": mg.T3A}, "method: got the class T3A; "),
+        ({"loss": mg.PIC}, "loss: got the class PIC; "),
+    ],
+)
+def test_usual_slips_are_told_in_one_line(slip, said):
+    given = {"model": trained_model(), "graph": tiny_graph()} | slip
+    with pytest.raises(mg.InvalidArgumentError, match=said):
+        mg.adapt(**given)

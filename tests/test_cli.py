@@ -35,7 +35,9 @@ def files(tmp_path):
 def test_adapt_writes_the_promised_files(files, capsys):
     out = files / "out"
     code, said, _ = run(
-        capsys, "adapt", files / "m.safetensors", files / "g.npz", "-o", out, "--epochs", 3
+        capsys,
+        *("adapt", files / "m.safetensors", files / "g.npz", "-o", out),
+        *("--no-protect", "--epochs", 3),
     )
     assert code == 0
     assert "accuracy" in said
@@ -80,7 +82,7 @@ def test_a_test_mask_decides_which_nodes_accuracy_counts(files, capsys):
     mg.write_graph(graph, files / "masked.npz")
     arguments = ["adapt", files / "m.safetensors", files / "masked.npz", "-o", files / "o"]
     _, said, _ = run(capsys, *arguments, "--json")
-    expected = mg.adapt(trained_model(), graph, protect=False)
+    expected = mg.adapt(trained_model(), graph)
     score = mg.metrics.accuracy(expected.probs, graph.y, graph.test_mask)
     assert json.loads(said)["accuracy_after"] == score
 
@@ -126,7 +128,8 @@ def test_every_backbone_is_trained_adapted_and_written(backbone, entries, files,
     code, said, _ = run(capsys, "train", files / "g.npz", "-o", model, *training)
     assert code == 0
     assert len(json.loads(said)["gamma"]) == entries
-    code, _, _ = run(capsys, "adapt", model, files / "g.npz", "-o", out, "--epochs", 2)
+    rounds = ("--no-protect", "--epochs", 2)
+    code, _, _ = run(capsys, "adapt", model, files / "g.npz", "-o", out, *rounds)
     assert code == 0
     kind, adapted = type(mg.load_model(model)), mg.load_model(out / "model.safetensors")
     assert kind.__name__.lower() == backbone
@@ -296,3 +299,15 @@ def test_options_of_a_base_method(files, capsys):
         code, _, said = run(capsys, *arguments, "--option", option)
         assert code == 2
         assert says in said
+
+
+def test_by_default_the_decision_is_printed_and_written(files, capsys):
+    out = files / "out"
+    code, said, _ = run(capsys, "adapt", files / "m.safetensors", files / "g.npz", "-o", out)
+    assert code == 0
+    expected = mg.adapt(trained_model(), tiny_graph())
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["meaning"] == expected.decision.sentence
+    assert [one["name"] for one in summary["candidates"]][0] == "source"
+    assert " ".join(expected.decision.sentence.split()) in " ".join(said.split())
+    assert "report.html" in said

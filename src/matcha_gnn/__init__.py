@@ -15,9 +15,8 @@ Names are loaded when first used, so that `matcha --help` does not wait for torc
 """
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
-
-__version__ = "0.1.0"
 
 _HOME = {
     "APPNP": "matcha_gnn.backbones",
@@ -28,6 +27,7 @@ _HOME = {
     "Adaptation": "matcha_gnn.result",
     "BaseMethod": "matcha_gnn.methods",
     "Backbone": "matcha_gnn.backbones",
+    "Callback": "matcha_gnn.callbacks",
     "Difference": "matcha_gnn.losses",
     "ERM": "matcha_gnn.methods",
     "Entropy": "matcha_gnn.losses",
@@ -67,7 +67,10 @@ _HOME = {
     "wrap": "matcha_gnn.backbones",
     "write_graph": "matcha_gnn.graph",
 }
-_MODULES = ("datasets", "experiments", "functional", "metrics", "testing", "theory")
+_MODULES = ("callbacks", "datasets", "experiments", "functional", "metrics", "testing", "theory")
+
+# Silent until the user sets up logging.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "AdaNPC",
@@ -75,6 +78,7 @@ __all__ = [
     "Adaptation",
     "Backbone",
     "BaseMethod",
+    "Callback",
     "Decision",
     "Difference",
     "ERM",
@@ -106,6 +110,7 @@ __all__ = [
     "adapt",
     "add_hops",
     "apply_delta",
+    "callbacks",
     "datasets",
     "experiments",
     "find_gamma",
@@ -125,7 +130,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from matcha_gnn import datasets, experiments, functional, metrics, testing, theory
+    __version__: str
+    from matcha_gnn import callbacks, datasets, experiments, functional, metrics, testing, theory
     from matcha_gnn.adaptation import adapt
     from matcha_gnn.backbones import (
         APPNP,
@@ -137,6 +143,7 @@ if TYPE_CHECKING:
         find_gamma,
         wrap,
     )
+    from matcha_gnn.callbacks import Callback
     from matcha_gnn.delta import apply_delta, save_delta
     from matcha_gnn.errors import (
         IncompatibleError,
@@ -168,6 +175,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name in _MODULES:
         return importlib.import_module(f"matcha_gnn.{name}")
     if name in _HOME:
@@ -175,6 +184,16 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     raise AttributeError(f"module 'matcha_gnn' has no attribute {name!r}")
+
+
+def _version() -> str:
+    """As installed, from the git tag; a source tree that is not installed does not know it."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("matcha-gnn")
+    except PackageNotFoundError:
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

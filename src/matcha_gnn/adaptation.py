@@ -1,17 +1,23 @@
 """The front door: check what was given, then adapt, guarded or as published."""
 
+import logging
+from collections.abc import Sequence
 from typing import Any
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.callbacks import Callback
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_kind
 from matcha_gnn.graph import GraphLike, unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import PIC, Loss
 from matcha_gnn.methods import ERM, BaseMethod
+from matcha_gnn.progress import LateBar
 from matcha_gnn.protection import protected
 from matcha_gnn.result import Adaptation
 from matcha_gnn.rounds import EXACT, OPTIMIZERS, run_rounds
 from matcha_gnn.typing import Progress
+
+logger = logging.getLogger(__name__)
 
 MOVES = ("gamma", "theta", "both")
 FEATURES = ("source", "base")
@@ -33,6 +39,7 @@ def adapt(
     hops: Hops | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Adaptation:
     """Adapt a trained model to an unlabelled graph whose structure differs from the source's.
 
@@ -60,7 +67,9 @@ def adapt(
             "source" model's at the current γ, as in the published runs, or the "base" method's.
         hops: `model.hops(graph)` from an earlier call, checked against both; else made here.
         seed: for base methods that draw at random.
-        progress: called after each round with the rounds done and their number.
+        progress: called after each round with the rounds done and their number; by default a
+            bar on a terminal, once a run has lasted a second.
+        callbacks: told of the recorded rounds and of the end; `mg.callbacks` has some.
 
     Returns:
         Predictions, the adapted copy, history, status and timings.
@@ -79,6 +88,7 @@ def adapt(
         <Status.ADAPTED: 'adapted'>
     """
     method = method or ERM()
+    _require_kinds(model, method, loss or PIC())
     settings = _checked_settings(
         method,
         loss,
@@ -96,9 +106,24 @@ def adapt(
     _require(model, method, loss or PIC(), settings)
     if hops is not None:
         hops.require(model.hops_key(target))
+    logger.info("adapting to %d nodes with %s", target.num_nodes, settings)
+    progress = progress or LateBar("adapting")
     if protect and epochs > 0:
-        return protected(model, target, method, loss, settings, hops, progress)
-    return run_rounds(model, target, method, loss or PIC(), settings, hops, progress)
+        result = protected(model, target, method, loss, settings, hops, progress)
+    else:
+        result = run_rounds(model, target, method, loss or PIC(), settings, hops, progress)
+    logger.info("%r in %.2f s", result, sum(result.seconds.values()))
+    for callback in callbacks:
+        callback.on_result(result)
+    return result
+
+
+def _require_kinds(model: object, method: object, loss: object) -> None:
+    """The three parts are objects of ours; the usual slips are told how to mend them."""
+    yours = "a Backbone; a PyG network of your own becomes one by mg.wrap(net)"
+    require_kind("model", model, Backbone, yours)
+    require_kind("method", method, BaseMethod, "a BaseMethod, such as mg.T3A()")
+    require_kind("loss", loss, Loss, "a Loss, such as mg.PIC()")
 
 
 def _checked_settings(method: BaseMethod, loss: Loss | None, **given: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The command `matcha`: parse, call, print. Heavy imports wait until a command runs."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -29,16 +30,21 @@ ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .safetensors
 
 @app.command()
 def demo(
+    context: typer.Context,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")] = Path(
         "matcha-demo"
     ),
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Train on one graph, adapt to one of opposite homophily, and show what it did."""
+    """Train a model, meet a shifted graph, adapt.
+
+    The model is trained where 80% of edges join alike nodes and adapted to a graph where 20% do; a
+    table and a page show what it did.
+    """
     from matcha_gnn import commands
 
-    commands.demo(output, seed, json)
+    commands.demo(output, seed, json, context.obj)
 
 
 @app.command()
@@ -73,20 +79,35 @@ def train(
 
 @app.command()
 def adapt(
+    context: typer.Context,
     model: ModelFile,
     graph: GraphFile,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
     method: Annotated[
         str,
-        typer.Option(help="Base method: erm, t3a, tent, adanpc, gtrans, soga, graphpatcher, lame."),
+        typer.Option(
+            help="Base method: erm, t3a, tent, adanpc, gtrans, soga, graphpatcher, lame, or one "
+            "that an installed package brings."
+        ),
     ] = "erm",
     option: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An option of the base method, such as k=20."),
     ] = None,
     loss: Annotated[
-        str, typer.Option(help="What γ minimises: pic, entropy, pseudo_label, difference, sure.")
-    ] = "pic",
+        str | None,
+        typer.Option(
+            help="Rounds down a loss: pic, entropy, pseudo_label, difference, sure; default: hop "
+            "weights are fitted, and without protection pic."
+        ),
+    ] = None,
+    protect: Annotated[
+        bool,
+        typer.Option(
+            help="Keep the source model unless another is expected to be better; "
+            "--no-protect --loss pic is the published algorithm."
+        ),
+    ] = True,
     epochs: Annotated[int, typer.Option(help="Rounds; 0 only predicts.")] = 50,
     lr: Annotated[float, typer.Option(help="Step size.")] = 1.0,
     optimizer: Annotated[str, typer.Option(help="sgd, adam or exact.")] = "sgd",
@@ -94,7 +115,10 @@ def adapt(
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
     json: Json = False,
 ) -> None:
-    """Adapt a model to an unlabelled graph and write predictions, model, history and report."""
+    """Adapt a model to an unlabelled graph.
+
+    Writes predictions, the adapted model, the history of rounds, a summary and report.html.
+    """
     from matcha_gnn import commands
 
     commands.adapt(
@@ -104,12 +128,14 @@ def adapt(
         method=method,
         options=option or [],
         loss=loss,
+        protect=protect,
         epochs=epochs,
         lr=lr,
         optimizer=optimizer,
         seed=seed,
         device=device,
         json=json,
+        command=context.obj,
     )
 
 
@@ -121,7 +147,10 @@ def inspect(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say what a graph is; with a model, how it differs from the source graph."""
+    """Say what a graph is.
+
+    With a model: how the graph differs from the one that the model was trained on.
+    """
     from matcha_gnn import commands
 
     commands.inspect(graph, model, json)
@@ -187,9 +216,16 @@ def reproduce(
     jobs: Annotated[int | None, typer.Option(help="Processes; default one per core.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
     results: Annotated[Path | None, typer.Option(help="Folder of records.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Page to write; default: beside the records."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Run a table or figure of the paper and print ours beside the published numbers."""
+    """Run a table or figure of the paper.
+
+    Prints ours beside the published numbers and writes tables as a page.
+    """
     from matcha_gnn import reproduction
 
     if list_names or name is None:
@@ -203,6 +239,7 @@ def reproduce(
         jobs=jobs,
         device=device,
         results=results,
+        output=output,
         json=json,
     )
 
@@ -251,7 +288,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _run(arguments: list[str] | None) -> Any:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        return app(args=arguments or ["--help"], standalone_mode=False) or 0
+        command = shlex.join(["matcha", *arguments])
+        return app(args=arguments or ["--help"], standalone_mode=False, obj=command) or 0
     except CommandLineError as error:
         typer.echo(f"matcha: {error.format_message()}", err=True)
         return 2

@@ -20,11 +20,14 @@ from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS
 from matcha_gnn.modelfile import load_model, save_model
 from matcha_gnn.outputs import write_outputs
-from matcha_gnn.registry import build, parse_options, resolve
+from matcha_gnn.registry import build, parse_options, resolve, resolve_installed
 from matcha_gnn.train import fit
 
+METHOD_GROUP = "matcha_gnn.methods"
+"""Entry points of base methods that other packages bring."""
 
-def demo(output: Path, seed: int, json: bool) -> None:
+
+def demo(output: Path, seed: int, json: bool, command: str) -> None:
     """Homophily 0.8 → 0.2 on the paper's CSBM, with fewer features and epochs than its runs."""
     folder = output_folder(output)
     nodes, features = 5000, 1000
@@ -36,7 +39,7 @@ def demo(output: Path, seed: int, json: bool) -> None:
     save_model(model, folder / "source-model.safetensors")
     with console.progress_bar("adapting to homophily 0.2", quiet=json) as progress:
         result = adapt_model(model, target, seed=seed, progress=progress)
-    summary = write_outputs(result, folder, target.y, None)
+    summary = write_outputs(result, folder, target.y, None, command)
     if json:
         console.print_json(summary)
         return
@@ -62,7 +65,7 @@ def train(
 ) -> None:
     """Train on a graph file and write a model file."""
     architecture: Any = resolve("--backbone", backbone, BACKBONES)
-    methods = [resolve("--ship", name, METHODS)() for name in ship]
+    methods = [resolve_installed("--ship", name, METHODS, METHOD_GROUP)() for name in ship]
     if output.suffix != ".safetensors":
         raise InvalidFileError("output", output, "a file named .safetensors")
     if not output.parent.is_dir():
@@ -110,18 +113,20 @@ def adapt(
     *,
     method: str,
     options: list[str],
-    loss: str,
+    loss: str | None,
+    protect: bool,
     epochs: int,
     lr: float,
     optimizer: str,
     seed: int,
     device: str,
     json: bool,
+    command: str,
 ) -> None:
     """Adapt a model file to a graph file and write a folder."""
-    kind = resolve("--method", method, METHODS)
+    kind = resolve_installed("--method", method, METHODS, METHOD_GROUP)
     base = build("--option", kind, parse_options("--option", options))
-    objective = resolve("--loss", loss, LOSSES)()
+    objective = resolve("--loss", loss, LOSSES)() if loss else None
     on = usable_device(device)
     source, data = load_model(model).to(on), read_graph(graph).to(on)
     output_folder(output)
@@ -131,18 +136,20 @@ def adapt(
             data,
             base,
             objective,
+            protect=protect,
             epochs=epochs,
             lr=lr,
             optimizer=optimizer,
             seed=seed,
             progress=progress,
         )
-    summary = write_outputs(result, output, data.y, getattr(data, "test_mask", None))
+    summary = write_outputs(result, output, data.y, getattr(data, "test_mask", None), command)
     if json:
         console.print_json(summary)
         return
     _print_summary(summary)
-    console.out.print(f"Written to {output}: predictions.npz, model.safetensors, report.html, …")
+    console.out.print(f"Written to {output}: predictions.npz, model.safetensors, history.csv, …")
+    console.out.print(f"Look at {output / 'report.html'}")
 
 
 def inspect(graph: Path, model: Path | None, json: bool) -> None:
@@ -218,11 +225,11 @@ def _print_summary(summary: dict[str, Any]) -> None:
     rows.append(["PIC loss", f"{summary['pic_before']:.4f}", f"{summary['pic_after']:.4f}"])
     pairs = zip(summary["gamma_before"], summary["gamma_after"], strict=True)
     rows += [[f"γ {k}", f"{a:+.3f}", f"{b:+.3f}"] for k, (a, b) in enumerate(pairs)]
-    title = f"{summary['method']} + {summary['loss']}, {summary['epochs']} rounds"
+    title = f"{summary['method']}: {summary['status']}"
     console.print_rows(title, ["", "before", "after"], rows)
     console.out.print(
-        f"{summary['status']}: {summary['meaning']} {summary['labels_changed']:.1%} of labels "
-        "changed; accuracy cannot have moved by more than that."
+        f"{summary['meaning']}\n{summary['labels_changed']:.1%} of labels changed: accuracy cannot "
+        "have moved by more."
     )
 
 

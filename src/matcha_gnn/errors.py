@@ -27,6 +27,27 @@ class InvalidArgumentError(MatchaError, ValueError):
         return type(self), (self.argument, self.got, self.allowed)
 
 
+def require_kind(argument: str, value: object, kind: type, allowed: str) -> None:
+    """Refuse what is not of a kind, in one line instead of a failing attribute.
+
+    Example:
+        >>> require_kind("method", "t3a", int, "an object such as mg.T3A()")
+        Traceback (most recent call last):
+        ...
+        matcha_gnn.errors.InvalidArgumentError: method: got the str 't3a'; allowed: an object \
+such as mg.T3A()
+    """
+    if isinstance(value, kind):
+        return
+    got = f"the class {value.__name__}" if isinstance(value, type) else _short(value)
+    raise InvalidArgumentError(argument, got, allowed)
+
+
+def _short(value: object) -> str:
+    kind = type(value).__name__
+    return f"the str {value!r}" if isinstance(value, str) else f"a {kind}"
+
+
 class InvalidGraphError(InvalidArgumentError):
     """A graph has a wrong shape, type or value."""
 

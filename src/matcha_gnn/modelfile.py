@@ -56,7 +56,7 @@ def load_model(path: str | Path) -> Backbone:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
-        allowed = "a .safetensors file written by matcha"
+        allowed = "a .safetensors file written by matcha; for a PyG network of your own: mg.wrap"
         raise InvalidFileError("model", f"{path} (not a safetensors file)", allowed) from error
     model = _build(metadata, path)
     summary, artefacts = _take(tensors, _SUMMARY), _take(tensors, _ARTEFACT)

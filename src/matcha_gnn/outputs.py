@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ from matcha_gnn.result import Adaptation
 
 
 def write_outputs(
-    result: Adaptation, folder: str | Path, labels: Tensor | None, mask: Tensor | None
+    result: Adaptation,
+    folder: str | Path,
+    labels: Tensor | None,
+    mask: Tensor | None,
+    command: str | None = None,
 ) -> dict[str, Any]:
     """Write predictions, adapted model, history, report and, last, the summary.
 
@@ -25,6 +30,7 @@ def write_outputs(
         folder: created if needed.
         labels: true classes [N] for accuracy, or None.
         mask: the nodes that accuracy counts, bool [N], or None for all.
+        command: the command line, for the report.
 
     Returns:
         The summary, as written to summary.json.
@@ -34,7 +40,7 @@ def write_outputs(
         np.savez(file, probs=result.probs.cpu().numpy(), labels=result.labels.cpu().numpy())
     save_model(result.model, folder / "model.safetensors")
     _write_history(result, folder / "history.csv")
-    result.report(folder / "report.html", labels, mask)
+    result.report(folder / "report.html", labels, mask, command=command)
     summary = summarise_run(result, labels, mask)
     with replacing(folder / "summary.json") as beside:
         beside.write_text(json.dumps(summary, indent=2) + "\n")
@@ -45,13 +51,15 @@ def summarise_run(
     result: Adaptation, labels: Tensor | None, mask: Tensor | None = None
 ) -> dict[str, Any]:
     """The content of summary.json; accuracies are None without labels."""
+    tried = result.decision.candidates if result.decision else ()
     before = after = None
     if labels is not None:
         before = evaluate(result.probs_before, labels, mask).accuracy
         after = evaluate(result.probs, labels, mask).accuracy
     return {
         "status": str(result.status),
-        "meaning": result.status.sentence,
+        "meaning": result.sentence,
+        "candidates": [asdict(one) for one in tried],
         **result.settings,
         "pic_before": result.pic_before,
         "pic_after": result.pic_after,
@@ -68,6 +76,6 @@ def summarise_run(
 def _write_history(result: Adaptation, path: Path) -> None:
     rows = result.history.rows()
     with replacing(path) as beside, open(beside, "w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer = csv.DictWriter(file, fieldnames=list(rows[0] if rows else ("round", "loss")))
         writer.writeheader()
         writer.writerows(rows)

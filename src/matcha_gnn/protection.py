@@ -222,5 +222,6 @@ def _result(
         status=Status.ADAPTED if decision.adapted else Status.KEPT_SOURCE,
         seconds=watch.seconds,
         settings=run.settings,
+        graph=source.graph,
         decision=decision,
     )

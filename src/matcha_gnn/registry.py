@@ -4,6 +4,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from matcha_gnn.errors import InvalidArgumentError
@@ -29,6 +30,30 @@ allowed: erm, t3a
     near = get_close_matches(name, choices, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     raise InvalidArgumentError(argument, f"{name!r}{hint}", ", ".join(sorted(choices)))
+
+
+def resolve_installed(argument: str, name: str, builtin: Mapping[str, T], group: str) -> T:
+    """Look `name` up among the built-in ones and what installed packages offer.
+
+    A package offers a class by an entry point of the group; a built-in name cannot be taken. Only
+    the class that is asked for is imported.
+
+    Example:
+        >>> resolve_installed("method", "erm", {"erm": 1}, "matcha_gnn.methods")
+        1
+    """
+    offered = {point.name: point for point in entry_points(group=group)}
+    found = resolve(argument, name, offered | dict(builtin))
+    if not isinstance(found, EntryPoint):
+        return found
+    try:
+        loaded: T = found.load()
+    # Whatever another package does on import is named, not shown as a fault of ours.
+    except Exception as error:
+        raise InvalidArgumentError(
+            argument, f"{name!r} ({found.value} cannot be imported: {error})", "a class"
+        ) from error
+    return loaded
 
 
 def parse_options(argument: str, options: Iterable[str]) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def reproduce(
     jobs: int | None,
     device: str,
     results: Path | None,
+    output: Path | None,
     json: bool,
 ) -> None:
     """Run a table, a figure or all of them, or only show what is recorded."""
@@ -55,6 +56,8 @@ def reproduce(
     count = seeds or (1 if quick else 5)
     folder = results or (default_folder() / QUICK_FOLDER if quick else default_folder())
     on = str(usable_device(device))
+    # Where a cell takes a second, starting other processes would take longer than the cells.
+    jobs = jobs or (1 if quick else None)
     effort = Effort(tuple(range(count)), quick, on, jobs, folder)
     documents: dict[str, Any] = {}
     missing: list[InvalidFileError] = []
@@ -64,6 +67,9 @@ def reproduce(
             missing.append(failed)
         try:
             documents[each] = _figure(each, effort, json) or _table(each, effort, json)
+            page = output or (None if show else folder / f"{each}.html")
+            if page and each not in FIGURES:
+                _write_page(each, effort, page, json)
         except InvalidFileError:
             if not failed:
                 raise
@@ -107,6 +113,16 @@ def _table(name: str, effort: Effort, json: bool) -> list[dict[str, Any]]:
         console.out.print(comparison_table(experiment, cells))
         console.out.print(summary_line(experiment, cells))
     return [cell.as_dict() for cell in cells]
+
+
+def _write_page(name: str, effort: Effort, page: Path, quiet: bool) -> None:
+    from matcha_gnn.report.experiment import write_experiment_page
+
+    experiment = _experiment(name, effort)
+    cells = experiments.compare(experiment, effort.results)
+    write_experiment_page(experiment, cells, effort.results, page)
+    if not quiet:
+        console.out.print(f"Look at {page}")
 
 
 def _figure(name: str, effort: Effort, json: bool) -> list[dict[str, Any]]:

@@ -3,15 +3,21 @@
 import enum
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import MatchaError
 from matcha_gnn.evidence import Posterior
 from matcha_gnn.functional import entropy
+from matcha_gnn.graph import Graph
 from matcha_gnn.typing import FloatArray, Probs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 CONVERGED_WITHIN = 1e-4
 """A last step that moves the loss by less than this counts as converged."""
@@ -95,6 +101,11 @@ class Decision:
         return self.chosen != "source"
 
     @property
+    def moved_back(self) -> bool:
+        """Whether all nodes were moved back by the offset of their own features."""
+        return self.chosen.startswith("moved back")
+
+    @property
     def sentence(self) -> str:
         """What was done and why, in one line."""
         if self.obstacle:
@@ -135,16 +146,30 @@ class History:
         self.gamma.append(gamma)
         self.class_shares.append(class_shares)
 
-    def rows(self) -> list[dict[str, float]]:
-        """One flat row per round, for CSV files and data frames."""
-        return [
-            {"round": t, "loss": loss}
+    def row(self, number: int) -> dict[str, float]:
+        """One round by flat names."""
+        gamma, shares = self.gamma[number], self.class_shares[number]
+        return (
+            {"loss": self.loss[number]}
             | {f"gamma_{k}": g for k, g in enumerate(gamma.tolist())}
             | {f"share_{c}": s for c, s in enumerate(shares.tolist())}
-            for t, (loss, gamma, shares) in enumerate(
-                zip(self.loss, self.gamma, self.class_shares, strict=True)
-            )
-        ]
+        )
+
+    def rows(self) -> list[dict[str, float]]:
+        """One flat row per round, for CSV files and data frames."""
+        return [{"round": t} | self.row(t) for t in range(len(self.loss))]
+
+    def frame(self) -> "DataFrame":
+        """The rows as a pandas DataFrame, one line per round.
+
+        Raises:
+            MatchaError: pandas is not installed.
+        """
+        try:
+            from pandas import DataFrame
+        except ImportError as error:
+            raise MatchaError("frame: needs pandas, which is not installed") from error
+        return DataFrame(self.rows() or {"round": [], "loss": []}).set_index("round")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -164,6 +189,7 @@ class Adaptation:
         seconds: wall-clock time by stage: inference and setup once; forward, loss, backward
             and update over all rounds.
         settings: every argument that decided the outcome.
+        graph: the target graph without labels; the caller's tensors, not copies.
         decision: what was tried, judged and taken; None without `protect`.
     """
 
@@ -178,6 +204,7 @@ class Adaptation:
     status: Status
     seconds: dict[str, float]
     settings: dict[str, Any]
+    graph: Graph
     decision: Decision | None = None
 
     @property
@@ -195,16 +222,41 @@ class Adaptation:
         """Share of nodes whose label changed: accuracy cannot have moved by more than this."""
         return float((self.labels != self.labels_before).double().mean())
 
+    @property
+    def sentence(self) -> str:
+        """What was done and why, or how it ended, for a reader."""
+        return self.decision.sentence if self.decision else self.status.sentence
+
     def __repr__(self) -> str:
         """One line instead of every tensor."""
+        how = f"{len(self.history.loss) - 1} rounds of {self.settings['loss']}"
+        if self.decision:
+            how = f"{self.decision.chosen} taken"
         return (
-            f"Adaptation({self.settings['method']} + {self.settings['loss']}: {self.status}, "
-            f"{len(self.history.loss) - 1} rounds, PIC {self.pic_before:.4f} → "
-            f"{self.pic_after:.4f}, {self.changed:.1%} of labels changed)"
+            f"Adaptation({self.settings['method']}: {self.status}, {how}, PIC "
+            f"{self.pic_before:.4f} → {self.pic_after:.4f}, {self.changed:.1%} of labels changed)"
         )
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from matcha_gnn.report.notebook import render_cell
+
+        return render_cell(self)
+
+    def plot(self) -> "Figure":
+        """Hop weights, candidates or loss, and confidence as one matplotlib figure."""
+        from matcha_gnn.report.notebook import plot
+
+        return plot(self)
+
     def report(
-        self, path: str | Path, labels: Tensor | None = None, mask: Tensor | None = None
+        self,
+        path: str | Path,
+        labels: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        projection: str = "pca",
+        command: str | None = None,
     ) -> None:
         """Write a self-contained HTML page.
 
@@ -212,10 +264,12 @@ class Adaptation:
             path: the file to write.
             labels: true classes [N], to show accuracy; never used to adapt.
             mask: the nodes that accuracy counts, bool [N]; all by default.
+            projection: how the map of the nodes is drawn: "pca" or "tsne".
+            command: the command line to show; the call of `adapt` by default.
         """
         from matcha_gnn.report import write_page
 
-        write_page(self, path, labels, mask)
+        write_page(self, path, labels, mask, projection=projection, command=command)
 
 
 def outcome(history: History, first: Probs, last: Probs, finite: bool, epochs: int) -> Status:

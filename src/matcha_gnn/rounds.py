@@ -91,6 +91,7 @@ def run_rounds(
         status=outcome(history, first.probs, last.probs, finite, epochs),
         seconds=run.watch.seconds,
         settings=settings,
+        graph=graph,
     )
 
 

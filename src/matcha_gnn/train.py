@@ -1,6 +1,7 @@
 """Source training with the published recipe, and the summary that ships with a model."""
 
 import copy
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,8 +16,11 @@ from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
 from matcha_gnn.graph import Graph, GraphLike, unlabelled
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.metrics import accuracy
+from matcha_gnn.progress import LateBar
 from matcha_gnn.summary import SourceSummary, summarise
 from matcha_gnn.typing import Progress
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -67,7 +71,8 @@ def fit(
         ship: base methods that need something from the source graph (AdaNPC's memory,
             GraphPatcher's patcher): it is made here and travels with the model.
         seed: decides starting values and dropout; torch's own generator is left as it was.
-        progress: called after each epoch with the epochs done and their number.
+        progress: called after each epoch with the epochs done and their number; by default a
+            bar on a terminal, once a run has lasted a second.
 
     Returns:
         Losses and accuracies of the run.
@@ -83,7 +88,8 @@ def fit(
     x = model.accept(source.x)
     labels, labelled = _labels(graph, source, train_mask, model.head.out_features)
     _check(epochs, lr, weight_decay, patience, val_mask, labels)
-    run, kept = Training(), _Best()
+    run, kept, progress = Training(), _Best(), progress or LateBar("training")
+    logger.info("training %s on %d nodes", model.name, source.num_nodes)
     with _own_generator(seed, x):
         model.reset_parameters()
         model.requires_grad_(True).gamma.requires_grad_(model.trains_gamma)
@@ -98,11 +104,11 @@ def fit(
                 kept.offer(run.val_accuracy[-1], epoch, model)
                 if patience is not None and epoch - kept.epoch >= patience:
                     break
-            if progress:
-                progress(epoch + 1, epochs)
+            progress(epoch + 1, epochs)
     run.best_epoch = kept.restore(model) if val_mask is not None else epochs - 1
     model.eval()
     run.train_accuracy = _score(model, source, labels, labelled)
+    logger.info("accuracy %.4f on its training nodes", run.train_accuracy)
     model.source = _summary(model, source, labels, labelled)
     with _own_generator(seed, x):
         model.artefacts = {m.name: m.ship(model, source, labels, labelled, seed) for m in ship}

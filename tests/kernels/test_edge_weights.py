@@ -1,5 +1,7 @@
 """The filter's gradient in raw edge weights against dense algebra, PyG and finite differences."""
 
+import sys
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -209,6 +211,21 @@ def test_single_precision_agrees_with_double():
         assert weight.grad.dtype == h.grad.dtype == dtype
     for got, expected in zip(*slopes, strict=True):
         torch.testing.assert_close(expected.double(), got, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("needs_weight", [True, False])
+def test_beyond_the_cache_value_and_gradients_are_the_same(monkeypatch, needs_weight):
+    def run(cached):
+        monkeypatch.setattr(sys.modules["matcha_gnn.kernels.propagate"], "CACHED", cached)
+        pattern = pattern_of("directed", dtype=torch.float32)
+        weight = inside(pattern).float().requires_grad_(needs_weight)
+        h, coef = draw(NODES, WIDTH).float().requires_grad_(), draw(HOPS + 1, seed=1).float()
+        out = weighted_filter(pattern, weight, h, coef)
+        out.square().sum().backward()
+        return [part for part in (out.detach(), weight.grad, h.grad) if part is not None]
+
+    for got, expected in zip(run(0), run(1 << 20), strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_inputs_are_left_alone_and_a_second_derivative_is_refused():

@@ -338,7 +338,7 @@ def test_rounds_of_matcha_need_no_sparse_product(small_model, monkeypatch):
         products.clear()
         mg.adapt(small_model, tiny_graph(), GraphPatcher(), epochs=epochs, protect=False)
         counts.append(len(products))
-    # K hops of the model and K of the patched graph.
+    # K hops of the model and K of the patched graph, and none in a round.
     assert counts == [2 * small_model.num_hops] * 2
 
 

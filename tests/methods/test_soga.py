@@ -4,18 +4,24 @@ import copy
 
 import pytest
 import torch
+from small_runs import (
+    K,
+    answer,
+    assert_carrying_on_is_taking_more_steps,
+    assert_predicting_leaves_the_state_as_it_was,
+    directed_graph,
+    drawn_gprgnn,
+    view_of,
+)
 from torch import nn
 
 import matcha_gnn as mg
 from matcha_gnn.graph import Graph
 from matcha_gnn.kernels import Adjacency
-from matcha_gnn.methods import View
 from matcha_gnn.methods import soga as module
 from matcha_gnn.methods.soga import SOGA, Contrast, Pairs, draw_pairs
 from matcha_gnn.methods.tuning import FilterTuner
 from matcha_gnn.testing import check_method, tiny_graph, trained_model
-
-K = 3
 
 
 class Plain(mg.Backbone):
@@ -39,37 +45,11 @@ class Plain(mg.Backbone):
 
 
 def model_of(classes=3, width=8, plain=False, dtype=torch.float64):
+    if not plain:
+        return drawn_gprgnn(classes, width, dtype=dtype)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        if plain:
-            return Plain(classes, width).to(dtype).frozen()
-        model = mg.GPRGNN(6, classes, hidden_channels=width, K=K)
-        for tensor in (model.norm.weight, model.norm.bias, model.norm.running_mean, model.gamma):
-            nn.init.normal_(tensor)
-        nn.init.uniform_(model.norm.running_var, 0.5, 2.0)
-    return model.to(dtype).frozen()
-
-
-def directed_graph(dtype=torch.float64, nodes=40):
-    generator = torch.Generator().manual_seed(5)
-    return Graph(
-        torch.randn(nodes, 6, generator=generator, dtype=dtype) + 0.5,
-        torch.randint(nodes, (2, 4 * nodes), generator=generator),
-        torch.rand(4 * nodes, generator=generator, dtype=dtype),
-    )
-
-
-def view_of(model, graph, seed=0):
-    return View(model, graph, model.hops(graph), model.gamma.detach().clone(), seed)
-
-
-def answer(method, model, graph, rounds=1, seed=0):
-    view = view_of(model, graph, seed)
-    with torch.no_grad():
-        state = method.start(view, method.prepare(view))
-        for _ in range(rounds):
-            prediction, state = method.predict(view, state)
-    return prediction, state
+        return Plain(classes, width).to(dtype).frozen()
 
 
 def plain_loss(probs, contrasts):
@@ -176,7 +156,7 @@ def test_the_slope_is_the_limit_of_differences():
 
 
 def test_a_small_step_lowers_the_loss():
-    model, graph = model_of(), directed_graph()
+    model, graph = model_of(plain=True), directed_graph()
     (before, state), (after, _) = (answer(SOGA(steps=s, lr=0.05), model, graph) for s in (0, 1))
     losses = [plain_loss(p.probs, state.contrasts) for p in (before, after)]
     assert losses[1] < losses[0] - 1e-5
@@ -296,19 +276,12 @@ def test_own_hops_are_those_of_the_adapted_model(monkeypatch):
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_carrying_on_is_taking_more_steps(optimizer):
-    model, graph = model_of(), directed_graph()
-    twice, _ = answer(SOGA(2, 0.05, optimizer), model, graph, rounds=2)
-    once, _ = answer(SOGA(4, 0.05, optimizer), model, graph)
-    torch.testing.assert_close(twice.probs, once.probs, atol=1e-12, rtol=0)
+    short, long = (SOGA(steps, 0.05, optimizer) for steps in (2, 4))
+    assert_carrying_on_is_taking_more_steps(short, long, model_of())
 
 
 def test_predicting_leaves_the_state_as_it_was():
-    model, graph = model_of(), directed_graph()
-    method, view = SOGA(2, 0.05, "adam"), view_of(model, graph)
-    _, state = answer(method, model, graph)
-    first, _ = method.predict(view, state)
-    again, _ = method.predict(view, state)
-    assert torch.equal(first.probs, again.probs)
+    assert_predicting_leaves_the_state_as_it_was(SOGA(2, 0.05, "adam"))
 
 
 def test_gamma_is_not_trained():

@@ -4,53 +4,29 @@ import copy
 
 import pytest
 import torch
+from small_runs import (
+    K,
+    answer,
+    assert_carrying_on_is_taking_more_steps,
+    assert_predicting_leaves_the_state_as_it_was,
+    directed_graph,
+    drawn_gprgnn,
+    view_of,
+)
 from torch import nn
 
 import matcha_gnn as mg
 from matcha_gnn import functional
 from matcha_gnn.graph import Graph
 from matcha_gnn.kernels import Adjacency
-from matcha_gnn.methods import View
 from matcha_gnn.methods import tent as module
 from matcha_gnn.methods.tent import Tent
 from matcha_gnn.methods.tuning import AffineTuner, FilterTuner
 from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
-K = 3
 
-
-def model_of(relu=True, classes=3, width=8, bias=False, dtype=torch.float64, seed=0):
-    """A GPRGNN with weights, statistics and γ that are all away from their starting values."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = mg.GPRGNN(6, classes, hidden_channels=width, K=K, relu=relu)
-        model.head = nn.Linear(width, classes, bias=bias)
-        for tensor in (model.norm.weight, model.norm.bias, model.norm.running_mean, model.gamma):
-            nn.init.normal_(tensor)
-        nn.init.uniform_(model.norm.running_var, 0.5, 2.0)
-    return model.to(dtype).frozen()
-
-
-def directed_graph(dtype=torch.float64, nodes=40, classes_seed=5):
-    generator = torch.Generator().manual_seed(classes_seed)
-    return Graph(
-        torch.randn(nodes, 6, generator=generator, dtype=dtype) + 0.5,
-        torch.randint(nodes, (2, 4 * nodes), generator=generator),
-        torch.rand(4 * nodes, generator=generator, dtype=dtype),
-    )
-
-
-def view_of(model, graph, seed=0):
-    return View(model, graph, model.hops(graph), model.gamma.detach().clone(), seed)
-
-
-def answer(method, model, graph, rounds=1):
-    view = view_of(model, graph)
-    with torch.no_grad():
-        state = method.start(view, method.prepare(view))
-        for _ in range(rounds):
-            prediction, state = method.predict(view, state)
-    return prediction, state
+def model_of(relu=True, **options):
+    return drawn_gprgnn(relu=relu, **options)
 
 
 def plain_tent(model, graph, method):
@@ -288,19 +264,12 @@ def test_own_hops_are_made_for_who_asks_only(monkeypatch):
 @pytest.mark.parametrize("relu", [True, False])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_carrying_on_is_taking_more_steps(relu, optimizer):
-    model, graph = model_of(relu), directed_graph()
-    twice, _ = answer(Tent(2, 0.3, optimizer), model, graph, rounds=2)
-    once, _ = answer(Tent(4, 0.3, optimizer), model, graph)
-    torch.testing.assert_close(twice.probs, once.probs, atol=1e-12, rtol=0)
+    short, long = (Tent(steps, 0.3, optimizer) for steps in (2, 4))
+    assert_carrying_on_is_taking_more_steps(short, long, model_of(relu))
 
 
 def test_predicting_leaves_the_state_as_it_was():
-    model, graph = model_of(), directed_graph()
-    method, view = Tent(3, 0.3, "adam"), view_of(model, graph)
-    _, state = answer(method, model, graph)
-    first, _ = method.predict(view, state)
-    again, _ = method.predict(view, state)
-    assert torch.equal(first.probs, again.probs)
+    assert_predicting_leaves_the_state_as_it_was(Tent(3, 0.3, "adam"))
 
 
 def test_restarting_each_round_begins_at_the_source():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import matcha_gnn as mg
 from matcha_gnn.report import (
     confidence_histograms,
     gamma_bars,
@@ -150,3 +151,11 @@ def test_text_is_escaped_and_not_read_as_mathematics(make):
     settings = result.settings | {"loss": "$\\bad{ <b>"}
     picture = loss_curve(replace(result, settings=settings))
     assert "loss ($\\bad{ &lt;b&gt;)" in picture.svg
+
+
+def test_gamma_that_is_no_hop_weight_is_not_called_one(make):
+    result, _ = make()
+    wrapped = mg.adapt(mg.APPNP(64, 2), result.graph, epochs=1, protect=False)
+    assert gamma_bars(wrapped).title == "Parameters γ"
+    assert "hop" not in texts(gamma_bars(wrapped).svg)
+    assert gamma_bars(result).title == "Weight of each hop"

@@ -2,6 +2,7 @@
 
 import hashlib
 import http.client
+import logging
 import os
 import urllib.error
 import urllib.request
@@ -13,6 +14,7 @@ from pathlib import Path
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.files import replacing
 
+logger = logging.getLogger(__name__)
 VARIABLE = "MATCHA_DATA"
 _TIMEOUT = 30
 
@@ -98,6 +100,7 @@ def _download(origin: Origin, file: str, path: Path) -> None:
     if origin.address is None:
         raise _missing(origin, path, "missing", None)
     address = origin.address.format(file=file)
+    logger.info("downloading %s to %s", address, path)
     try:
         with urllib.request.urlopen(address, timeout=_TIMEOUT) as answer:
             content = answer.read()

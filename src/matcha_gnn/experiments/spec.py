@@ -194,7 +194,7 @@ def _cell(experiment: Experiment, column: str, row: str, seed: int) -> Cell:
 
 
 def quick(experiment: Experiment) -> Experiment:
-    """The same on small graphs, with short training and one seed: a look, not a result.
+    """The same on small graphs, with short training, few rounds and one seed: a look, no result.
 
     Columns of large data sets and rows of GraphPatcher, whose patcher trains for long, are left
     out.
@@ -209,7 +209,11 @@ def quick(experiment: Experiment) -> Experiment:
         for name, column in experiment.columns.items()
         if (small := _small(experiment, column)) is not None
     }
-    rows = {name: row for name, row in experiment.rows.items() if row.method not in SLOW}
+    rows = {
+        name: replace(row, epochs=min(row.epochs, 10), only={})
+        for name, row in experiment.rows.items()
+        if row.method not in SLOW
+    }
     return replace(experiment, seeds=experiment.seeds[:1], train=train, columns=columns, rows=rows)
 
 

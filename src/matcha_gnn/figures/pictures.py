@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 TABLE, COLUMN = "losses", "homo-hetero"
-ROUNDS = (0, 1, 2, 5, 10, 50)
+ROUNDS = (0, 10, 20, 30, 40, 50)
 AFTER = {
     "entropy": "entropy",
     "pseudo_label": "pseudo-label",
@@ -53,7 +53,10 @@ def _embedded(panel: str, model: Backbone, graph: "Data", shown: int, seed: int)
 
     z = model.representation(unlabelled(graph))
     score = accuracy(model.head(z), graph.y)
-    flat = TSNE(random_state=seed, init="pca").fit_transform(z[:shown].cpu().numpy())
+    # A loss without a scale of its own may have run away; t-SNE does not ask for the scale.
+    points = z[:shown].double().nan_to_num(posinf=1e30, neginf=-1e30).cpu().numpy()
+    points /= np.abs(points).max() or 1
+    flat = TSNE(random_state=seed, init="pca").fit_transform(points)
     flat = (flat - flat.mean(0)) / np.abs(flat - flat.mean(0)).max()
     return [
         {"panel": panel, "accuracy": score, "x": x, "y": y, "class": int(label_)}
@@ -80,7 +83,8 @@ def draw_representations(rows: Rows, folder: Path) -> list[Path]:
         for which in (0, 1):
             style = {"color": CLASS_COLOURS[which], "marker": MARKERS[which]}
             legend.scatter([], [], label=f"class {which}", **style)
-        legend.legend(loc="center", title="t-SNE of 500 nodes;\naccuracy of all nodes")
+        shown = len(select(rows, panel=names[0]))
+        legend.legend(loc="center", title=f"t-SNE of {shown} nodes;\naccuracy of all nodes")
         return save(figure, folder, "representations")
 
 
@@ -109,7 +113,7 @@ def draw_logits(rows: Rows, folder: Path) -> list[Path]:
         for rounds, one in zip(distinct(rows, "round"), axes.flat, strict=True):
             part = select(rows, round=rounds)
             draw_histograms(one, part)
-            name = "before" if rounds == 0 else f"after {rounds} round{'s' * (rounds > 1)}"
+            name = "before" if rounds == 0 else f"after {rounds} rounds"
             label(one, "", "", f"{name}: {part[0]['accuracy']:.1%}")
         for one in axes[-1]:
             one.set_xlabel("logit difference")

@@ -42,13 +42,13 @@ def measure_pattern(effort: Effort) -> Rows:
     edges = common_bins(list(found.values()))
     rows: Rows = []
     for name, margin in found.items():
-        cut, best = _best_threshold(margin, shown[name].y.cpu().numpy())
+        cut, best = best_threshold(margin, shown[name].y.cpu().numpy())
         facts: Row = {"panel": name, "boundary": cut, "best": best}
         rows += histogram_rows(facts, margin, shown[name].y, edges)
     return rows
 
 
-def _best_threshold(score: FloatArray, truth: FloatArray) -> tuple[float, float]:
+def best_threshold(score: FloatArray, truth: FloatArray) -> tuple[float, float]:
     """Where a cut, with class 1 on either side, is right most often; and how often that is."""
     order = np.argsort(score)
     ones = np.r_[0, np.cumsum(truth[order])]
@@ -95,9 +95,9 @@ def _graph(nodes: int, seed: int, what: str, value: float) -> "Data":
 
 def _parts(source: "Data", target: "Data") -> tuple[float, float]:
     """The loss that no classifier undoes, and the loss that a new one would."""
-    cut, at_home = _best_threshold(_one_hop(source), 1 - source.y.numpy())
+    cut, at_home = best_threshold(_one_hop(source), 1 - source.y.numpy())
     z, truth = _one_hop(target), 1 - target.y.numpy()
-    here, (_, best) = float(((z > cut) == truth).mean()), _best_threshold(z, truth)
+    here, (_, best) = float(((z > cut) == truth).mean()), best_threshold(z, truth)
     return at_home - best, best - here
 
 

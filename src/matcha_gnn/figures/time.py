@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from matcha_gnn.figures.numbers import Effort, Row, Rows, column
 from matcha_gnn.figures.style import BLUE, ORANGE, panels, save
 from matcha_gnn.graph import unlabelled
 from matcha_gnn.methods import BaseMethod
+from matcha_gnn.timing import best_seconds
 from matcha_gnn.train import fit
 
 if TYPE_CHECKING:
@@ -49,17 +49,6 @@ def source_model(features: int, device: str = "cpu") -> Backbone:
     model = GPRGNN(features, 2, hidden_channels=32, K=9).to(device)
     fit(model, source, epochs=20, ship=[methods.AdaNPC(), methods.GraphPatcher(iterations=20)])
     return model.frozen()
-
-
-def best_seconds(work: Callable[[], object], repeats: int) -> float:
-    """The shortest of several runs, after one that warms up."""
-    work()
-    seconds = []
-    for _ in range(repeats):
-        start = perf_counter()
-        work()
-        seconds.append(perf_counter() - start)
-    return min(seconds)
 
 
 class Clock:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from matcha_gnn.kernels.propagate import no_beta_warning
+from matcha_gnn.kernels.propagate import Adjacency, beyond_cache, no_beta_warning
 from matcha_gnn.typing import Coefficients, Repr
 
 
@@ -179,7 +179,7 @@ class _WeightedFilter(torch.autograd.Function):
         ctx: FunctionCtx, weight: Tensor, h: Tensor, coef: Tensor, pattern: EdgePattern
     ) -> Tensor:
         values, _ = pattern.normalise(weight)
-        matrix, hops = pattern.matrix(values), [h]
+        matrix, hops = Adjacency(pattern.matrix(values)), [h]
         ctx.pattern = pattern  # type: ignore[attr-defined]
         needs_weight, _, needs_coef, _ = ctx.needs_input_grad  # type: ignore[attr-defined]
         if not (needs_weight or needs_coef):
@@ -205,7 +205,7 @@ class _WeightedFilter(torch.autograd.Function):
         of_weight = of_h = of_coef = None
         if needs_coef:
             of_coef = torch.stack([(g * hop).sum() for hop in hops])
-        slopes = _nested(pattern.transpose(values), g, coef.tolist())
+        slopes = _nested(Adjacency(pattern.transpose(values)), g, coef.tolist())
         if needs_weight:
             sampled = pattern.matrix(torch.zeros_like(values))
             for hop in reversed(hops[:-1]):
@@ -216,7 +216,7 @@ class _WeightedFilter(torch.autograd.Function):
         return of_weight, of_h, of_coef, None
 
 
-def _nested(matrix: Tensor, h: Tensor, coef: list[float]) -> Iterator[Tensor]:
+def _nested(matrix: Adjacency, h: Tensor, coef: list[float]) -> Iterator[Tensor]:
     """Horner's rule: c_K h, then M times that plus c_K−1 h, …; the last is Σ_k c_k M^k h.
 
     Applied to the transpose and the gradient of the result, it gives the gradients in the hops,
@@ -225,7 +225,10 @@ def _nested(matrix: Tensor, h: Tensor, coef: list[float]) -> Iterator[Tensor]:
     mixed = h * coef[-1]
     yield mixed
     for share in reversed(coef[:-1]):
-        mixed = torch.addmm(h, matrix, mixed, beta=share)
+        if beyond_cache(mixed):
+            mixed = (matrix @ mixed).add_(h, alpha=share)
+        else:
+            mixed = torch.addmm(h, matrix.matrix, mixed, beta=share)
         yield mixed
 
 

@@ -204,19 +204,26 @@ def contrast(
         (tensor(-1.), tensor([[0.0000, 0.5000, 0.3333, 0.0000]]))
     """
     clean, shuffled = clean_and_shuffled.chunk(2, dim=1)
-    (c, per_c), (s, per_s), (d, per_d) = map(_directions, (clean, shuffled, dropped))
-    same, other = (c * d).sum(1, keepdim=True), (c * s).sum(1, keepdim=True)
+    per_c, per_s, per_d = map(_per_length, (clean, shuffled, dropped))
+    with_d, with_s = per_c * per_d, per_c * per_s
+    same, other = _dots(clean, dropped) * with_d, _dots(clean, shuffled) * with_s
     apart = 1 - other
     pushes = torch.ones_like(apart)
     if margin is not None:
         pushes = (apart > margin).to(apart)
         apart = (apart - margin).relu()
-    # The derivative of cos(u, v) in u is what of v/|v| is orthogonal to u, over |u|.
+    # The derivative of cos(u, v) in u is what of v/|v| is orthogonal to u, over |u|: a sum of the
+    # two with one factor for each node, so that no unit vector is written down.
     share = 1 / len(clean)
-    of_clean = (pushes * (s - other * c) - (d - same * c)).mul_(per_c * share)
-    of_shuffled = (c - other * s).mul_(pushes * per_s * share)
-    of_dropped = (c - same * d).mul_(per_d * -share)
-    return (1 - same).mean() - apart.mean(), (torch.cat([of_clean, of_shuffled], 1), of_dropped)
+    with_s, with_d, other = share * pushes * with_s, share * with_d, share * pushes * other
+    of_both = torch.empty_like(clean_and_shuffled)
+    of_clean, of_shuffled = of_both.chunk(2, dim=1)
+    torch.mul(clean, per_c * per_c * (share * same - other), out=of_clean)
+    of_clean.addcmul_(shuffled, with_s).addcmul_(dropped, with_d, value=-1)
+    torch.mul(clean, with_s, out=of_shuffled)
+    of_shuffled.addcmul_(shuffled, per_s * per_s * other, value=-1)
+    of_dropped = (dropped * (share * per_d * per_d * same)).addcmul_(clean, with_d, value=-1)
+    return (1 - same).mean() - apart.mean(), (of_both, of_dropped)
 
 
 def project(p: Tensor, budget: float) -> Tensor:
@@ -243,11 +250,15 @@ def project(p: Tensor, budget: float) -> Tensor:
     return cut(high)
 
 
-def _directions(z: Repr) -> tuple[Repr, Tensor]:
-    """Rows of length 1 [N, D], and what they were multiplied by [N, 1]; 0 for rows of zeros."""
+def _per_length(z: Repr) -> Tensor:
+    """One over the length of each row, [N, 1]; 0 for rows of zeros."""
     length: Tensor = z.norm(dim=1, keepdim=True)
-    per_length = torch.where(length > torch.finfo(z.dtype).eps * length.mean(), 1 / length, 0)
-    return z * per_length, per_length
+    return torch.where(length > torch.finfo(z.dtype).eps * length.mean(), 1 / length, 0)
+
+
+def _dots(u: Repr, v: Repr) -> Tensor:
+    """Inner products of rows, [N, 1]."""
+    return (u * v).sum(1, keepdim=True)
 
 
 def _top(p: Tensor, count: int) -> Tensor:

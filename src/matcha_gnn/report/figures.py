@@ -28,6 +28,8 @@ MAX_LINES = 10
 MAX_ROUNDS = 1000
 """Rounds drawn at most, so that a long run does not make a heavy page."""
 MAX_CONFUSED = 20
+MAX_NARROW = 6
+"""Classes of a confusion that fits beside another figure."""
 DARKEST = 0.6
 """Opacity of a full cell: text stays readable on it in light and dark."""
 
@@ -49,93 +51,139 @@ class Picture:
     wide: bool = False
 
 
-def pictures(result: Adaptation) -> list[Picture]:
-    """All figures, in the order of the page."""
-    return [
-        gamma_bars(result),
-        loss_curve(result),
-        share_curves(result),
-        confidence_histograms(result),
-        label_confusion(result),
-    ]
-
-
 def gamma_bars(result: Adaptation) -> Picture:
     """γ of each hop before and after, as paired bars."""
     before, after = _array(result.gamma_before).ravel(), _array(result.gamma).ravel()
-    hops = np.arange(len(before))
-    moved = _largest_change(before, after)
+    moved = _largest_change(before, after, "hop" if _counts_hops(result) else "γ number")
     with sheet() as (figure, axes):
-        axes.bar(hops - 0.2, before, 0.36, label="before", **BEFORE)
-        axes.bar(hops + 0.2, after, 0.36, label="after", **AFTER)
-        axes.axhline(0, color=INK, linewidth=0.8)
-        _label(axes, "hop", "γ")
-        axes.set_xlim(-0.6, len(hops) - 0.4)
-        axes.xaxis.set_major_locator(MaxNLocator(11, integer=True, min_n_ticks=1))
+        draw_gamma(axes, result)
         figure.legend(loc="outside upper center", ncols=2)
-        description = f"Bars of γ for {len(hops)} hops, before and after. {moved}"
+        description = f"Bars of the {len(before)} numbers of γ, before and after. {moved}"
         svg = inline_svg(figure, "gamma", description)
-    return Picture("Weight of each hop", svg, moved)
+    title = "Weight of each hop" if _counts_hops(result) else "Parameters γ"
+    return Picture(title, svg, moved)
+
+
+def draw_gamma(axes: Axes, result: Adaptation) -> None:
+    """Paired bars of γ."""
+    before, after = _array(result.gamma_before).ravel(), _array(result.gamma).ravel()
+    hops = np.arange(len(before))
+    axes.bar(hops - 0.2, before, 0.36, label="before", **BEFORE)
+    axes.bar(hops + 0.2, after, 0.36, label="after", **AFTER)
+    axes.axhline(0, color=INK, linewidth=0.8)
+    _label(axes, "hop" if _counts_hops(result) else "number", "γ")
+    axes.set_xlim(-0.6, len(hops) - 0.4)
+    axes.xaxis.set_major_locator(MaxNLocator(11, integer=True, min_n_ticks=1))
+
+
+def candidate_bars(result: Adaptation) -> Picture | None:
+    """Expected accuracy of every model that was tried; None where none could be judged."""
+    decision = result.decision
+    if decision is None or not decision.candidates:
+        return None
+    said = "; ".join(f"{c.name}: {c.expected_accuracy:.1%}" for c in decision.candidates)
+    with sheet(0.36 * len(decision.candidates) + 0.9) as (figure, axes):
+        draw_candidates(axes, result)
+        svg = inline_svg(figure, "candidates", f"Bars of expected accuracy. {said}.")
+    caption = (
+        f"Share of labels that are expected to be true, judged without labels; filled: taken "
+        f"({decision.chosen}). The source is kept unless another is better by two points."
+    )
+    return Picture("Models that were tried", svg, caption)
+
+
+def draw_candidates(axes: Axes, result: Adaptation) -> None:
+    """A bar for each model; the one that was taken is filled."""
+    assert result.decision is not None
+    candidates = result.decision.candidates
+    places = np.arange(len(candidates))[::-1]
+    for place, one in zip(places, candidates, strict=True):
+        style = AFTER if one.name == result.decision.chosen else BEFORE
+        axes.barh(place, one.expected_accuracy, 0.6, **style)
+        share = text(one.expected_accuracy, ".1%")
+        axes.text(one.expected_accuracy, place, f" {share}", va="center", fontsize=8)
+    axes.set_yticks(places, [one.name for one in candidates])
+    axes.set_xlim(0, 1.15)
+    axes.set_xticks(np.linspace(0, 1, 6))
+    axes.xaxis.set_major_formatter(PercentFormatter(1))
+    axes.set_xlabel("expected accuracy")
 
 
 def loss_curve(result: Adaptation) -> Picture:
     """The loss over the rounds."""
-    loss = _array(torch.tensor(result.history.loss, dtype=torch.float64))
-    drawn = _drawn_rounds(len(loss))
-    ends = f"From {_text(loss[0])} before the first round to {_text(loss[-1])} after the last."
+    loss = _losses(result)
+    ends = f"From {text(loss[0])} before the first round to {text(loss[-1])} after the last."
     gaps = int(np.isnan(loss).sum())
     ends += f" Not finite, and left out, in {gaps} of {len(loss)} rounds." if gaps else ""
     with sheet() as (figure, axes):
-        axes.plot(drawn, loss[drawn], color=COLOURS[0], linewidth=1.8)
-        axes.plot(drawn[[0, -1]], loss[drawn[[0, -1]]], "o", color=COLOURS[0], markersize=4)
-        _label(axes, "rounds done", f"loss ({result.settings['loss']})")
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
+        draw_loss(axes, result)
         svg = inline_svg(figure, "loss", f"Line of the loss over the rounds. {ends}")
-    return Picture("Loss over the rounds", svg, ends + _thinned(drawn, len(loss)))
+    return Picture("Loss over the rounds", svg, ends + thinned(len(loss)))
+
+
+def draw_loss(axes: Axes, result: Adaptation) -> None:
+    """The loss as a line, both ends marked."""
+    loss = _losses(result)
+    drawn = drawn_rounds(len(loss))
+    axes.plot(drawn, loss[drawn], color=COLOURS[0], linewidth=1.8)
+    axes.plot(drawn[[0, -1]], loss[drawn[[0, -1]]], "o", color=COLOURS[0], markersize=4)
+    _label(axes, "rounds done", f"loss ({result.settings['loss']})")
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
 
 
 def share_curves(result: Adaptation) -> Picture:
     """The mean prediction of each class over the rounds."""
     shares = np.stack(result.history.class_shares)
-    total = shares.shape[1]
-    classes = np.sort(np.argsort(-np.nan_to_num(shares[-1]), kind="stable")[:MAX_LINES])
-    drawn = _drawn_rounds(len(shares))
+    classes, total = _largest_at_the_end(shares), shares.shape[1]
     cut = f" Only the {len(classes)} largest of {total} classes at the end are drawn."
     cut = cut if total > len(classes) else ""
     with sheet(HEIGHT + 0.4) as (figure, axes):
-        for line, one in enumerate(classes):
-            axes.plot(drawn, shares[drawn, one], label=str(one), **_line_style(line, len(drawn)))
-        _label(axes, "rounds done", "share of all predicted mass")
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-        axes.yaxis.set_major_formatter(PercentFormatter(1))
-        axes.set_ylim(0, 1.08 * np.nan_to_num(shares[:, classes]).max() or 1)
+        draw_shares(axes, result)
         columns = math.ceil(len(classes) / 2) if len(classes) > 5 else len(classes)
         figure.legend(loc="outside upper center", ncols=columns, title="class", handlelength=2.4)
         description = f"Lines of the mean prediction per class. {_share_ends(shares, classes)}"
         svg = inline_svg(figure, "shares", description + cut)
-    caption = f"Mean predicted probability of each class.{cut}{_thinned(drawn, len(shares))}"
+    caption = f"Mean predicted probability of each class.{cut}{thinned(len(shares))}"
     return Picture("Class shares over the rounds", svg, caption)
+
+
+def draw_shares(axes: Axes, result: Adaptation) -> None:
+    """A line for each of the largest classes."""
+    shares = np.stack(result.history.class_shares)
+    classes, drawn = _largest_at_the_end(shares), drawn_rounds(len(shares))
+    for line, one in enumerate(classes):
+        axes.plot(drawn, shares[drawn, one], label=str(one), **_line_style(line, len(drawn)))
+    _label(axes, "rounds done", "share of all predicted mass")
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.set_ylim(0, 1.08 * np.nan_to_num(shares[:, classes]).max() or 1)
 
 
 def confidence_histograms(result: Adaptation) -> Picture:
     """How sure the predictions were and are: histograms of the largest probability."""
     before, after = (_array(probs.amax(1)) for probs in (result.probs_before, result.probs))
-    means = f"Mean {_text(before.mean())} before, {_text(after.mean())} after."
-    bins = np.linspace(0, 1, CONFIDENCE_BINS + 1)
-    least = bins[bins <= 1 / result.probs.shape[1]][-1]
+    means = f"Mean {text(before.mean())} before, {text(after.mean())} after."
     with sheet() as (figure, axes):
-        for values, label, style in ((after, "after", AFTER), (before, "before", BEFORE)):
-            share = np.histogram(values[~np.isnan(values)], bins)[0] / len(values)
-            alpha = 0.55 if label == "after" else None
-            axes.stairs(share, bins, fill=label == "after", alpha=alpha, label=label, **style)
-        _label(axes, "confidence (largest probability)", "share of nodes")
-        axes.set_xlim(least, 1)
-        axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        draw_confidence(axes, result)
         figure.legend(loc="outside upper center", ncols=2, reverse=True)
         description = f"Histograms of the largest probability of each node. {means}"
         svg = inline_svg(figure, "confidence", description)
     return Picture("Confidence before and after", svg, means)
+
+
+def draw_confidence(axes: Axes, result: Adaptation) -> None:
+    """Outline before, filled after."""
+    before, after = (_array(probs.amax(1)) for probs in (result.probs_before, result.probs))
+    bins = np.linspace(0, 1, CONFIDENCE_BINS + 1)
+    least = bins[bins <= 1 / result.probs.shape[1]][-1]
+    for values, label, style in ((after, "after", AFTER), (before, "before", BEFORE)):
+        share = np.histogram(values[~np.isnan(values)], bins)[0] / len(values)
+        alpha = 0.55 if label == "after" else None
+        axes.stairs(share, bins, fill=label == "after", alpha=alpha, label=label, **style)
+    _label(axes, "confidence (largest probability)", "share of nodes")
+    axes.set_xlim(least, 1)
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
 
 
 def label_confusion(result: Adaptation) -> Picture:
@@ -144,7 +192,7 @@ def label_confusion(result: Adaptation) -> Picture:
     classes = _most_changed(counts)
     cut = f" Only the {len(classes)} classes with the most changes, of {len(counts)}, are shown."
     cut = cut if len(counts) > len(classes) else ""
-    with sheet(WIDTH if len(classes) > 6 else HEIGHT) as (figure, axes):
+    with sheet(WIDTH if len(classes) > MAX_NARROW else HEIGHT) as (figure, axes):
         _heat_map(axes, counts, classes)
         axes.set_xticks(range(len(classes)), [str(c) for c in classes])
         axes.set_yticks(range(len(classes)), [str(c) for c in classes])
@@ -156,7 +204,7 @@ def label_confusion(result: Adaptation) -> Picture:
         "the more nodes. Empty: none."
     )
     caption = f"{_biggest_move(counts)} {reading}{cut}"
-    return Picture("Old against new labels", svg, caption, wide=True)
+    return Picture("Old against new labels", svg, caption, wide=len(classes) > MAX_NARROW)
 
 
 def _array(tensor: Tensor) -> FloatArray:
@@ -172,25 +220,41 @@ def _label(axes: Axes, x: str, y: str, grid: bool = True) -> None:
     axes.set_axisbelow(True)
 
 
-def _text(value: float, form: str = ".4g") -> str:
+def text(value: float, form: str = ".4g") -> str:
+    """Formatted, with a proper minus."""
     return format(value, form).replace("-", "−") if np.isfinite(value) else "not finite"
 
 
-def _largest_change(before: FloatArray, after: FloatArray) -> str:
+def _counts_hops(result: Adaptation) -> bool:
+    """Whether γ has one number for each hop; α of APPNP, for instance, is another thing."""
+    return result.model.gamma_is_coefficients
+
+
+def _largest_change(before: FloatArray, after: FloatArray, place: str) -> str:
     change = np.nan_to_num(abs(after - before))
-    hop = int(change.argmax())
-    if not change[hop]:
+    most = int(change.argmax())
+    if not change[most]:
         return "γ did not change."
-    return f"Largest change at hop {hop}: {_text(before[hop])} to {_text(after[hop])}."
+    return f"Largest change at {place} {most}: {text(before[most])} to {text(after[most])}."
 
 
-def _drawn_rounds(total: int) -> IntArray:
+def drawn_rounds(total: int) -> IntArray:
     """At most `MAX_ROUNDS` of the rounds, evenly spread, both ends among them."""
     return np.unique(np.linspace(0, total - 1, min(total, MAX_ROUNDS)).round().astype(np.int64))
 
 
-def _thinned(drawn: IntArray, total: int) -> str:
-    return f" {len(drawn):,} of {total:,} rounds are drawn." if len(drawn) < total else ""
+def thinned(total: int) -> str:
+    """A sentence where not all rounds are drawn."""
+    return f" {MAX_ROUNDS:,} of {total:,} rounds are drawn." if total > MAX_ROUNDS else ""
+
+
+def _losses(result: Adaptation) -> FloatArray:
+    return _array(torch.tensor(result.history.loss, dtype=torch.float64))
+
+
+def _largest_at_the_end(shares: FloatArray) -> IntArray:
+    """At most `MAX_LINES` classes, in their own order."""
+    return np.sort(np.argsort(-np.nan_to_num(shares[-1]), kind="stable")[:MAX_LINES])
 
 
 def _line_style(line: int, points: int) -> dict[str, Any]:
@@ -208,7 +272,7 @@ def _line_style(line: int, points: int) -> dict[str, Any]:
 
 
 def _share_ends(shares: FloatArray, classes: IntArray) -> str:
-    first, last = ([_text(share, ".1%") for share in shares[end]] for end in (0, -1))
+    first, last = ([text(share, ".1%") for share in shares[end]] for end in (0, -1))
     return "; ".join(f"class {c}: {first[c]} to {last[c]}" for c in classes) + "."
 
 
@@ -245,8 +309,8 @@ def _heat_map(axes: Axes, counts: IntArray, classes: IntArray) -> None:
     for old, new in np.argwhere(counts):
         colour = to_rgba(COLOURS[0] if old == new else COLOURS[1], float(opacity[old, new]))
         axes.add_patch(Rectangle((new - 0.5, old - 0.5), 1, 1, facecolor=colour, clip_on=False))
-        text = _short(int(counts[old, new]))
-        axes.text(new, old, text, ha="center", va="center", fontsize=min(9, fitting))
+        count = _short(int(counts[old, new]))
+        axes.text(new, old, count, ha="center", va="center", fontsize=min(9, fitting))
     axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5))
     axes.tick_params(length=0, labelsize=min(9, points / 1.6))
     axes.spines[:].set_visible(False)

@@ -1,26 +1,39 @@
 """The page that shows one adaptation."""
 
-import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+import torch
 from torch import Tensor
 
-from matcha_gnn.files import replacing
-from matcha_gnn.metrics import evaluate
+from matcha_gnn.losses import LOSSES
+from matcha_gnn.methods import METHODS
+from matcha_gnn.metrics import confusion_matrix, evaluate
 from matcha_gnn.provenance import versions
-from matcha_gnn.report.figures import pictures
+from matcha_gnn.report.figures import (
+    Picture,
+    candidate_bars,
+    confidence_histograms,
+    gamma_bars,
+    label_confusion,
+    loss_curve,
+    share_curves,
+)
+from matcha_gnn.report.maps import node_map
+from matcha_gnn.report.replay import round_curves
+from matcha_gnn.report.shift import shift_card
+from matcha_gnn.report.template import render, write
 from matcha_gnn.result import Adaptation, Status
 
-ONCE = ("inference", "setup")
+ONCE = ("inference", "setup", "judge", "fit")
 """Stages that do not belong to a round."""
 MOVED = {
     "gamma": "γ (the weights of the hops)",
     "theta": "θ (the encoder)",
     "both": "γ (the weights of the hops) and θ (the encoder)",
 }
-WELL = (Status.CONVERGED, Status.STOPPED, Status.UNADAPTED)
+WELL = (Status.ADAPTED, Status.CONVERGED, Status.STOPPED, Status.UNADAPTED)
 SCORES = {"balanced_accuracy": "balanced accuracy", "macro_f1": "macro F1"}
 
 
@@ -40,55 +53,97 @@ class Stage(NamedTuple):
     per_round: float | None
 
 
+class ClassRow(NamedTuple):
+    """Nodes predicted to be of a class, and its recall where labels were given."""
+
+    name: str
+    before: int
+    after: int
+    recall_before: float | None
+    recall_after: float | None
+
+
 def write_page(
     result: Adaptation,
     path: str | Path,
     labels: Tensor | None = None,
     mask: Tensor | None = None,
+    *,
+    projection: str = "pca",
+    command: str | None = None,
 ) -> None:
-    """Write a result as one HTML file that needs nothing else: no network, no scripts.
+    """Write a result as one HTML file that needs nothing else.
 
     Args:
         result: what `adapt` returned.
         path: the file to write; it appears whole or not at all.
         labels: true classes [N], to show accuracy.
         mask: the nodes that accuracy counts, bool [N]; all by default.
+        projection: how the map of the nodes is drawn: "pca" or "tsne".
+        command: the command line that made the result, to show it.
 
     Raises:
-        InvalidArgumentError: labels or mask do not fit the result.
+        InvalidArgumentError: labels or mask do not fit the result, or the projection is unknown.
         InvalidFileError: the folder is missing or cannot be written.
     """
-    html = render_page(result, labels, mask)
-    with replacing(path) as beside:
-        beside.write_text(html, encoding="utf-8", newline="\n")
+    write(render_page(result, labels, mask, projection=projection, command=command), path)
 
 
 def render_page(
-    result: Adaptation, labels: Tensor | None = None, mask: Tensor | None = None
+    result: Adaptation,
+    labels: Tensor | None = None,
+    mask: Tensor | None = None,
+    *,
+    projection: str = "pca",
+    command: str | None = None,
 ) -> str:
     """The page as text, the same for the same result; arguments as in `write_page`."""
-    environment = Environment(
-        loader=PackageLoader("matcha_gnn.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals |= {"number": _number, "percent": _percent}
-    return environment.get_template("result.html.j2").render(
+    scores = _scores(result, labels, mask)
+    return render(
+        "result.html.j2",
         result=result,
-        rounds=len(result.history.loss) - 1,
+        title=_title(result.settings),
+        candidates=result.decision.candidates if result.decision else (),
+        rounds=0 if result.decision else len(result.history.loss) - 1,
         moved=MOVED[result.settings["moves"]],
         num_changed=int((result.labels != result.labels_before).sum()),
-        went_well=result.status in WELL,
-        scores=_scores(result, labels, mask),
+        went_well=_went_well(result),
+        shift=shift_card(result),
+        scores=scores,
         num_scored=len(result.labels) if mask is None else int(mask.sum()),
-        pictures=pictures(result),
+        pictures=pictures(result, projection),
+        classes=_classes(result, labels, mask),
         gamma=_gamma(result),
+        place="hop" if result.model.gamma_is_coefficients else "number",
         stages=_stages(result),
+        command=command or _call(result.settings),
         settings=_flat(result.settings),
         versions=versions(),
     )
+
+
+def _title(settings: dict[str, Any]) -> str:
+    return f"{settings['method']}" + (f" with {settings['loss']}" if settings["loss"] else "")
+
+
+def _went_well(result: Adaptation) -> bool:
+    """Nothing for the reader to worry about; to keep the source is a decision like another."""
+    if result.decision and not result.decision.adapted:
+        return not result.decision.obstacle
+    return result.status in WELL
+
+
+def pictures(result: Adaptation, projection: str = "pca") -> list[Picture]:
+    """All figures, in the order of the page; those that cannot be drawn are left out."""
+    rounds = (loss_curve, round_curves, share_curves)
+    drawn = (
+        gamma_bars(result),
+        *(draw(result) for draw in ((candidate_bars,) if result.decision else rounds)),
+        confidence_histograms(result),
+        label_confusion(result),
+        node_map(result, projection),
+    )
+    return [picture for picture in drawn if picture]
 
 
 def _scores(result: Adaptation, labels: Tensor | None, mask: Tensor | None) -> list[Change]:
@@ -100,6 +155,33 @@ def _scores(result: Adaptation, labels: Tensor | None, mask: Tensor | None) -> l
     return [Change(SCORES.get(name, name), before[name], after[name]) for name in before]
 
 
+def _classes(result: Adaptation, labels: Tensor | None, mask: Tensor | None) -> list[ClassRow]:
+    size = result.probs.shape[1]
+    states = [each.cpu() for each in (result.labels_before, result.labels)]
+    counts = [torch.bincount(each, minlength=size).tolist() for each in states]
+    recalls = [_recall(each, labels, mask, size) for each in states]
+    return [
+        ClassRow(str(c), counts[0][c], counts[1][c], recalls[0][c], recalls[1][c])
+        for c in range(size)
+    ]
+
+
+def _recall(
+    predicted: Tensor, labels: Tensor | None, mask: Tensor | None, size: int
+) -> list[float | None]:
+    """Share of each true class that is found; None for a class that does not occur."""
+    if labels is None:
+        return [None] * size
+    counted = slice(None) if mask is None else mask.cpu()
+    confusion = confusion_matrix(labels.cpu()[counted], predicted[counted])
+    found = [float(hits / of) if of else None for hits, of in _hits(confusion)]
+    return (found + [None] * size)[:size]
+
+
+def _hits(confusion: Tensor) -> list[tuple[Tensor, Tensor]]:
+    return list(zip(confusion.diagonal(), confusion.sum(1), strict=True))
+
+
 def _gamma(result: Adaptation) -> list[Change]:
     before, after = result.gamma_before.flatten().tolist(), result.gamma.flatten().tolist()
     return [Change(str(k), *pair) for k, pair in enumerate(zip(before, after, strict=True))]
@@ -107,11 +189,32 @@ def _gamma(result: Adaptation) -> list[Change]:
 
 def _stages(result: Adaptation) -> list[Stage]:
     """The final prediction has a forward pass and a loss, too: it counts as a round here."""
-    rounds = len(result.history.loss)
+    rounds = max(1, len(result.history.loss))
     return [
         Stage(name, seconds, None if name in ONCE else seconds / rounds)
         for name, seconds in result.seconds.items()
     ]
+
+
+def _call(settings: dict[str, Any]) -> str:
+    """The call of `adapt` that gives this result again.
+
+    Example:
+        >>> _call({"method": "t3a", "method_settings": {"k": 2}, "loss": "pic",
+        ...        "loss_settings": {}, "epochs": 3})
+        'mg.adapt(model, graph, mg.T3A(k=2), mg.PIC(), epochs=3)'
+    """
+    parts = [_constructor(settings, "method", METHODS)]
+    parts += [_constructor(settings, "loss", LOSSES)] if settings["loss"] else []
+    built = ("method", "method_settings", "loss", "loss_settings")
+    parts += [f"{name}={value!r}" for name, value in settings.items() if name not in built]
+    return f"mg.adapt(model, graph, {', '.join(parts)})"
+
+
+def _constructor(settings: dict[str, Any], part: str, known: Mapping[str, type]) -> str:
+    name = settings[part]
+    own = ", ".join(f"{key}={value!r}" for key, value in settings[f"{part}_settings"].items())
+    return f"mg.{known[name].__name__}({own})" if name in known else f"{name}({own})"
 
 
 def _flat(settings: dict[str, Any]) -> list[tuple[str, str]]:
@@ -123,19 +226,3 @@ def _flat(settings: dict[str, Any]) -> list[tuple[str, str]]:
         else:
             rows.append((name, str(value)))
     return [(name.replace("_", " "), text) for name, text in rows]
-
-
-def _number(value: float, decimals: int = 4, signed: bool = False) -> str:
-    """Formatted, with a proper minus and no negative zero.
-
-    Example:
-        >>> _number(-0.5, 2), _number(-1e-9, signed=True), _number(math.nan)
-        ('−0.50', '+0.0000', 'not finite')
-    """
-    if not math.isfinite(value):
-        return "not finite"
-    return format(value, f"{'+' if signed else ''}z.{decimals}f").replace("-", "−")
-
-
-def _percent(value: float, decimals: int = 2, signed: bool = False) -> str:
-    return f"{_number(100 * value, decimals, signed)} %"

@@ -1,0 +1,133 @@
+"""Followers of an adaptation: told of every recorded round and of the end.
+
+They are told after the run: a round is too short to wait for anybody.
+
+The trackers are thin: each writes to a library that the user has installed and set up.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from matcha_gnn.errors import MatchaError
+
+if TYPE_CHECKING:
+    from matcha_gnn.result import Adaptation
+
+
+class Callback:
+    """Told of every recorded round and of the end; both do nothing by default.
+
+    Example:
+        >>> import matcha_gnn as mg
+        >>> class Losses(mg.Callback):
+        ...     def on_round(self, number, values):
+        ...         print(number, sorted(values)[:2])
+        >>> graph = mg.datasets.csbm(num_nodes=50, num_features=4, seed=0)
+        >>> model = mg.GPRGNN(4, 2, K=1)
+        >>> _ = mg.adapt(model, graph, protect=False, epochs=1, callbacks=[Losses()])
+        0 ['gamma_0', 'gamma_1']
+        1 ['gamma_0', 'gamma_1']
+    """
+
+    def on_result(self, result: "Adaptation") -> None:
+        """Called by `adapt`: tell of the rounds, then of the end."""
+        for number in range(len(result.history.loss)):
+            self.on_round(number, result.history.row(number))
+        self.on_end(result)
+
+    def on_round(self, number: int, values: dict[str, float]) -> None:
+        """A round was recorded: its loss, γ and class shares, by the names of `history.csv`."""
+
+    def on_end(self, result: "Adaptation") -> None:
+        """The run is over."""
+
+
+class TensorBoard(Callback):
+    """Curves for TensorBoard.
+
+    Args:
+        folder: where event files go.
+
+    Raises:
+        MatchaError: tensorboard is not installed.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise _missing("tensorboard") from error
+        self._writer: Any = SummaryWriter(str(folder))
+
+    def on_round(self, number: int, values: dict[str, float]) -> None:
+        """One point on every curve."""
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, number)
+
+    def on_end(self, result: "Adaptation") -> None:
+        """Status and settings as text."""
+        for name, value in _facts(result).items():
+            self._writer.add_text(name, str(value))
+        self._writer.flush()
+
+
+class MLflow(Callback):
+    """Metrics and settings of MLflow's active run.
+
+    Raises:
+        MatchaError: mlflow is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            import mlflow
+        except ImportError as error:
+            raise _missing("mlflow") from error
+        self._mlflow: Any = mlflow
+
+    def on_round(self, number: int, values: dict[str, float]) -> None:
+        """One step of every metric."""
+        self._mlflow.log_metrics(values, step=number)
+
+    def on_end(self, result: "Adaptation") -> None:
+        """Settings as parameters, the outcome as tags."""
+        self._mlflow.log_params(result.settings)
+        self._mlflow.set_tags(_outcome(result))
+
+
+class WandB(Callback):
+    """History and summary of a run of Weights & Biases.
+
+    Args:
+        run: what `wandb.init(...)` returned.
+    """
+
+    def __init__(self, run: Any) -> None:
+        self._run = run
+
+    def on_round(self, number: int, values: dict[str, float]) -> None:
+        """One line of the history."""
+        self._run.log(values, step=number)
+
+    def on_end(self, result: "Adaptation") -> None:
+        """Settings as configuration, the outcome as summary."""
+        self._run.config.update(result.settings)
+        self._run.summary.update(_outcome(result))
+
+
+def _outcome(result: "Adaptation") -> dict[str, Any]:
+    return {
+        "status": str(result.status),
+        "meaning": result.sentence,
+        "labels_changed": result.changed,
+        "pic_before": result.pic_before,
+        "pic_after": result.pic_after,
+    }
+
+
+def _facts(result: "Adaptation") -> dict[str, Any]:
+    return result.settings | _outcome(result)
+
+
+def _missing(package: str) -> MatchaError:
+    return MatchaError(f"callbacks: {package} is not installed")

@@ -1,0 +1,49 @@
+"""The bar that long runs show by default: on a terminal, after a second, and nowhere else."""
+
+import sys
+import weakref
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+DELAY = 1.0
+"""Seconds before a bar appears: most runs are over by then."""
+
+
+class LateBar:
+    """Called as progress(done, total); draws on standard error if that is a terminal.
+
+    Args:
+        label: stands before the bar.
+        delay: seconds before it appears.
+    """
+
+    def __init__(self, label: str, delay: float = DELAY) -> None:
+        self.label, self.delay = label, delay
+        self._began = perf_counter()
+        self._drawn: tuple[Progress, TaskID] | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """Draw, if it is time and there is a terminal."""
+        if self._drawn is None:
+            early = perf_counter() - self._began < self.delay
+            if early or done >= total or not sys.stderr.isatty():
+                return
+            self._drawn = self._draw()
+        bars, task = self._drawn
+        bars.update(task, completed=done, total=total)
+        if done >= total:
+            bars.stop()
+
+    def _draw(self) -> "tuple[Progress, TaskID]":
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        bars = Progress(*columns, console=Console(stderr=True), transient=True)
+        bars.start()
+        # A run that ends early leaves no bar behind.
+        weakref.finalize(self, bars.stop)
+        return bars, bars.add_task(self.label, total=None)

@@ -1,0 +1,203 @@
+"""A map of the nodes: their representations before and after, in two dimensions."""
+
+import copy
+from collections.abc import Callable
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.lines import Line2D
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from torch import Tensor
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.report.figures import Picture
+from matcha_gnn.report.replay import IntArray, representations, sample_nodes, sample_said
+from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
+from matcha_gnn.result import Adaptation
+from matcha_gnn.typing import FloatArray
+
+COLOURED = len(COLOURS) - 1
+OWN, OTHERS = 0.75, 0.3
+"""Opacity of nodes whose class has a colour, and of the rest."""
+OUTSIDE = 0.005
+"""Share of points at each side that the frame of the map may leave out."""
+POINT = 2.6
+"""Diameter of a node, in points."""
+PERPLEXITY = 30
+
+
+Projection = Callable[[FloatArray], FloatArray]
+"""From [n, D] to [n, 2]."""
+
+
+def node_map(result: Adaptation, projection: str = "pca") -> Picture | None:
+    """Where the nodes lie before and after, coloured by predicted class.
+
+    Both states are projected together, so that positions can be compared.
+
+    Args:
+        result: what `adapt` returned.
+        projection: "pca" or "tsne".
+
+    Returns:
+        None where the state before cannot be had: the encoder itself moved, or numbers are not
+        finite.
+    """
+    project = _projection(projection)
+    shown = sample_nodes(len(result.labels))
+    rows = _both_states(result, shown)
+    if rows is None:
+        return None
+    places = project(np.concatenate(rows))
+    labels = [each.cpu().numpy()[shown] for each in (result.labels_before, result.labels)]
+    largest = _largest(labels[1], result.probs.shape[1])
+    with sheet(2.7) as (figure, axes):
+        axes.remove()
+        panels = figure.subplots(1, 2, sharex=True, sharey=True)
+        for panel, title, at, label in zip(
+            panels, ("before", "after"), np.split(places, 2), labels, strict=True
+        ):
+            _draw(panel, at, label, largest)
+            panel.set_title(title, fontsize=9)
+        figure.legend(handles=_key(labels, largest), loc="outside lower center", ncols=3)
+        spread = _spread(rows, labels)
+        (left, low), (right, high) = frame = _frame(places)
+        panels[0].set(xlim=(left, right), ylim=(low, high))
+        svg = inline_svg(figure, "map", f"Two maps of the nodes, before and after. {spread}")
+    caption = f"{spread} {_caption(projection, shown, result)}{_outside(places, frame)}"
+    return Picture("Map of the nodes", svg, caption, wide=True)
+
+
+def _projection(name: str) -> Projection:
+    known: dict[str, Projection] = {"pca": _principal, "tsne": _neighbours}
+    if name not in known:
+        raise InvalidArgumentError("projection", repr(name), ", ".join(known))
+    return known[name]
+
+
+def _both_states(result: Adaptation, shown: IntArray) -> tuple[FloatArray, FloatArray] | None:
+    """Z of the shown nodes before and after, [n, D] each."""
+    if result.settings["moves"] != "gamma":
+        return None
+    before = _state(_source_encoder(result), result.gamma_before, result, shown)
+    after = _state(result.model, result.gamma, result, shown)
+    return (before, after) if np.isfinite([before, after]).all() else None
+
+
+def _state(model: Backbone, gamma: Tensor, result: Adaptation, shown: IntArray) -> FloatArray:
+    z = next(representations(model, result.graph, shown, [gamma]))
+    found: FloatArray = z.double().cpu().numpy()
+    return found
+
+
+def _source_encoder(result: Adaptation) -> Backbone:
+    """The adapted model, with nodes that were moved back where they were."""
+    decision = result.decision
+    if decision is None or decision.posterior is None or not decision.moved_back:
+        return result.model
+    model = copy.deepcopy(result.model)
+    model.move(offset=-decision.posterior.shift.offset.to(model.gamma))
+    return model
+
+
+def _principal(rows: FloatArray) -> FloatArray:
+    centred = rows - rows.mean(0)
+    values, vectors = np.linalg.eigh(centred.T @ centred)
+    # The sign of an eigenvector is the library's whim; fixed, the page is always the same.
+    axes = vectors[:, values.argsort()[::-1][:2]]
+    axes *= np.sign(axes[abs(axes).argmax(0), range(axes.shape[1])])
+    flat: FloatArray = centred @ axes
+    return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))
+
+
+def _neighbours(rows: FloatArray) -> FloatArray:
+    from sklearn.manifold import TSNE
+
+    perplexity = min(PERPLEXITY, (len(rows) - 1) / 3)
+    start = _principal(rows)[:, :2]
+    start = 1e-4 * start / max(start.std(), 1e-30)
+    flat: FloatArray = TSNE(perplexity=perplexity, init=start, random_state=0).fit_transform(rows)
+    return flat.astype(np.float64)
+
+
+def _frame(places: FloatArray) -> FloatArray:
+    """Lower and upper corner, [2, 2]; a few far nodes do not press all others together."""
+    corners = np.quantile(places, (OUTSIDE, 1 - OUTSIDE), axis=0)
+    margin = 0.15 * (corners[1] - corners[0]) + 1e-12
+    framed: FloatArray = corners + np.stack([-margin, margin])
+    return framed
+
+
+def _outside(places: FloatArray, frame: FloatArray) -> str:
+    count = int(((places < frame[0]) | (places > frame[1])).any(1).sum())
+    return f" {count:,} points lie outside the frame." if count else ""
+
+
+def _largest(labels: IntArray, num_classes: int) -> list[int]:
+    """The classes that get a colour of their own."""
+    sizes = np.bincount(labels, minlength=num_classes)
+    return sorted(np.argsort(-sizes, kind="stable")[:COLOURED].tolist())
+
+
+def _draw(panel: Axes, at: FloatArray, labels: IntArray, largest: list[int]) -> None:
+    others = ~np.isin(labels, largest)
+    panel.add_patch(_dots(at[others], INK, OTHERS))
+    for colour, one in zip(COLOURS, largest, strict=False):
+        panel.add_patch(_dots(at[labels == one], colour, OWN))
+    panel.set(xticks=[], yticks=[])
+    panel.spines[:].set_visible(True)
+
+
+def _key(labels: list[IntArray], largest: list[int]) -> list[Line2D]:
+    entries = [(f"class {c}", colour, OWN) for c, colour in zip(largest, COLOURS, strict=False)]
+    if not all(np.isin(each, largest).all() for each in labels):
+        entries.append(("other classes", INK, OTHERS))
+    return [
+        Line2D([], [], linestyle="", marker="o", markersize=5, color=to_rgba(c, a), label=name)
+        for name, c, a in entries
+    ]
+
+
+def _dots(at: FloatArray, colour: str, alpha: float) -> PathPatch:
+    """All points as one path of strokes without length: a tenth of the bytes of markers."""
+    vertices = np.repeat(at, 2, axis=0)
+    codes = np.tile([Path.MOVETO, Path.LINETO], len(at)).astype(Path.code_type)
+    path = Path(vertices, codes)
+    path.should_simplify = False
+    return PathPatch(
+        path,
+        facecolor="none",
+        edgecolor=colour,
+        alpha=alpha,
+        linewidth=POINT,
+        capstyle="round",
+    )
+
+
+def _caption(projection: str, shown: IntArray, result: Adaptation) -> str:
+    how = {
+        "pca": "The two main directions (PCA) of both states together",
+        "tsne": "t-SNE of both states together",
+    }[projection]
+    part = sample_said(shown, len(result.labels))
+    cut = f" The {COLOURED} largest classes have a colour."
+    cut = cut if result.probs.shape[1] > COLOURED else ""
+    return f"{how}; colour: predicted class; nodes: {part}.{cut}"
+
+
+def _spread(rows: tuple[FloatArray, FloatArray], labels: list[IntArray]) -> str:
+    before, after = (_between(row, label) for row, label in zip(rows, labels, strict=True))
+    return f"Predicted classes explain {before:.0%} of the spread before and {after:.0%} after."
+
+
+def _between(rows: FloatArray, labels: IntArray) -> float:
+    """Share of the variance that lies between predicted classes."""
+    centred = rows - rows.mean(0)
+    total = float((centred**2).sum())
+    sizes = np.bincount(labels)
+    sums = np.zeros((len(sizes), rows.shape[1]))
+    np.add.at(sums, labels, centred)
+    return float(((sums**2).sum(1) / sizes.clip(1)).sum()) / total if total else 0.0

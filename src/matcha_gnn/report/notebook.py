@@ -1,0 +1,49 @@
+"""A result in a notebook: what a cell shows of it, and figures to work on."""
+
+from matplotlib.figure import Figure
+
+from matcha_gnn.report.figures import (
+    candidate_bars,
+    confidence_histograms,
+    draw_candidates,
+    draw_confidence,
+    draw_gamma,
+    draw_loss,
+    draw_shares,
+    gamma_bars,
+    loss_curve,
+)
+from matcha_gnn.report.template import render
+from matcha_gnn.result import Adaptation
+
+ROUNDS = {"loss": draw_loss, "class shares": draw_shares}
+
+
+def render_cell(result: Adaptation) -> str:
+    """A few numbers and figures as an HTML fragment."""
+    tried = candidate_bars(result) if result.decision else loss_curve(result)
+    drawn = [gamma_bars(result), tried, confidence_histograms(result)]
+    return render("cell.html.j2", result=result, pictures=[each for each in drawn if each])
+
+
+def plot(result: Adaptation) -> Figure:
+    """Hop weights, what was tried or the rounds, and confidence on one matplotlib figure.
+
+    The figure belongs to the caller: pyplot does not hold it.
+    """
+    import matplotlib.pyplot as plt
+
+    middle = ROUNDS
+    if result.decision:
+        middle = {"models that were tried": draw_candidates} if result.decision.candidates else {}
+    panels = {"hop weights": draw_gamma} | middle | {"confidence": draw_confidence}
+    # Pyplot's first figure teaches a notebook to show figures; held by it, this one would be
+    # shown twice.
+    figure = plt.figure(figsize=(4.5 * len(panels), 3.4), layout="constrained")
+    plt.close(figure)
+    for axes, (title, draw) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
+        draw(axes, result)
+        axes.set_title(title)
+        if axes.get_legend_handles_labels()[1]:
+            axes.legend(fontsize="small")
+    return figure

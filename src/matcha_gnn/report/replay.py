@@ -1,0 +1,131 @@
+"""What the loop does not record, made again for a sample of nodes from the γ of each round.
+
+A round is too short to spend a part of it on pictures.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+from numpy.typing import NDArray
+from torch import Tensor
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.functional import entropy, pic
+from matcha_gnn.graph import Graph
+from matcha_gnn.report.figures import Picture, drawn_rounds, text, thinned
+from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
+from matcha_gnn.result import Adaptation
+from matcha_gnn.typing import FloatArray, Repr
+
+MAX_NODES = 1500
+"""Nodes in the sample; more would be neither told apart on a map nor light to load."""
+MIN_SHARE = 1e-9
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Of each round that is drawn, on the sample.
+
+    Attributes:
+        rounds: their numbers.
+        pic: the PIC loss.
+        infomax: entropy of the mean prediction less the mean entropy, in nats.
+        churn: share of labels that differ from the round drawn before; 0 in the first.
+    """
+
+    rounds: IntArray
+    pic: FloatArray
+    infomax: FloatArray
+    churn: FloatArray
+
+
+def sample_nodes(num_nodes: int) -> IntArray:
+    """At most `MAX_NODES` nodes, the same ones every time, in order."""
+    order = np.random.default_rng(0).permutation(num_nodes)[:MAX_NODES]
+    return np.sort(order).astype(np.int64)
+
+
+def sample_said(shown: IntArray, total: int) -> str:
+    """Which nodes these are, in words."""
+    return f"{len(shown):,} of {total:,}, drawn at random" if len(shown) < total else "all"
+
+
+@torch.no_grad()
+def representations(
+    model: Backbone, graph: Graph, shown: IntArray, gammas: Sequence[Tensor]
+) -> Iterator[Repr]:
+    """Z of the shown nodes at each γ, [n, D]."""
+    rows = torch.from_numpy(shown).to(graph.x.device)
+    if model.mixes_linearly:
+        stack = model.hops(graph, keyed=False).stack[rows]
+        for gamma in gammas:
+            yield torch.einsum("k,nkd->nd", model.coefficients(gamma).to(stack), stack)
+        return
+    moved = copy.deepcopy(model)
+    for gamma in gammas:
+        moved.gamma.copy_(gamma)
+        yield moved.representation(graph)[rows]
+
+
+@torch.no_grad()
+def replay(result: Adaptation) -> Replay | None:
+    """Every drawn round again; None where there were none, the model runs whole, or θ moved."""
+    if result.decision or result.settings["moves"] != "gamma" or not result.model.mixes_linearly:
+        return None
+    rounds = drawn_rounds(len(result.history.gamma))
+    gammas = [result.history.gamma[t] for t in rounds]
+    values, labels = [], []
+    shown = sample_nodes(len(result.labels))
+    for z in representations(result.model, result.graph, shown, gammas):
+        probs = result.model.head(z).softmax(-1)
+        spread = entropy(probs.mean(0, keepdim=True)) - entropy(probs).mean()
+        values.append((float(pic(z, probs, MIN_SHARE)), float(spread)))
+        labels.append(probs.argmax(1))
+    moves = [float((a != b).double().mean()) for a, b in zip(labels, labels[1:], strict=False)]
+    found = np.array(values)
+    return Replay(rounds, found[:, 0], found[:, 1], np.array([0.0, *moves]))
+
+
+def round_curves(result: Adaptation) -> Picture | None:
+    """InfoMax and churn over the rounds, and PIC where it was not the loss."""
+    done = replay(result)
+    if done is None or len(done.rounds) < 2 or not np.isfinite([done.pic, done.infomax]).all():
+        return None
+    curves = {"InfoMax, nats": done.infomax, "labels changed": done.churn}
+    if result.settings["loss"] != "pic":
+        curves = {"PIC": done.pic} | curves
+    with sheet(1.2 * len(curves) + 0.5) as (figure, axes):
+        axes.remove()
+        panels = figure.subplots(len(curves), 1, sharex=True)
+        for panel, (name, values), colour in zip(panels, curves.items(), COLOURS, strict=False):
+            panel.plot(done.rounds, values, color=colour, linewidth=1.6)
+            panel.axvline(done.rounds[-1], color=INK, linewidth=0.8, linestyle=":")
+            panel.set_ylabel(name)
+            panel.grid(True, axis="y")
+        panels[-1].yaxis.set_major_formatter(PercentFormatter(1))
+        panels[-1].set_xlabel("rounds done")
+        panels[-1].xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
+        said = _said(done)
+        svg = inline_svg(figure, "rounds", f"Curves of {', '.join(curves)}. {said}")
+    return Picture("Rounds", svg, f"{said} {_how(result)}{thinned(len(result.history.gamma))}")
+
+
+def _said(done: Replay) -> str:
+    most = int(done.churn.argmax())
+    ends = f"InfoMax, how sure and how varied predictions are: {text(done.infomax[0])} at first, "
+    ends += f"{text(done.infomax[-1])} at the end."
+    if not done.churn[most]:
+        return f"{ends} No label changed."
+    return f"{ends} Most labels changed in round {done.rounds[most]}: {done.churn[most]:.1%}."
+
+
+def _how(result: Adaptation) -> str:
+    shown = sample_said(sample_nodes(len(result.labels)), len(result.labels))
+    whose = "" if result.settings["method"] == "erm" else ", without the base method's part"
+    return f"The model's own predictions{whose}; nodes: {shown}. Dotted: the round that is kept."

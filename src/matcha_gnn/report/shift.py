@@ -1,0 +1,79 @@
+"""The shift card: the source graph, as the model file describes it, beside the target."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from matcha_gnn.metrics import average_degree, edge_homophily
+from matcha_gnn.mixture import Explanation
+from matcha_gnn.report.template import number, percent
+from matcha_gnn.result import Adaptation
+from matcha_gnn.summary import CONFIDENCE_BINS
+
+MAX_CLASSES = 5
+EXPLAINED = {
+    Explanation.SAME: "as on the source",
+    Explanation.SHARES: "other class shares",
+    Explanation.OFFSET: "all moved alike",
+    Explanation.BOTH: "moved, other class shares",
+}
+
+
+class Beside(NamedTuple):
+    """One quantity of both graphs, as text."""
+
+    name: str
+    source: str
+    target: str
+
+
+def shift_card(result: Adaptation) -> list[Beside]:
+    """What the two graphs are like; empty where the model carries no source summary.
+
+    The target has no labels: its homophily and class shares are estimates of the posterior that
+    judged, or those of the predictions before adaptation where nothing was judged.
+    """
+    source, graph = result.model.source, result.graph
+    posterior = result.decision.posterior if result.decision else None
+    if source is None:
+        return []
+    degree = torch.bincount(graph.edge_index[1], minlength=graph.num_nodes)
+    mean_degree = average_degree(graph.edge_index, graph.num_nodes)
+    inside = edge_homophily(graph.edge_index, result.labels_before)
+    shares = result.probs_before.double().mean(0)
+    if posterior is not None:
+        inside, shares = posterior.homophily, posterior.probs.double().mean(0)
+    rows = [
+        Beside("average degree", number(float(source.mean_degree), 2), number(mean_degree, 2)),
+        Beside(
+            "nodes without an incoming edge",
+            percent(float(source.degree_histogram[0]), 1),
+            percent(float((degree == 0).double().mean()), 1),
+        ),
+        Beside("edges inside a class", percent(source.edge_homophily, 1), percent(inside, 1)),
+        Beside(
+            "mean confidence",
+            percent(_mean_confidence(source.confidence_histogram), 1),
+            percent(float(result.probs_before.amax(1).double().mean()), 1),
+        ),
+    ]
+    if posterior is not None:
+        rows.append(Beside("own features", "", EXPLAINED[posterior.shift.explanation]))
+    return rows + _class_shares(source.class_prior, shares)
+
+
+def _mean_confidence(histogram: Tensor) -> float:
+    """From the middles of the bins."""
+    middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS
+    return float((histogram.cpu() * middles).sum())
+
+
+def _class_shares(prior: Tensor, shares: Tensor) -> list[Beside]:
+    """The classes whose shares differ most, at most `MAX_CLASSES` of them."""
+    before, after = prior.double().cpu(), shares.cpu()
+    chosen = (before - after).abs().argsort(descending=True, stable=True)[:MAX_CLASSES]
+    return [
+        Beside(f"share of class {c}", percent(float(before[c]), 1), percent(float(after[c]), 1))
+        for c in sorted(chosen.tolist())
+    ]

@@ -1,0 +1,50 @@
+"""How every page is rendered: one environment, one way to write numbers."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from matcha_gnn.files import replacing
+
+
+def render(template: str, **content: Any) -> str:
+    """Fill a template of the package."""
+    environment = Environment(
+        loader=PackageLoader("matcha_gnn.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {"number": number, "percent": percent}
+    return environment.get_template(template).render(content)
+
+
+def write(html: str, path: str | Path) -> None:
+    """Write a page; it appears whole or not at all."""
+    with replacing(path) as beside:
+        beside.write_text(html, encoding="utf-8", newline="\n")
+
+
+def number(value: float, decimals: int = 4, signed: bool = False) -> str:
+    """Formatted, with a proper minus and no negative zero.
+
+    Example:
+        >>> number(-0.5, 2), number(-1e-9, signed=True), number(math.nan)
+        ('−0.50', '+0.0000', 'not finite')
+    """
+    if not math.isfinite(value):
+        return "not finite"
+    return format(value, f"{'+' if signed else ''}z.{decimals}f").replace("-", "−")
+
+
+def percent(value: float, decimals: int = 2, signed: bool = False) -> str:
+    """A share in percent.
+
+    Example:
+        >>> percent(0.125, 1)
+        '12.5 %'
+    """
+    return f"{number(100 * value, decimals, signed)} %"

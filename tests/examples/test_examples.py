@@ -1,0 +1,123 @@
+"""The other examples run at small size, the notebook in a kernel."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+from nbclient import NotebookClient
+
+import matcha_gnn as mg
+from matcha_gnn.testing import check_method, tiny_graph, trained_model
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALL = ["--nodes", "300", "--features", "30", "--epochs", "40"]
+PACKAGE = EXAMPLES / "third_party_method"
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def example(name):
+    return load(EXAMPLES / name)
+
+
+def test_a_stream_of_graphs_under_three_policies(capsys):
+    stream = example("02_stream_of_graphs.py")
+    said = stream.main(SMALL)
+    assert list(said) == ["not adapted", "each graph", "on alarm", "never"]
+    assert all(len(shares) == len(stream.HOMOPHILY) for shares in said.values())
+    assert "reset on alarm" in capsys.readouterr().out
+
+
+def test_the_policies_decide_where_a_graph_starts():
+    stream = example("02_stream_of_graphs.py")
+    graphs = [tiny_graph(), tiny_graph()]
+    each, never = (
+        stream.follow(trained_model(), graphs, stream.POLICIES[name])
+        for name in ("each graph", "never")
+    )
+    assert each[1].gamma_before.tolist() == each[0].gamma_before.tolist()
+    assert never[1].gamma_before.tolist() == never[0].gamma.tolist()
+
+
+def test_a_new_method_passes_the_checks(capsys):
+    said = example("03_new_method.py").main(
+        ["--nodes", "300", "--features", "30", "--epochs", "40"]
+    )
+    assert set(said) == {"erm", "erm + Matcha", "smooth", "smooth + Matcha"}
+    assert "check_method: passed" in capsys.readouterr().out
+
+
+def test_methods_are_compared_with_and_without_files(tmp_path, capsys):
+    compare = example("04_compare_methods.py")
+    rows = compare.main(["--nodes", "300", "--epochs", "20"])
+    assert [row.method for row in rows] == [method.name for method in compare.METHODS]
+    assert all("→" in row.accuracy for row in rows)
+    graph = tiny_graph()
+    del graph.y
+    mg.write_graph(graph, tmp_path / "g.npz")
+    mg.save_model(trained_model(), tmp_path / "m.safetensors")
+    files = ["--model", str(tmp_path / "m.safetensors"), "--graph", str(tmp_path / "g.npz")]
+    rows = compare.main(files)
+    assert {row.accuracy for row in rows} == {""}
+    assert "adanpc" in next(row for row in rows if row.method == "adanpc").status
+
+
+def test_the_notebook_runs_and_shows_results(tmp_path):
+    notebook = nbformat.read(EXAMPLES / "05_in_a_notebook.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "clear the outputs"
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": tmp_path}}).execute()
+    outputs = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
+    shown = [[list(each.get("data", {})) for each in cell] for cell in outputs]
+    assert "text/html" in shown[1][0]
+    assert sum("image/png" in kinds for kinds in shown[2]) == 1
+    assert "text/html" in shown[3][0]
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_the_third_party_method_passes_the_checks():
+    label_shift = load(PACKAGE / "src" / "matcha_label_shift" / "__init__.py").LabelShift
+    check_method(label_shift())
+    bare = mg.GPRGNN(6, 3)
+    with pytest.raises(mg.IncompatibleError, match="source summary"):
+        mg.adapt(bare, tiny_graph(), label_shift())
+
+
+def test_the_third_party_method_ends_at_shares_that_agree_with_themselves():
+    label_shift = load(PACKAGE / "src" / "matcha_label_shift" / "__init__.py").LabelShift
+    model = trained_model()
+    plain = mg.adapt(model, tiny_graph(), epochs=0).probs
+    corrected = mg.adapt(model, tiny_graph(), label_shift(iterations=2000), epochs=0).probs
+    ratio = corrected.mean(0) / model.source.class_prior
+    again = plain * ratio / (plain * ratio).sum(1, keepdim=True)
+    torch.testing.assert_close(again, corrected, atol=1e-4, rtol=0)
+    assert not torch.allclose(plain, corrected, atol=1e-3)
+
+
+def test_an_installed_package_brings_its_method_to_the_command(tmp_path):
+    place = tmp_path / "site"
+    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([sys.executable, *install, "--target", place, PACKAGE], check=True)
+    mg.write_graph(tiny_graph(), tmp_path / "g.npz")
+    mg.save_model(trained_model(), tmp_path / "m.safetensors")
+    path = os.pathsep.join([str(place), str(Path(mg.__file__).parents[1])])
+    adapt = ["-m", "matcha_gnn", "adapt", "m.safetensors", "g.npz", "-o", "out", "--json"]
+    done = subprocess.run(
+        [sys.executable, *adapt, "--method", "label_shift", "--option", "iterations=5"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"iterations": 5' in done.stdout

@@ -1,0 +1,200 @@
+"""The pages in a real browser: nothing overflows, nothing is asked for, tables sort."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import matcha_gnn as mg
+from matcha_gnn import cli
+from matcha_gnn.experiments import compare, load
+from matcha_gnn.report.experiment import write_experiment_page
+from matcha_gnn.testing import tiny_graph, trained_model
+
+CHROMIUM = os.environ.get("CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+RECORDS = Path(__file__).parents[2] / "results"
+PAGES = ("demo", "adapt-labels", "adapt-bare", "forty", "forty-bare", "kept", "reproduce")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: install it, or set CHROMIUM to its path")
+    with playwright.sync_playwright() as driver:
+        # A container's root has no sandbox to give; the pages are our own.
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+def command(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([str(a) for a in arguments])
+    assert stopped.value.code == 0
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """One page of each kind, by name."""
+    folder = tmp_path_factory.mktemp("pages")
+    command("demo", "-o", folder / "demo", "--json")
+    model, graph = folder / "m.safetensors", tiny_graph()
+    mg.save_model(trained_model(), model)
+    mg.write_graph(graph, folder / "g.npz")
+    command("adapt", model, folder / "g.npz", "-o", folder / "adapt-labels", "--json")
+    del graph.y
+    mg.write_graph(graph, folder / "bare.npz")
+    command("adapt", model, folder / "bare.npz", "-o", folder / "adapt-bare", "--json")
+    made = {name: folder / name / "report.html" for name in PAGES[:3]}
+    made |= {name: folder / f"{name}.html" for name in PAGES[3:]}
+    write_forty(made["forty"], made["forty-bare"])
+    write_kept(made["kept"])
+    experiment = load("table1")
+    write_experiment_page(experiment, compare(experiment, RECORDS), RECORDS, made["reproduce"])
+    return made
+
+
+def write_forty(labelled, bare):
+    graph = mg.datasets.csbm(800, 64, degree=4, signal=4, shares=[1 / 40] * 40, seed=0)
+    torch.manual_seed(0)
+    result = mg.adapt(mg.GPRGNN(64, 40, K=3), graph, epochs=3, protect=False)
+    result.report(labelled, labels=graph.y)
+    result.report(bare)
+
+
+def write_kept(path):
+    """The source model is judged, and kept: the target is of the source's kind."""
+    source = mg.datasets.csbm(500, 20, homophily=0.8, signal=3, seed=0)
+    target = mg.datasets.csbm(500, 20, homophily=0.8, signal=3, seed=1)
+    model = mg.GPRGNN(20, 2)
+    mg.fit(model, source, epochs=60)
+    result = mg.adapt(model, target)
+    assert result.status is mg.Status.KEPT_SOURCE
+    result.report(path)
+
+
+@pytest.fixture
+def opened(browser, pages):
+    """Open a page by name; every complaint and request of it lands in a list."""
+    contexts = []
+
+    def open_page(name, width, scheme="light"):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
+        )
+        contexts.append(context)
+        page, seen = context.new_page(), []
+        page.on("console", lambda message: seen.append(message.text))
+        page.on("pageerror", lambda error: seen.append(str(error)))
+        page.on("request", lambda request: seen.append(request.url))
+        address = pages[name].as_uri()
+        page.goto(address)
+        assert seen.pop(0) == address
+        return page, seen
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+OVERFLOWING = """() => [...document.querySelectorAll("main *")]
+    .filter(e => !e.closest(".scroll") && !e.closest("svg"))
+    .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5)
+    .map(e => e.outerHTML.slice(0, 80))"""
+CROPPED = """() => [...document.querySelectorAll("svg")].flatMap(svg => {
+    const box = svg.getBoundingClientRect();
+    return [...svg.querySelectorAll("text")].filter(text => {
+        const own = text.getBoundingClientRect();
+        return own.left < box.left - 1 || own.right > box.right + 1 ||
+               own.top < box.top - 1 || own.bottom > box.bottom + 1;
+    }).map(text => text.textContent);
+})"""
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_overflows_is_asked_for_or_complained_about(opened, name, width):
+    page, seen = opened(name, width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(OVERFLOWING) == []
+    assert page.evaluate(CROPPED) == []
+    assert seen == []
+
+
+def test_pages_stay_under_a_megabyte_and_a_half(browser, pages):
+    assert max(path.stat().st_size for path in pages.values()) < 1_500_000
+
+
+@pytest.mark.parametrize("name", ["forty", "reproduce"])
+def test_tables_sort_by_click_and_by_keyboard(opened, name):
+    page, _ = opened(name, 1440)
+    table = page.locator("table.sortable").first
+    second = f"[...document.querySelector('table.sortable').tBodies[0].rows].map({VALUE})"
+    written = page.evaluate(second)
+    head = table.locator("thead th").nth(1)
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert page.evaluate(second) == sorted(written)
+    head.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    assert page.evaluate(second) == sorted(written, reverse=True)
+    assert sorted(written) != written
+    first = table.locator("thead th").nth(0)
+    first.locator("button").click()
+    assert head.get_attribute("aria-sort") is None
+
+
+VALUE = "row => Number(row.cells[1].dataset.value)"
+
+
+def test_dark_and_light_differ_and_text_is_readable_in_both(opened):
+    for scheme in ("light", "dark"):
+        page, _ = opened("adapt-labels", 1440, scheme)
+        paper, ink = page.evaluate(COLOURS)
+        assert contrast(paper, ink) > 7
+        assert (luminance(paper) > 0.5) == (scheme == "light")
+        page.emulate_media(media="print")
+        assert luminance(page.evaluate(COLOURS)[0]) > 0.5
+
+
+COLOURS = """() => ["backgroundColor", "color"].map(
+    name => getComputedStyle(document.body)[name].match(/[0-9.]+/g).slice(0, 3).map(Number))"""
+
+
+def luminance(rgb):
+    linear = [c / 3294.6 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in rgb]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_a_screen_reader_finds_names_everywhere(opened):
+    page, _ = opened("forty", 1440)
+    assert page.get_by_role("img").count() == page.locator("svg").count() == 7
+    unnamed = "[...document.querySelectorAll('svg, section, .scroll, table')].filter(e => !(%s))"
+    named = "e.ariaLabel || e.getAttribute('aria-labelledby') || e.caption"
+    assert page.evaluate((unnamed % named) + ".length") == 0
+    assert page.get_by_role("heading", level=1).count() == 1
+
+
+def test_the_keyboard_reaches_the_content_first(opened):
+    page, _ = opened("demo", 1440)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_a_page_prints(opened, tmp_path):
+    page, _ = opened("forty", 1440)
+    page.pdf(path=tmp_path / "page.pdf", format="A4")
+    assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")

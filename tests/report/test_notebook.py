@@ -1,0 +1,46 @@
+import sys
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+from html_page import Page
+
+from matcha_gnn.errors import MatchaError
+
+
+def test_a_cell_shows_status_and_figures(make):
+    result, _ = make()
+    text = result._repr_html_()
+    page = Page(text)
+    assert page.tags.count("svg") == 3
+    assert result.status.sentence in page.words
+    assert f"{100 * result.changed:.1f} % of 400 labels changed" in page.words
+    assert "<script" not in text
+
+
+@pytest.mark.parametrize("num_classes", [2, 12])
+def test_plot_gives_a_figure_that_is_the_callers_own(make, num_classes):
+    result, _ = make(num_classes)
+    before = plt.get_fignums()
+    figure = result.plot()
+    assert plt.get_fignums() == before
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == ["hop weights", "loss", "class shares", "confidence"]
+    bars = figure.axes[0].containers
+    assert [bar.get_height() for bar in bars[1]] == pytest.approx(result.gamma.tolist())
+    assert figure.axes[1].lines[0].get_ydata() == pytest.approx(result.history.loss)
+
+
+def test_history_as_a_data_frame(make):
+    result, _ = make()
+    frame = result.history.frame()
+    assert isinstance(frame, pd.DataFrame)
+    assert frame.index.tolist() == [0, 1, 2, 3]
+    assert frame["loss"].tolist() == result.history.loss
+    assert frame.loc[3, "gamma_1"] == pytest.approx(float(result.gamma[1]))
+
+
+def test_without_pandas_one_line_says_so(make, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MatchaError, match="frame: needs pandas"):
+        make()[0].history.frame()
