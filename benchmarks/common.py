@@ -16,15 +16,18 @@ from matcha_gnn.timing import best_seconds
 RESULTS = Path(__file__).parents[1] / "results" / "bench"
 
 
-def repeats_for(nodes: int) -> int:
+def repeats_for(nodes: int, device: str) -> int:
+    if device == "cuda":
+        return 100
     return 200 if nodes <= 10_000 else 30 if nodes <= 100_000 else 7
 
 
 def copy_bandwidth(device: str) -> float:
     """Bytes a second, read and written, of copying an array far beyond the caches."""
-    source = torch.ones(1 << (30 if device == "cuda" else 27), dtype=torch.uint8, device=device)
+    source = torch.ones(1 << (32 if device == "cuda" else 27), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    return 2 * source.numel() / best_seconds(lambda: target.copy_(source), 10)
+    repeats = 100 if device == "cuda" else 10
+    return 2 * source.numel() / best_seconds(lambda: target.copy_(source), repeats)
 
 
 def peak_memory(work: Callable[[], object], device: str) -> int:
@@ -60,6 +63,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--full", action="store_true", help="the large sizes too")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the record")
     parser.add_argument("--max-gb", type=float, default=4.0, help="leave out larger stacks")
     return parser
 
@@ -78,8 +82,8 @@ def store(name: str, args: argparse.Namespace, parts: dict[str, Any]) -> None:
     text = json.dumps(_rounded(record), indent=1)
     print(text)
     tag = "-".join("".join(c if c.isalnum() else " " for c in machine.lower()).split())
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}-{tag}.json").write_text(text + "\n")
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / f"{name}-{tag}.json").write_text(text + "\n")
 
 
 def _rounded(value: Any) -> Any:

@@ -44,7 +44,7 @@ def measure(nodes: int, features: int, device: str) -> dict[str, object]:
     plain, view = PlainGPRGNN(model), mg.unlabelled(graph)
     parts = plain.normalised(graph)
     apart = (plain(graph.x, *parts) - model(graph.x, graph.edge_index)).abs().max()
-    repeats = max(3, repeats_for(nodes) // 5)
+    repeats = max(3, repeats_for(nodes, device) // 5)
     seconds = {
         "ours_whole": lambda: model(graph.x, graph.edge_index),
         "pyg_whole": lambda: plain(graph.x, *plain.normalised(graph)),

@@ -311,11 +311,13 @@ def test_a_large_graph_with_a_hub_and_rows_without_entries(num_hops):
 def test_small_graphs_large_graphs_and_gradients_take_their_own_way(monkeypatch):
     adjacency, h = ours(edges("undirected"), dtype=torch.float32), features(NODES, 4).float()
     module = sys.modules["matcha_gnn.kernels.propagate"]
-    assert module._fastest_hops(adjacency, h) is module._hops_in_place
+    assert module._fastest_hops(adjacency, h, 2) is module._hops_in_place
+    monkeypatch.setattr(module, "CACHED", h.numel())
+    assert module._fastest_hops(adjacency, h, 2) is module._plain_hops
     monkeypatch.setattr(module, "CACHED", 0)
-    assert module._fastest_hops(adjacency, h) is module._hops_beyond_cache
+    assert module._fastest_hops(adjacency, h, 2) is module._hops_beyond_cache
     monkeypatch.setattr(module, "_numba_product", lambda: None)
-    assert module._fastest_hops(adjacency, h) is module._hops_in_place
+    assert module._fastest_hops(adjacency, h, 2) is module._plain_hops
     h.requires_grad_()
     propagate(adjacency, h, 2).sum().backward()
     dense = adjacency.matrix.to_dense()

@@ -327,17 +327,19 @@ def test_sums_that_come_with_a_prediction(classes):
 
 def test_rounds_of_matcha_need_no_sparse_product(small_model, monkeypatch):
     products = []
-    plain = Adjacency.__matmul__
-    monkeypatch.setattr(
-        Adjacency, "__matmul__", lambda self, h: products.append(1) or plain(self, h)
-    )
+
+    def counted(product):
+        return lambda self, *given: products.append(1) or product(self, *given)
+
+    for name in ("__matmul__", "write_product"):
+        monkeypatch.setattr(Adjacency, name, counted(getattr(Adjacency, name)))
     counts = []
     for epochs in (0, 8):
         products.clear()
         mg.adapt(small_model, tiny_graph(), GraphPatcher(), epochs=epochs, protect=False)
         counts.append(len(products))
-    # The K hops of the patched graph, and none in a round.
-    assert counts == [small_model.num_hops] * 2
+    # K hops of the model and K of the patched graph, and none in a round.
+    assert counts == [2 * small_model.num_hops] * 2
 
 
 def test_loss_can_use_the_patched_representation(small_model):

@@ -15,6 +15,8 @@ from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopS
 MAX_WIDTH, MAX_CLASSES = 256, 128
 """A tile of representations and a tile of predictions must fit a program's registers."""
 _PROGRAMS = 1056
+_FULL = 2112
+"""Programs of four warps that run at once on a GPU of 132 processors."""
 _SMALLEST_DOT = 16
 
 
@@ -92,12 +94,12 @@ def classify_mixed(
     weight = head.weight.detach().contiguous()
     bias = weight.new_zeros(len(weight)) if head.bias is None else head.bias.detach()
     classes = len(weight)
-    padded, programs = max(_SMALLEST_DOT, _padded(classes)), min(_PROGRAMS // 4, num_nodes)
+    padded, programs = max(_SMALLEST_DOT, _padded(classes)), min(_PROGRAMS, num_nodes)
     probs = torch.empty(num_nodes, classes, device=stack.device)
     partial = torch.empty(programs, padded, width + 1, device=stack.device)
     on_gpu.classify_mixed[(programs,)](
         stack, coef.to(probs), weight, bias, probs, partial, num_nodes, num_hops, width, classes,
-        CLASSES=padded, WIDTH=max(_SMALLEST_DOT, _padded(width)), BLOCK=64, num_warps=8,
+        CLASSES=padded, WIDTH=max(_SMALLEST_DOT, _padded(width)), BLOCK=32, num_warps=8,
     )  # fmt: skip
     sums = partial.sum(0, dtype=torch.float64)[:classes].cpu().numpy()
     return probs, sums[:, :-1], sums[:, -1]
@@ -113,7 +115,7 @@ def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatAr
     on_gpu.hop_slopes[(programs,)](
         stack, probs, along, partial, num_nodes, num_hops, width, classes,
         HOPS=_padded(num_hops), CLASSES=max(_SMALLEST_DOT, _padded(classes)),
-        WIDTH=max(_SMALLEST_DOT, _padded(width)), BLOCK=64, num_warps=8,
+        WIDTH=max(_SMALLEST_DOT, _padded(width)), BLOCK=64, num_warps=4,
     )  # fmt: skip
     return np.asarray(partial.sum(0, dtype=torch.float64).cpu())
 
@@ -142,10 +144,11 @@ def _weighted_sums(stack: HopStack, weights: Tensor, count: int) -> Tensor:
     num_nodes, size = len(stack), stack[0].numel()
     chunk, classes = 64, 1 if count == 1 else min(64, max(_SMALLEST_DOT, _padded(count)))
     chunks, groups = triton.cdiv(size, chunk), triton.cdiv(count, classes)
-    ranges = max(1, min(triton.cdiv(num_nodes, 64), 8 * _PROGRAMS // (chunks * groups)))
+    ranges = max(1, min(triton.cdiv(num_nodes, 64), _FULL // (chunks * groups)))
     partial = torch.empty(ranges, count, size, device=stack.device)
     on_gpu.class_sums[(ranges, chunks, groups)](
         stack, weights, partial, num_nodes, size, weights.shape[1], count,
-        triton.cdiv(num_nodes, ranges), CLASSES=classes, CHUNK=chunk, BLOCK=64,
+        triton.cdiv(num_nodes, ranges),
+        CLASSES=classes, CHUNK=chunk, BLOCK=32 if classes == 1 else 64,
     )  # fmt: skip
     return partial.sum(0, dtype=torch.float64)

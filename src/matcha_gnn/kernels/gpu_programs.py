@@ -16,7 +16,7 @@ def softmax(
     known = inside & (classes[None, :] < LAST)
     mixed = tl.zeros((BLOCK, CLASSES), tl.float32)
     mixed += tl.load(bias + classes, classes < LAST, 0.0)[None, :]
-    for k in range(HOPS):
+    for k in tl.static_range(HOPS):
         at = (k * LAST + classes[None, :]).to(tl.int64) * num_nodes + rows[:, None]
         mixed += tl.load(coef + k) * tl.load(logits + at, known, 0.0)
     shares = row_softmax(mixed, (classes <= LAST)[None, :])
@@ -94,18 +94,18 @@ def gram(
 ):
     """Products of centred hops over one range of nodes; (node, feature) pairs are one axis."""
     share = tl.cdiv(num_nodes, tl.num_programs(0)).to(tl.int64)
-    start = tl.program_id(0) * share * width
-    stop = tl.minimum((tl.program_id(0) + 1) * share, num_nodes) * width
-    hops = tl.arange(0, HOPS)
+    start = tl.program_id(0) * share
+    size = (tl.minimum(start + share, num_nodes) - start).to(tl.int32) * width
+    here, hops = stack + start * num_hops * width, tl.arange(0, HOPS)
     form = tl.zeros((HOPS, HOPS), tl.float32)
-    for first in range(start, stop, BLOCK):
+    for first in range(0, size, BLOCK):
+        # Within the range: divisions of 64-bit numbers would take longer than the read.
         pairs = first + tl.arange(0, BLOCK)
         rows, columns = pairs // width, pairs % width
-        inside = (pairs < stop)[None, :] & (hops < num_hops)[:, None]
+        inside = (pairs < size)[None, :] & (hops < num_hops)[:, None]
         inner = hops[:, None] * width + columns[None, :]
-        apart = tl.load(stack + rows[None, :] * num_hops * width + inner, inside, 0.0).to(
-            tl.float32
-        ) - tl.load(centre + inner, inside, 0.0)
+        hop = tl.load(here + rows[None, :].to(tl.int64) * num_hops * width + inner, inside, 0.0)
+        apart = hop.to(tl.float32) - tl.load(centre + inner, inside, 0.0)
         form = tl.dot(apart, tl.trans(apart), form, input_precision="tf32x3")
     at = tl.program_id(0) * HOPS * HOPS + hops[:, None] * HOPS + hops[None, :]
     tl.store(partial + at, form)

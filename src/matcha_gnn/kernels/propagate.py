@@ -84,6 +84,10 @@ class Adjacency:
         product: Repr = self.matrix @ h
         return product
 
+    def write_product(self, h: Repr, out: Repr) -> None:
+        """P h into a place that is there already, such as one hop of a stack."""
+        torch.addmm(out, self.matrix, h, beta=0, out=out)
+
     @cached_property
     def max_degree(self) -> int:
         """Entries of the longest row."""
@@ -102,18 +106,20 @@ def propagate(adjacency: Adjacency, h: Repr, num_hops: int) -> HopStack:
     adjacency = adjacency.to(h.dtype)
     stack = torch.empty(h.shape[0], num_hops + 1, h.shape[1], dtype=h.dtype, device=h.device)
     stack[:, 0] = h
-    write_hops = _plain_hops if h.requires_grad else _fastest_hops(adjacency, h)
+    write_hops = _plain_hops if h.requires_grad else _fastest_hops(adjacency, h, num_hops)
     write_hops(adjacency, h, stack)
     return stack
 
 
-def _fastest_hops(adjacency: Adjacency, h: Repr) -> Callable[[Adjacency, Repr, HopStack], None]:
+def _fastest_hops(
+    adjacency: Adjacency, h: Repr, num_hops: int
+) -> Callable[[Adjacency, Repr, HopStack], None]:
     if h.is_cuda:
         on_gpu = h.dtype == torch.float32 and adjacency.max_degree <= MAX_DEGREE
         return (_triton_hops() if on_gpu else None) or _plain_hops
     if beyond_cache(h) and _numba_product():
         return _hops_beyond_cache
-    return _hops_in_place
+    return _hops_in_place if h.numel() * (num_hops + 1) <= 2 * CACHED else _plain_hops
 
 
 def _plain_hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
@@ -123,10 +129,9 @@ def _plain_hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
 
 
 def _hops_in_place(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
-    """Each hop from its neighbour in the stack: nothing is copied."""
+    """Each hop from its neighbour in the stack: nothing is copied, and all of it is cached."""
     for k in range(1, stack.shape[1]):
-        hop = stack[:, k]
-        torch.addmm(hop, adjacency.matrix, stack[:, k - 1], beta=0, out=hop)
+        adjacency.write_product(stack[:, k - 1], stack[:, k])
 
 
 def _hops_beyond_cache(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
