@@ -21,6 +21,7 @@ PROJECT = Path(__file__).parents[1]
 DOCUMENTS = (
     PROJECT / "README.md",
     PROJECT / "docs" / "results.md",
+    PROJECT / "docs" / "method.md",
     PROJECT / "docs" / "choosing.md",
 )
 KINDS = ("structure shift", "structure and attribute shift")

@@ -40,6 +40,7 @@ LEVELS = {
     "metrics": 10,
     "theory": 10,
     "datasets": 10,
+    "diagnosis": 11,
     "train": 11,
     "testing": 12,
     "experiments": 12,

@@ -28,6 +28,7 @@ def source(num_nodes=200, num_edges=700, labelled_share=0.6, seed=0):
     norm = nn.BatchNorm1d(4)
     norm.running_mean.normal_(generator=draw)
     return {
+        "own_features": own @ torch.randn(CLASSES, 5, generator=draw),
         "own_logits": own,
         "probs": (3 * own).softmax(1),
         "labels": labels,

@@ -28,6 +28,8 @@ _HOME = {
     "BaseMethod": "matcha_gnn.methods",
     "Backbone": "matcha_gnn.backbones",
     "Callback": "matcha_gnn.callbacks",
+    "Diagnosis": "matcha_gnn.diagnosis",
+    "diagnose": "matcha_gnn.diagnosis",
     "Difference": "matcha_gnn.losses",
     "ERM": "matcha_gnn.methods",
     "Entropy": "matcha_gnn.losses",
@@ -80,6 +82,7 @@ __all__ = [
     "BaseMethod",
     "Callback",
     "Decision",
+    "Diagnosis",
     "Difference",
     "ERM",
     "Entropy",
@@ -112,6 +115,7 @@ __all__ = [
     "apply_delta",
     "callbacks",
     "datasets",
+    "diagnose",
     "experiments",
     "find_gamma",
     "fit",
@@ -145,6 +149,7 @@ if TYPE_CHECKING:
     )
     from matcha_gnn.callbacks import Callback
     from matcha_gnn.delta import apply_delta, save_delta
+    from matcha_gnn.diagnosis import Diagnosis, diagnose
     from matcha_gnn.errors import (
         IncompatibleError,
         InvalidArgumentError,

@@ -13,9 +13,10 @@ from matcha_gnn.backbones import BACKBONES, GPRGNN, Backbone
 from matcha_gnn.datasets import attacked, csbm, shifted
 from matcha_gnn.datasets.catalogue import make_graph as draw_graph
 from matcha_gnn.datasets.catalogue import seeded
+from matcha_gnn.diagnosis import diagnose
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.files import output_folder
-from matcha_gnn.graph import read_graph, unlabelled, write_graph
+from matcha_gnn.graph import GraphLike, read_graph, unlabelled, write_graph
 from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS
 from matcha_gnn.modelfile import load_model, save_model
@@ -174,7 +175,9 @@ def inspect(graph: Path, model: Path | None, json: bool) -> None:
         target["predicted class shares"] = _shares(result.probs.double().sum(0))
         target["mean confidence"] = round(float(result.probs.amax(1).mean()), 4)
         beside = _source_facts(source)
+    advice = _advice(source, data, target) if source is not None and source.source else None
     said = {"graph": target, "remarks": facts.remarks(), "source": beside or None}
+    said |= {"advice": advice} if advice else {}
     if json:
         console.print_json(said)
         return
@@ -184,6 +187,18 @@ def inspect(graph: Path, model: Path | None, json: bool) -> None:
     console.print_rows("Graph", header, rows)
     for remark in facts.remarks():
         console.out.print(remark)
+    if advice:
+        console.out.print(f"Advice: {advice['advice']}. {advice['reason']}")
+
+
+def _advice(model: Backbone, data: GraphLike, target: dict[str, Any]) -> dict[str, Any]:
+    """What the shift card estimates, put among the facts, and what it advises."""
+    card = diagnose(model, data)
+    target["estimated homophily"] = round(card.homophily[1], 4)
+    target["estimated class shares"] = _shares(card.class_shares[1].double())
+    target["own features"] = str(card.features)
+    target["drift of own features"] = round(card.drift, 2)
+    return {"advice": card.advice, "reason": card.reason}
 
 
 def make_graph(

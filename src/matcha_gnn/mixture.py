@@ -16,9 +16,11 @@ from torch import Tensor
 
 SAMPLE = 10_000
 """Nodes to fit by: more do not change a verdict."""
+FEWEST = 30
+"""Nodes below which nothing can be explained."""
 MISFIT_FACTOR = 2.0
 """A gain in likelihood counts where it exceeds this many times the gain on the source itself."""
-_ITERATIONS, _TOLERANCE = 300, 1e-6
+_ITERATIONS, _TOLERANCE, _TINY = 300, 1e-6, 1e-12
 
 
 class Explanation(enum.StrEnum):
@@ -127,6 +129,9 @@ def misfit(own: Tensor, source: OwnStatistics) -> Tensor:
 
 
 def _gains(own: Tensor, source: OwnStatistics) -> dict[Explanation, tuple[float, Mixture]]:
+    if len(own) < FEWEST:
+        nothing = Mixture(source.shares.double(), 0 * own[0], 1.0, 0.0)
+        return {kind: (0.0, nothing) for kind in Explanation if kind is not Explanation.SAME}
     every = -(-len(own) // SAMPLE)
     points, means = _discriminant(own[::every], source)
     shares = source.shares.double()
@@ -142,7 +147,7 @@ def _discriminant(own: Tensor, source: OwnStatistics) -> tuple[Tensor, Tensor]:
     """Nodes [N, P] and class means [C, P] where the source's classes differ, noise made white."""
     centroids, covariance = source.centroids.double(), source.covariance.double()
     size = len(covariance)
-    ridge = 1e-6 * covariance.trace() / size * torch.eye(size).to(covariance)
+    ridge = (1e-6 * covariance.trace() / size + _TINY) * torch.eye(size).to(covariance)
     root = torch.linalg.cholesky(covariance + ridge)
     centre = source.shares.double() @ centroids
     means = torch.linalg.solve_triangular(root, (centroids - centre).T, upper=False).T
@@ -171,12 +176,12 @@ def fit_mixture(
     """
     width = points.shape[1]
     second = points.T @ points / len(points)
-    floor = 1e-6 * second.trace() / width * torch.eye(width).to(points)
+    floor = float(1e-6 * second.trace() / width + _TINY)
     average, scale, last = points.mean(0), 0.8, -torch.inf
     offset = average - scale * (shares @ means) if move_offset else torch.zeros_like(average)
     covariance = torch.eye(width).to(points)
     for _ in range(_ITERATIONS):
-        terms = _log_densities(points, offset + scale * means, covariance + floor) + shares.log()
+        terms = _log_densities(points, offset + scale * means, covariance) + shares.log()
         evidence = torch.logsumexp(terms, 1)
         value = float(evidence.mean())
         if abs(value - last) < _TOLERANCE:
@@ -187,7 +192,7 @@ def fit_mixture(
         found = weights.T @ points / len(points)
         if move_shares:
             shares = mass.clamp_min(1e-4) / mass.clamp_min(1e-4).sum()
-        precise = torch.linalg.inv(covariance + floor)
+        precise = torch.linalg.inv(covariance)
         centre, middle = (average, mass @ means) if move_offset else (0 * average, 0 * means[0])
         spread = means - middle
         fitted = ((found - mass[:, None] * centre) @ precise * spread).sum()
@@ -195,8 +200,15 @@ def fit_mixture(
         offset = centre - scale * middle
         placed = offset + scale * means
         cross = found.T @ placed
-        covariance = second - cross - cross.T + (placed.T * mass) @ placed
+        covariance = _at_least(second - cross - cross.T + (placed.T * mass) @ placed, floor)
     return Mixture(shares, offset, scale, last)
+
+
+def _at_least(covariance: Tensor, floor: float) -> Tensor:
+    """The nearest covariance that has at least this variance in every direction."""
+    values, directions = torch.linalg.eigh(covariance)
+    raised: Tensor = (directions * values.clamp_min(floor)) @ directions.T
+    return raised
 
 
 def _log_densities(points: Tensor, means: Tensor, covariance: Tensor) -> Tensor:

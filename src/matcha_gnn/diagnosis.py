@@ -1,0 +1,108 @@
+"""How a target graph differs from a model's source, and whether to adapt: no label is read."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from matcha_gnn.adaptation import adapt
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.graph import GraphLike, unlabelled
+from matcha_gnn.metrics import average_degree
+from matcha_gnn.mixture import Explanation
+from matcha_gnn.summary import CONFIDENCE_BINS
+
+ADAPT, LEAVE = "adapt", "leave it"
+MEND_FEATURES = "adapt with Tent or T3A (attribute shift)"
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """The shift card. Pairs are (source, target); those of the target are estimates.
+
+    Attributes:
+        degree: average incoming degree.
+        homophily: share of edges inside a class.
+        class_edges: share of edges from class a to class b, [C, C] each.
+        class_shares: [C] each.
+        features: what tells own features from the source's.
+        drift: length of the offset of own features, in standard deviations within classes.
+        confidence: mean largest probability of the source model.
+        expected_accuracy: of the source model and of the best that was tried, on the target.
+        advice: "adapt", "adapt with Tent or T3A (attribute shift)" or "leave it".
+        reason: one sentence.
+    """
+
+    degree: tuple[float, float]
+    homophily: tuple[float, float]
+    class_edges: tuple[Tensor, Tensor]
+    class_shares: tuple[Tensor, Tensor]
+    features: Explanation
+    drift: float
+    confidence: tuple[float, float]
+    expected_accuracy: tuple[float, float]
+    advice: str
+    reason: str
+
+
+def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
+    """Set a target graph beside the source that a model was trained on.
+
+    Args:
+        model: a trained model with the summary of its source (`fit`, `remember_source`).
+        graph: the target; labels are not read.
+
+    Raises:
+        IncompatibleError: the model has no summary of its source.
+
+    Example:
+        >>> import matcha_gnn as mg
+        >>> source = mg.datasets.csbm(1000, 64, homophily=0.9, signal=2, seed=0)
+        >>> target = mg.datasets.csbm(1000, 64, homophily=0.1, signal=2, seed=1)
+        >>> model = mg.GPRGNN(64, 2)
+        >>> _ = mg.fit(model, source, epochs=50)
+        >>> card = mg.diagnose(model, target)
+        >>> card.advice, [round(h, 1) for h in card.homophily]
+        ('adapt', [0.9, 0.1])
+    """
+    result = adapt(model, graph)
+    source, decision = model.source, result.decision
+    if source is None or decision is None or decision.posterior is None:
+        raise IncompatibleError(
+            "diagnose needs the summary of the source that fit or remember_source puts into a model"
+        )
+    posterior, target = decision.posterior, unlabelled(graph)
+    shift = posterior.shift
+    expected = [candidate.expected_accuracy for candidate in decision.candidates]
+    middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS
+    advice = LEAVE
+    if shift.explanation.moves_offset and not model.takes_offset:
+        advice = MEND_FEATURES
+    elif decision.adapted:
+        advice = ADAPT
+    return Diagnosis(
+        degree=(
+            float(source.mean_degree),
+            average_degree(target.edge_index, target.num_nodes),
+        ),
+        homophily=(source.edge_homophily, posterior.homophily),
+        class_edges=(source.class_edges, posterior.edge_shares.cpu().float()),
+        class_shares=(source.class_prior, posterior.probs.mean(0).cpu().float()),
+        features=shift.explanation,
+        drift=_length(shift.offset.cpu(), source.own_covariance.double()),
+        confidence=(
+            float(source.confidence_histogram @ middles),
+            float(result.probs_before.amax(1).double().mean()),
+        ),
+        expected_accuracy=(expected[0], max(expected)),
+        advice=advice,
+        reason=decision.sentence,
+    )
+
+
+def _length(offset: Tensor, covariance: Tensor) -> float:
+    """Mahalanobis length of an offset."""
+    ridge = 1e-6 * covariance.trace() / len(covariance) * torch.eye(len(covariance)).double()
+    solved = torch.linalg.solve(covariance + ridge, offset.double())
+    return float((offset.double() @ solved).clamp_min(0).sqrt())

@@ -1,0 +1,61 @@
+"""The shift card: what it estimates, what it advises, and that no label enters."""
+
+import copy
+
+import pytest
+import torch
+
+import matcha_gnn as mg
+
+SIZE = {"num_nodes": 1500, "num_features": 64, "signal": 1.3}
+
+
+@pytest.fixture(scope="module")
+def model():
+    trained = mg.GPRGNN(64, 2, hidden_channels=8, K=4)
+    mg.fit(trained, mg.datasets.csbm(**SIZE, homophily=0.85, seed=0), epochs=120)
+    return trained
+
+
+def test_a_shift_of_structure_is_seen(model):
+    card = mg.diagnose(model, mg.datasets.csbm(**SIZE, homophily=0.1, degree=4, seed=1))
+    assert card.advice == "adapt"
+    assert card.homophily[1] == pytest.approx(0.1, abs=0.08)
+    assert card.degree[1] == pytest.approx(4, abs=0.3)
+    assert card.features == "same"
+    assert card.drift == 0
+    assert card.expected_accuracy[1] > card.expected_accuracy[0]
+
+
+def test_no_shift_is_left_alone(model):
+    card = mg.diagnose(model, mg.datasets.csbm(**SIZE, homophily=0.85, seed=3))
+    assert card.advice == "leave it"
+    assert "Kept the source model" in card.reason
+
+
+def test_an_offset_of_features_is_measured(model):
+    card = mg.diagnose(model, mg.datasets.csbm(**SIZE, homophily=0.85, shift=1.0, seed=3))
+    assert card.features == "offset"
+    assert card.drift > 0.3
+
+
+def test_a_model_that_cannot_be_moved_is_sent_to_other_methods():
+    deep = mg.GCNII(64, 2, hidden_channels=8, K=2)
+    mg.fit(deep, mg.datasets.csbm(**SIZE, homophily=0.85, seed=0), epochs=120)
+    card = mg.diagnose(deep, mg.datasets.csbm(**SIZE, homophily=0.85, shift=1.5, seed=1))
+    assert card.features in ("offset", "both")
+    assert "Tent or T3A" in card.advice
+
+
+def test_labels_are_not_read(model):
+    graph = mg.datasets.csbm(**SIZE, homophily=0.1, seed=4)
+    blind = copy.copy(graph)
+    del blind.y
+    seen, unseen = mg.diagnose(model, graph), mg.diagnose(model, blind)
+    assert seen.reason == unseen.reason
+    assert torch.equal(seen.class_edges[1], unseen.class_edges[1])
+
+
+def test_without_a_summary_there_is_nothing_to_set_beside():
+    with pytest.raises(mg.IncompatibleError, match="remember_source"):
+        mg.diagnose(mg.GPRGNN(8, 2), mg.datasets.csbm(100, 8))
