@@ -8,7 +8,7 @@ demo: .venv/.installed
 	$(BIN)/matcha demo --output demo-out
 
 test: lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .
