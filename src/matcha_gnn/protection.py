@@ -65,7 +65,7 @@ def protected(
         loss: run rounds of this loss for candidates; None: fit hop weights where possible.
         settings: every argument of `adapt` that decides the outcome, checked.
         hops: of this model and graph, if they are at hand.
-        progress: called with the candidates tried and their number, or with rounds.
+        progress: called after each round, where there are rounds.
     """
     watch = Stopwatch(graph.x.device)
     judge = _Judge(graph, method, settings, watch)
@@ -84,10 +84,7 @@ def protected(
         if fitted
         else judge.after_rounds(model, loss or PIC(), source, progress)
     )
-    for trial in proposals:
-        trials.append(trial)
-        if progress and fitted:
-            progress(len(trials) - 1, len(trials) - 1)
+    trials += proposals
     best = _better(trials)
     decision = Decision(best.name, tuple(map(judge.candidate, trials)), posterior, "")
     return _result(model, best, source, decision, watch)
