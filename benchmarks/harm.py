@@ -90,13 +90,14 @@ def label_fitted(model: Any, graph: Any) -> Any:
     from matcha_gnn.evidence import fit_hop_weights
 
     target = mg.unlabelled(graph)
-    hops = model.hops(target, keyed=False)
     mask = graph.get("test_mask")
     known = slice(None) if mask is None else mask
-    truth = torch.nn.functional.one_hot(graph.y, model.head.out_features).double()[known]
-    seen = mg.View(model, target, mg.Hops(hops.stack[known]), model.gamma.detach(), 0)
-    gamma = fit_hop_weights(seen, truth, intercept=False).gamma
-    return mg.View(model, target, hops, gamma, 0).classify().probs
+    with torch.no_grad():
+        hops = model.hops(target, keyed=False)
+        truth = torch.nn.functional.one_hot(graph.y, model.head.out_features).double()[known]
+        seen = mg.View(model, target, mg.Hops(hops.stack[known]), model.gamma.detach(), 0)
+        gamma = fit_hop_weights(seen, truth, intercept=False).gamma
+        return mg.View(model, target, hops, gamma, 0).classify().probs
 
 
 def study(
