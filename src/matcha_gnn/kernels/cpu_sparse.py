@@ -13,7 +13,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from matcha_gnn.kernels.cpu import FAST
+from matcha_gnn.kernels.cpu_loops import FAST
 
 _AHEAD = 16
 _FLOATS_PER_LINE = 16
