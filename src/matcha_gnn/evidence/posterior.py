@@ -162,8 +162,9 @@ class _Calibration(NamedTuple):
         prior = _matched(sharpness * self.logits, self.shares, self.part)
         senders, receivers = (sharpness * self.ends + prior).softmax(2)
         edge_shares, gain = fit_edge_shares(senders, receivers, self.shares)
-        # An edge and its reverse are one observation.
-        return _Fit(step, sharpness, prior, edge_shares, gain * len(senders) / 2)
+        # An edge is an observation of two nodes, and all nodes make half as many pairs.
+        pairs = min(len(senders), self.part.count(len(self.logits))) / 2
+        return _Fit(step, sharpness, prior, edge_shares, gain * pairs)
 
 
 def _plausible(calibration: _Calibration, on_source: float) -> list[_Fit]:
