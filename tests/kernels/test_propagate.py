@@ -112,7 +112,7 @@ def test_edges_and_weights_are_left_alone():
 @pytest.mark.parametrize("name", ["undirected", "directed"])
 def test_transpose_is_the_transpose(name):
     adjacency = ours(edges(name))
-    assert torch.equal(adjacency.transpose.to_dense(), adjacency.matrix.to_dense().T)
+    assert torch.equal(adjacency.transposed.matrix.to_dense(), adjacency.matrix.to_dense().T)
 
 
 def test_another_precision_is_converted_once():

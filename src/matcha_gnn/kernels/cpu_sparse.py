@@ -37,7 +37,7 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     return types.void(array, types.intp), build
 
 
-def balanced_cuts(crow: NDArray[np.int64], parts: int) -> NDArray[np.intp]:
+def balanced_cuts(crow: NDArray[np.integer], parts: int) -> NDArray[np.intp]:
     """Rows at which to cut a CSR matrix so that parts hold about equally many entries."""
     cuts = np.searchsorted(crow, np.linspace(0, crow[-1], parts + 1)).astype(np.intp)
     cuts[0], cuts[-1] = 0, len(crow) - 1

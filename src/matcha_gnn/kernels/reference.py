@@ -78,7 +78,7 @@ class Classifier:
         first = self.class_sums(self.stack, shares[:-1].T)
         sums = np.concatenate([first, (self.node_sums - first.sum(0))[None]])
         mass = np.asarray(shares.sum(1, dtype=torch.float64).cpu())
-        return shares.T.contiguous(), sums, mass
+        return node_major(shares), sums, mass
 
     def _class_shares(self, coef: Coefficients) -> Tensor:
         """Predictions, class-major: softmax is many times faster down the long side."""
@@ -89,6 +89,20 @@ class Classifier:
         if len(mixed) == 1:
             return torch.cat([mixed, -mixed]).sigmoid_().add_(mixed, alpha=0)
         return torch.cat([mixed, mixed.sum(0, keepdim=True).mul_(0)]).softmax(0)
+
+
+def node_major(rows: Tensor) -> Tensor:
+    """[C, N] as [N, C], both contiguous and without history.
+
+    A column at a time: torch's own transposition goes entry by entry, several times slower.
+    """
+    if not rows.is_cpu:
+        return rows.T.contiguous()
+    given = rows.detach().numpy()
+    columns = np.empty(given.shape[::-1], given.dtype)
+    for c, row in enumerate(given):
+        columns[:, c] = row
+    return torch.from_numpy(columns)
 
 
 def hop_dots(stack: HopStack, directions: Repr) -> FloatArray:
