@@ -308,6 +308,17 @@ def test_a_large_graph_with_a_hub_and_rows_without_entries(num_hops):
     torch.testing.assert_close(propagate(adjacency, h, num_hops), expected, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.usefixtures("nothing_is_cached")
+def test_products_of_a_large_graph_with_vectors_and_with_something_added():
+    adjacency = ours(edges("directed"), dtype=torch.float32)
+    h, base = features(NODES, 4).float(), features(NODES, 4).float() + 1
+    dense = adjacency.matrix.to_dense()
+    torch.testing.assert_close(adjacency @ h[:, 0].contiguous(), dense @ h[:, 0])
+    expected = dense @ h - 0.5 * base
+    torch.testing.assert_close(adjacency.plus(h, -0.5, base), expected)
+    torch.testing.assert_close(adjacency.plus(h, -0.5, base.T.contiguous().T), expected)
+
+
 def test_small_graphs_large_graphs_and_gradients_take_their_own_way(monkeypatch):
     adjacency, h = ours(edges("undirected"), dtype=torch.float32), features(NODES, 4).float()
     module = sys.modules["matcha_gnn.kernels.propagate"]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from matcha_gnn.kernels.propagate import Adjacency, beyond_cache, no_beta_warning
+from matcha_gnn.kernels.propagate import Adjacency, no_beta_warning
 from matcha_gnn.typing import Coefficients, Repr
 
 
@@ -237,10 +237,7 @@ def _nested(matrix: Adjacency, h: Tensor, coef: list[float]) -> Iterator[Tensor]
     mixed = h * coef[-1]
     yield mixed
     for share in reversed(coef[:-1]):
-        if beyond_cache(mixed):
-            mixed = (matrix @ mixed).add_(h, alpha=share)
-        else:
-            mixed = torch.addmm(h, matrix.matrix, mixed, beta=share)
+        mixed = matrix.plus(mixed, share, h)
         yield mixed
 
 

@@ -98,10 +98,18 @@ class Adjacency(Operator):
         """P h, one hop."""
         if beyond_cache(h) and (fast := _numba_product()):
             out = empty(h.shape, h)
-            fast(self, h, out, out, 0)
+            fast(self, h, out, out, 0, h, 0.0)
             return out
         product: Repr = self.narrow @ h
         return product
+
+    def plus(self, h: Repr, share: float, base: Repr) -> Repr:
+        """P h + share · base in one pass, for h and base [N, D]: a step of Horner's rule."""
+        if beyond_cache(h) and base.is_contiguous() and (fast := _numba_product()):
+            out = empty(h.shape, h)
+            fast(self, h, out, out, 0, base, share)
+            return out
+        return torch.addmm(base, self.narrow, h, beta=share)
 
     def write_product(self, h: Repr, out: Repr) -> None:
         """P h into a place that is there already, such as one hop of a stack."""
@@ -185,28 +193,33 @@ def _hops_beyond_cache(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
     spare = [empty(h.shape, h) for _ in range(min(2, stack.shape[1] - 1))]
     for k in range(1, stack.shape[1]):
         out = spare[k % 2 if len(spare) > 1 else 0]
-        fast(adjacency, h, out, flat, k * h.shape[1])  # type: ignore[misc]
+        fast(adjacency, h, out, flat, k * h.shape[1], h, 0.0)  # type: ignore[misc]
         h = out
 
 
 def beyond_cache(h: Repr) -> bool:
     """Whether rows of neighbours have to be fetched from memory, in float32 on the CPU."""
-    return h.is_cpu and h.dtype == torch.float32 and h.numel() > CACHED and h.is_contiguous()
+    large = h.is_cpu and h.dtype == torch.float32 and h.numel() > CACHED
+    return large and h.dim() == 2 and h.is_contiguous()
 
 
 @cache
-def _numba_product() -> Callable[[Adjacency, Repr, Repr, Tensor, int], None] | None:
+def _numba_product() -> Callable[[Adjacency, Repr, Repr, Tensor, int, Repr, float], None] | None:
     try:
         from matcha_gnn.kernels import cpu_sparse
     except ImportError:
         return None
 
-    def product(adjacency: Adjacency, h: Repr, out: Repr, also: Tensor, offset: int) -> None:
+    def product(
+        adjacency: Adjacency, h: Repr, out: Repr, also: Tensor, offset: int,
+        base: Repr, share: float,
+    ) -> None:  # fmt: skip
         crow, col, values = adjacency.arrays
         parts = PARTS_PER_THREAD * torch.get_num_threads()
         cuts = cpu_sparse.balanced_cuts(crow, parts)
-        given, *written = (t.detach().numpy() for t in (h, out, also))
-        run(cpu_sparse.product, parts, crow, col, values, given, cuts, *written, offset)
+        given, *written, added = (t.detach().numpy() for t in (h, out, also, base))
+        matrix = (crow, col, values, given, cuts)
+        run(cpu_sparse.product, parts, *matrix, *written, offset, added, np.float32(share))
 
     return product
 
@@ -258,9 +271,11 @@ class _PolynomialFilter(torch.autograd.Function):
         coef, *hops = ctx.saved_tensors  # type: ignore[attr-defined]
         transpose = ctx.adjacency.transposed  # type: ignore[attr-defined]
         coef_gradient = torch.stack([(g * hop).sum() for hop in hops])
-        h_gradient = g * coef[-1]
-        for weight in coef[:-1].flip(0):
-            h_gradient = (transpose @ h_gradient).addcmul_(g, weight)
+        g = g.contiguous()
+        *rest, last = coef.tolist()
+        h_gradient = g * last
+        for weight in reversed(rest):
+            h_gradient = transpose.plus(h_gradient, weight, g)
         return h_gradient, coef_gradient, None
 
 
