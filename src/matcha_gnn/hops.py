@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn import kernels
+from matcha_gnn import functional, kernels
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.parts import WHOLE, Part
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
@@ -157,7 +157,8 @@ class Hops:
     def sums(self, coef: Coefficients, probs: Probs) -> ClassSums | MixedSums:
         """What `between_slope` needs of predictions [N, C], whichever costs less."""
         if self._whole_sums_pay(probs.shape[1]):
-            return self.class_sums(probs)
+            first = self.class_sums(probs[:, :-1])
+            return np.concatenate([first, (self.node_sums - first.sum(0))[None]])
         mixed = sum_of(kernels.mixed_sums(b, coef, probs[rows]) for rows, b in self.blocks())
         return MixedSums(np.array(coef.tolist()), self.part.total(mixed)[0])
 
@@ -183,7 +184,7 @@ class Hops:
             min_share: see `functional.between_form`.
         """
         if not isinstance(sums, MixedSums):
-            return kernels.between_form(sums, mass, self.mean, min_share) @ coef
+            return functional.between_slope(coef, sums, mass, self.mean, min_share)
         kept = mass > min_share * mass.sum()
         centre = coef @ self.mean
         apart = np.where(kept[:, None], sums.sums - mass[:, None] * centre, 0)
