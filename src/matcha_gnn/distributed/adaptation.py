@@ -1,0 +1,121 @@
+"""Adaptation over the ranks of a cluster: share the graph out, adapt, bring together."""
+
+from typing import Any
+
+from matcha_gnn import adaptation
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.distributed.part import GraphPart, part_of
+from matcha_gnn.distributed.ranks import TIMEOUT, Ranks, joined
+from matcha_gnn.distributed.result import gathered, part_result
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.graph import Graph, GraphLike, content_hash, unlabelled
+from matcha_gnn.losses import Loss
+from matcha_gnn.methods import BaseMethod
+from matcha_gnn.progress import LateBar
+from matcha_gnn.result import Adaptation
+
+
+def adapt(
+    model: Backbone,
+    graph: GraphLike,
+    method: BaseMethod | None = None,
+    loss: Loss | None = None,
+    *,
+    partition: str = "contiguous",
+    gather: bool = False,
+    timeout: float = TIMEOUT,
+    **settings: Any,
+) -> Adaptation:
+    """`mg.adapt` by all processes of a cluster together; every one of them calls this.
+
+    Inside a process group of torch.distributed that is the one; in a process that torchrun
+    started, one is made: NCCL where there are GPUs, gloo otherwise. Predictions and γ are those of
+    one process up to rounding.
+
+    Args:
+        model: a trained backbone, the same on all ranks; it is not changed.
+        graph: the target; a graph in memory is the same on all ranks, and each takes its part.
+        method: ERM, T3A or Tent, or another that goes over nodes in blocks; ERM by default.
+        loss: see `mg.adapt`.
+        partition: "contiguous" ranges of nodes, or "metis": parts between which few edges run,
+            which needs pymetis.
+        gather: bring all predictions to rank 0; the other ranks keep their own nodes'.
+        timeout: seconds after which a rank that does not answer is given up; in a process group
+            that is there already its own limit counts.
+        settings: the other arguments of `mg.adapt`.
+
+    Returns:
+        A `PartAdaptation`: γ, model, history and status of the whole, predictions of the nodes of
+        this rank. With `gather` rank 0 has the predictions of all nodes.
+
+    Raises:
+        InvalidArgumentError, InvalidGraphError, IncompatibleError: before any work.
+        DistributedError: a rank has died, does not answer, or could not do its part.
+
+    Example:
+        >>> import matcha_gnn as mg
+        >>> import torch.distributed as dist
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
+        >>> result = adapt(mg.GPRGNN(8, 2), graph, epochs=2, protect=False)
+        >>> dist.destroy_process_group()
+        >>> result.num_nodes, result.probs.shape
+        (100, torch.Size([100, 2]))
+    """
+    with joined(timeout) as ranks:
+        with ranks.agreeing("input"):
+            whole = unlabelled(graph)
+            _check(model, settings, ranks)
+            digest = _digest(model, method, loss, settings, whole)
+        _require_same(digest, ranks)
+        part = part_of(whole, ranks, partition)
+        return _adapt_part(model, part, method, loss, settings, whole if gather else None)
+
+
+def _adapt_part(
+    model: Backbone,
+    part: GraphPart,
+    method: BaseMethod | None,
+    loss: Loss | None,
+    settings: dict[str, Any],
+    whole: Graph | None,
+) -> Adaptation:
+    quiet = part.part.ranks.rank != 0
+    bar = {"progress": _no_progress if quiet else LateBar("adapting")}
+    result = part_result(adaptation.adapt(model, part, method, loss, **bar | settings), part)
+    return result if whole is None else gathered(result, part, whole)
+
+
+def _no_progress(done: int, total: int) -> None:
+    """One bar is enough for all ranks."""
+
+
+def _check(model: Backbone, settings: dict[str, Any], ranks: Ranks) -> None:
+    """What no rank can know better than another."""
+    if settings.get("hops") is not None:
+        raise InvalidArgumentError("hops", "those of one process", "None: each rank makes its own")
+    place, messages = model.gamma.device, ranks.device
+    if place.type != messages.type:
+        raise IncompatibleError(
+            f"the model is on {place}, and the ranks exchange messages from {messages}: "
+            "gloo goes with the CPU, NCCL with GPUs"
+        )
+
+
+def _digest(
+    model: Backbone,
+    method: BaseMethod | None,
+    loss: Loss | None,
+    settings: dict[str, Any],
+    graph: Graph,
+) -> str:
+    """A short text that differs where ranks were given different work."""
+    said = {name: value for name, value in settings.items() if name not in ("progress", "callbacks")}
+    chosen = [(type(each).__name__, each.settings()) for each in (method, loss) if each]
+    size = (graph.num_nodes, graph.edge_index.shape[1], graph.num_features)
+    return f"{content_hash(*model.state_dict().values())} {sorted(said.items())} {chosen} {size}"
+
+
+def _require_same(digest: str, ranks: Ranks) -> None:
+    if any(ranks.counts(int(digest != ranks.broadcast(digest)))):
+        raise IncompatibleError("the ranks were given different models, graphs or settings")
