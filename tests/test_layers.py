@@ -22,6 +22,8 @@ LEVELS = {
     "timing": 0,
     "functional": 0,
     "kernels": 0,
+    "parts": 0,
+    "target": 0,
     "graph": 1,
     "hops": 2,
     "mixture": 1,

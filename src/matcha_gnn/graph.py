@@ -15,6 +15,7 @@ from matcha_gnn.errors import InvalidFileError, InvalidGraphError
 from matcha_gnn.files import existing_file, replacing
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.propagate import csr_tensor, no_beta_warning
+from matcha_gnn.target import Target
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -59,7 +60,7 @@ class GraphFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(Target):
     """A checked graph without labels: all that adaptation may see.
 
     Attributes:

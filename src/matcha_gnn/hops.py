@@ -1,7 +1,8 @@
 """Step 2: the per-depth stack, kept with the key of the graph and encoder it was made from."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from matcha_gnn import kernels
 from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.parts import WHOLE, Part
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 
@@ -32,16 +34,28 @@ class MixedSums(NamedTuple):
     sums: FloatArray
 
 
+def sum_of(arrays: Iterable[FloatArray]) -> FloatArray:
+    """The sum of arrays; a single one is passed on as it is."""
+    return reduce(np.add, arrays)
+
+
+def joined(blocks: Sequence[Tensor]) -> Tensor:
+    """Blocks of rows under each other; a single one is passed on as it is."""
+    return blocks[0] if len(blocks) == 1 else torch.cat(list(blocks))
+
+
 @dataclass(frozen=True, eq=False)
 class Hops:
     """H_0 … H_K of every node, and the sums that adaptation takes over them.
 
-    Everything but `mix` and `classify` is a sum over nodes, so that the same few numbers can be
-    gathered from blocks on disk or from the ranks of a cluster.
+    Whatever is a sum over nodes is taken block by block and then over all parts, so that blocks on
+    disk and the ranks of a cluster need no algorithms of their own; what has a row for each node
+    is of the nodes here.
 
     Attributes:
         stack: [N, K+1, D], node-major: a node's hops lie side by side in memory.
         key: what the stack was made from; None for hops that never leave their maker.
+        part: which nodes these are.
 
     Example:
         >>> hops = Hops(torch.tensor([[[1.0], [2.0]], [[3.0], [0.0]]]))
@@ -55,19 +69,45 @@ class Hops:
 
     stack: HopStack
     key: HopsKey | None = None
+    part: Part = WHOLE
     _kept: dict[tuple[int, ...], tuple[kernels.Classifier | None, Tensor, "Hops"]] = field(
         default_factory=dict, init=False, repr=False
     )
 
     @property
+    def shape(self) -> tuple[int, int, int]:
+        """Nodes here, K+1 and D."""
+        nodes, hops, width = self.stack.shape
+        return nodes, hops, width
+
+    @property
+    def device(self) -> torch.device:
+        """Where blocks lie when they are worked on."""
+        return self.stack.device
+
+    @property
     def num_nodes(self) -> int:
-        """N."""
-        return self.stack.shape[0]
+        """N, over all parts."""
+        return self.part.count(self.shape[0])
+
+    @property
+    def one_block(self) -> bool:
+        """Whether the stack is in memory as a whole."""
+        return True
+
+    def blocks(self) -> Iterator[tuple[slice, HopStack]]:
+        """Rows and their hops, [n, K+1, D]; a block may be used until the next one is asked for."""
+        yield slice(0, self.shape[0]), self.stack
 
     @cached_property
     def node_sums(self) -> FloatArray:
         """Σ_i H_k[i], [K+1, D]."""
-        return kernels.node_sums(self.stack)
+        return self.part.total(self._own_node_sums)[0]
+
+    @cached_property
+    def _own_node_sums(self) -> FloatArray:
+        """The same of the nodes here."""
+        return sum_of(kernels.node_sums(block) for _, block in self.blocks())
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -77,7 +117,7 @@ class Hops:
     @cached_property
     def gram(self) -> HopForm:
         """S with σ²_total = cᵀ S c in float64, [K+1, K+1]; the same in every epoch."""
-        return kernels.gram(self.stack, self.mean)
+        return self.part.total(sum_of(kernels.gram(b, self.mean) for _, b in self.blocks()))[0]
 
     def mix(self, coef: Coefficients) -> Repr:
         """Z = Σ_k c_k H_k, [N, D]."""
@@ -85,7 +125,10 @@ class Hops:
 
     def class_sums(self, weights: Tensor) -> ClassSums:
         """Σ_i weights[i, c] H_k[i] in float64, [C, K+1, D], for weights [N, C]."""
-        return kernels.class_sums(self.stack, weights)
+        return self.part.total(self._own_class_sums(weights))[0]
+
+    def _own_class_sums(self, weights: Tensor) -> ClassSums:
+        return sum_of(kernels.class_sums(block, weights[rows]) for rows, block in self.blocks())
 
     def classify(
         self, coef: Coefficients, head: nn.Module, over: "Hops | None" = None
@@ -100,20 +143,31 @@ class Hops:
         """
         over = over or self
         if isinstance(head, nn.Linear) and (in_one_read := self._classifier(head, over)):
-            return in_one_read(coef)
-        probs, mixed, mass = kernels.classify_mixed(self.stack, coef, head)
+            probs, sums, mass = in_one_read(coef)
+            sums, mass = self.part.total(sums, mass)
+            return probs, sums, mass
+        probs, *own = self._classify_mixed(coef, head)
+        mixed, mass = self.part.total(*own)
         if probs.shape[1] < 2:
             raise IncompatibleError("model: one output, and classes are told apart from two on")
-        if over is self and not kernels.whole_sums_pay(self.stack, probs.shape[1]):
+        if over is self and not self._whole_sums_pay(probs.shape[1]):
             return probs, MixedSums(np.array(coef.tolist()), mixed), mass
         return probs, over.sums(coef, probs), mass
 
     def sums(self, coef: Coefficients, probs: Probs) -> ClassSums | MixedSums:
         """What `between_slope` needs of predictions [N, C], whichever costs less."""
-        if kernels.whole_sums_pay(self.stack, probs.shape[1]):
+        if self._whole_sums_pay(probs.shape[1]):
             return self.class_sums(probs)
-        mixed = kernels.mixed_sums(self.stack, coef, probs)
-        return MixedSums(np.array(coef.tolist()), mixed)
+        mixed = sum_of(kernels.mixed_sums(b, coef, probs[rows]) for rows, b in self.blocks())
+        return MixedSums(np.array(coef.tolist()), self.part.total(mixed)[0])
+
+    def _classify_mixed(
+        self, coef: Coefficients, head: nn.Module
+    ) -> tuple[Probs, FloatArray, FloatArray]:
+        """The first of two passes over the nodes here."""
+        answers = [kernels.classify_mixed(block, coef, head) for _, block in self.blocks()]
+        probs, sums, mass = zip(*answers, strict=True)
+        return joined(probs), sum_of(sums), sum_of(mass)
 
     def between_slope(
         self, coef: FloatArray, probs: Probs, mass: FloatArray, sums: ClassSums | MixedSums,
@@ -134,13 +188,16 @@ class Hops:
         centre = coef @ self.mean
         apart = np.where(kept[:, None], sums.sums - mass[:, None] * centre, 0)
         directions = apart / np.where(kept, mass, 1)[:, None]
-        slope: FloatArray = kernels.hop_slopes(self.stack, probs, directions)
-        return np.asarray(slope - self.mean @ apart.sum(0))
+        own = sum_of(kernels.hop_slopes(b, probs[rows], directions) for rows, b in self.blocks())
+        return np.asarray(self.part.total(own)[0] - self.mean @ apart.sum(0))
+
+    def _whole_sums_pay(self, num_classes: int) -> bool:
+        return kernels.whole_sums_pay(self.shape[1], num_classes, self.device)
 
     def _keeps_logits(self, num_classes: int) -> bool:
         """Whether one read is the cheaper way, and hop logits are few beside the stack."""
-        few = 0 < 3 * (num_classes - 1) <= self.stack.shape[2]
-        return few and kernels.whole_sums_pay(self.stack, num_classes)
+        few = 0 < 3 * (num_classes - 1) <= self.shape[2]
+        return few and self._whole_sums_pay(num_classes)
 
     def _classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier | None:
         """The classifier of a head, kept until the head changes; None where it does not pay."""
@@ -159,7 +216,8 @@ class Hops:
         weight = head.weight.detach()
         offset = weight.new_zeros(len(weight)) if head.bias is None else head.bias.detach()
         logits = kernels.hop_logits(self.stack, weight)
-        return kernels.classifier(over.stack, logits, offset[:-1] - offset[-1], over.node_sums)
+        bias = offset[:-1] - offset[-1]
+        return kernels.classifier(over.stack, logits, bias, over._own_node_sums)
 
     def stored_as(self, dtype: torch.dtype) -> "Hops":
         """The same hops in another precision; in half of it every round reads half as much.
@@ -169,7 +227,7 @@ class Hops:
             >>> hops.stack.dtype, hops.mix(torch.tensor([1.0, 0.5]))
             (torch.float16, tensor([[2.]]))
         """
-        return Hops(self.stack.to(dtype), self.key)
+        return Hops(self.stack.to(dtype), self.key, self.part)
 
     def require(self, key: HopsKey) -> "Hops":
         """Return these hops if they were made from what `key` says, else refuse."""

@@ -94,29 +94,53 @@ class OwnShift:
     support: dict[str, float]
 
 
-def explain(own: Tensor, source: OwnStatistics, misfit: Tensor) -> OwnShift:
+class OwnSample(NamedTuple):
+    """Own features of a target, as far as an explanation needs them.
+
+    Attributes:
+        points: u of every n-th node, n from `stride`, [M, D] in float64.
+        mean: of u over all nodes, [D].
+        number: N.
+    """
+
+    points: Tensor
+    mean: Tensor
+    number: int
+
+    @classmethod
+    def of(cls, own: Tensor) -> "OwnSample":
+        """From u of all nodes, [N, D]."""
+        own = own.double()
+        return cls(own[:: stride(len(own))], own.mean(0), len(own))
+
+
+def stride(num_nodes: int) -> int:
+    """Every how many nodes one is looked at."""
+    return -(-num_nodes // SAMPLE)
+
+
+def explain(own: OwnSample, source: OwnStatistics, misfit: Tensor) -> OwnShift:
     """Choose among the four explanations.
 
     Args:
-        own: u of the target's nodes, [N, D].
+        own: of the target's nodes.
         source: statistics of the source.
         misfit: from `misfit` on the source, [3].
     """
-    own = own.double()
     gains = _gains(own, source)
     freedom = len(source.shares) - 1
-    price = 0.5 * freedom * torch.tensor(float(len(own))).log().item()
+    price = 0.5 * freedom * torch.tensor(float(own.number)).log().item()
     support = {Explanation.SAME: 0.0}
     for (kind, (gain, _)), excess in zip(gains.items(), misfit.tolist(), strict=True):
         moved = kind.moves_shares + kind.moves_offset
-        support[kind] = len(own) * (gain - MISFIT_FACTOR * excess) - moved * price
+        support[kind] = own.number * (gain - MISFIT_FACTOR * excess) - moved * price
     best = max(support, key=lambda kind: support[kind])
     shares = source.shares.double()
     if best.moves_shares:
         shares = gains[best][1].shares
-    offset = torch.zeros_like(own[0])
+    offset = torch.zeros_like(own.mean)
     if best.moves_offset:
-        offset = own.mean(0) - shares @ source.centroids.double()
+        offset = own.mean - shares @ source.centroids.double()
     return OwnShift(best, shares, offset, {str(kind): value for kind, value in support.items()})
 
 
@@ -125,15 +149,14 @@ def misfit(own: Tensor, source: OwnStatistics) -> Tensor:
 
     There is nothing to explain there: what they gain is what Gaussians do not describe.
     """
-    return torch.tensor([gain for gain, _ in _gains(own.double(), source).values()])
+    return torch.tensor([gain for gain, _ in _gains(OwnSample.of(own), source).values()])
 
 
-def _gains(own: Tensor, source: OwnStatistics) -> dict[Explanation, tuple[float, Mixture]]:
-    if len(own) < FEWEST:
-        nothing = Mixture(source.shares.double(), 0 * own[0], 1.0, 0.0)
+def _gains(own: OwnSample, source: OwnStatistics) -> dict[Explanation, tuple[float, Mixture]]:
+    if own.number < FEWEST:
+        nothing = Mixture(source.shares.double(), 0 * own.mean, 1.0, 0.0)
         return {kind: (0.0, nothing) for kind in Explanation if kind is not Explanation.SAME}
-    every = -(-len(own) // SAMPLE)
-    points, means = _discriminant(own[::every], source)
+    points, means = _discriminant(own.points, source)
     shares = source.shares.double()
     fits = {
         kind: fit_mixture(points, means, shares, kind.moves_shares, kind.moves_offset)

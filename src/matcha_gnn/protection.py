@@ -67,7 +67,7 @@ def protected(
         hops: of this model and graph, if they are at hand.
         progress: called after each round, where there are rounds.
     """
-    watch = Stopwatch(graph.x.device)
+    watch = Stopwatch(graph.device)
     judge = _Judge(graph, method, settings, watch)
     source = judge.run(model, hops)
     try:
@@ -137,7 +137,8 @@ class _Judge:
         """What the decision says of a trial."""
         labels = trial.run.prediction.probs.argmax(1)
         assert self.labels_before is not None
-        changed = float(labels.ne(self.labels_before).double().mean())
+        part, other = self.graph.part, float(labels.ne(self.labels_before).sum())
+        changed = float(part.total(other)[0]) / part.count(len(labels))
         return Candidate(trial.name, trial.expected, changed)
 
     def fitted(self, model: Backbone, source: Run) -> Iterator[_Trial]:

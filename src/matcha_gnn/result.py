@@ -1,10 +1,12 @@
 """Step 7: the one object that adaptation returns."""
 
 import enum
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +15,7 @@ from matcha_gnn.errors import MatchaError
 from matcha_gnn.evidence import Posterior
 from matcha_gnn.functional import entropy
 from matcha_gnn.graph import Graph
+from matcha_gnn.methods import Prediction
 from matcha_gnn.typing import FloatArray, Probs
 
 if TYPE_CHECKING:
@@ -272,19 +275,28 @@ class Adaptation:
         write_page(self, path, labels, mask, projection=projection, command=command)
 
 
-def outcome(history: History, first: Probs, last: Probs, finite: bool, epochs: int) -> Status:
+def outcome(
+    history: History, first: Prediction, last: Prediction, finite: bool, epochs: int
+) -> Status:
     """Name how a run ended, the most serious finding first."""
     if not finite:
         return Status.NON_FINITE
     if epochs == 0:
         return Status.UNADAPTED
-    if float(entropy(first).mean()) > UNINFORMATIVE_FROM * torch.log(torch.tensor(first.shape[1])):
+    num_nodes, num_classes = first.probs.shape
+    entropies = float(entropy(first.probs).sum(dtype=torch.float64))
+    doubt, had, has = first.part.total(entropies, _labels_of(first), _labels_of(last))
+    if doubt / first.part.count(num_nodes) > UNINFORMATIVE_FROM * math.log(num_classes):
         return Status.UNINFORMATIVE
-    had = torch.bincount(first.argmax(1), minlength=first.shape[1]) > 0
-    has = torch.bincount(last.argmax(1), minlength=first.shape[1]) > 0
-    if bool((had & ~has).any()):
+    if ((had > 0) & (has == 0)).any():
         return Status.COLLAPSED_CLASS
     if history.loss[-1] > history.loss[0]:
         return Status.LOSS_ROSE
     moved = abs(history.loss[-1] - history.loss[-2])
     return Status.CONVERGED if moved < CONVERGED_WITHIN else Status.STOPPED
+
+
+def _labels_of(prediction: Prediction) -> FloatArray:
+    """How many nodes are given each class, [C]."""
+    counts = torch.bincount(prediction.probs.argmax(1), minlength=prediction.probs.shape[1])
+    return np.asarray(counts.double().cpu())

@@ -88,7 +88,7 @@ def run_rounds(
         pic_before=pic_before,
         pic_after=PIC().value(run.view, last),
         history=history,
-        status=outcome(history, first.probs, last.probs, finite, epochs),
+        status=outcome(history, first, last, finite, epochs),
         seconds=run.watch.seconds,
         settings=settings,
         graph=graph,
@@ -120,7 +120,7 @@ class Run:
         self.encoder_stays = settings["moves"] == "gamma"
         self.hops_stay = self.encoder_stays and model.mixes_linearly
         self.moving = _moving_parameters(self.model, settings["moves"])
-        self.watch = Stopwatch(graph.x.device)
+        self.watch = Stopwatch(graph.device)
         self.z: Repr | None = None
         with self.watch.stage("inference"):
             self.constants = self.model.constants(graph) if self.encoder_stays else None
@@ -140,6 +140,7 @@ class Run:
             if self.settings["restart"]:
                 self.state = self.method.start(self.view, self.prepared)
             self.prediction, self.state = self.method.predict(self.view, self.state)
+            self.prediction.part = self.graph.part
         return self.prediction
 
     def step(self, steps: "SGD | Exact | torch.optim.Optimizer") -> None:
@@ -200,7 +201,7 @@ class Run:
             return self.model.hops(self.graph, keyed=False)
         # Kept with its history: the loss of the same round differentiates it.
         self.z = self._representation()
-        return Hops(self.z.detach()[:, None])
+        return Hops(self.z.detach()[:, None], part=self.graph.part)
 
     def _fresh_view(self) -> View:
         gamma = self.gamma.detach().clone()

@@ -8,6 +8,7 @@ from sklearn.mixture import GaussianMixture
 
 from matcha_gnn.mixture import (
     Explanation,
+    OwnSample,
     OwnStatistics,
     _log_densities,
     explain,
@@ -43,14 +44,14 @@ def source() -> OwnStatistics:
     ],
 )
 def test_the_true_explanation_is_found(shares, offset, expected, scale):
-    shift = explain(draw(shares, offset, scale), source(), torch.zeros(3))
+    shift = explain(OwnSample.of(draw(shares, offset, scale)), source(), torch.zeros(3))
     assert shift.explanation is expected
     np.testing.assert_allclose(shift.shares, shares, atol=0.04)
 
 
 def test_the_offset_is_what_was_added():
     offset = (1.0, -0.5, 0.7)
-    shift = explain(draw(SHARES.numpy(), offset), source(), torch.zeros(3))
+    shift = explain(OwnSample.of(draw(SHARES.numpy(), offset)), source(), torch.zeros(3))
     np.testing.assert_allclose(shift.offset, offset, atol=0.1)
 
 
@@ -59,10 +60,12 @@ def test_a_misfit_of_the_source_is_no_evidence():
     # Skewed noise: a mixture of Gaussians gains by moving, though nothing has moved.
     centres = CENTROIDS.numpy()[rng.choice(3, 4000, p=SHARES.numpy())]
     points = torch.from_numpy(centres + rng.exponential(2.0, (4000, 3)) - 2.0)
-    assert explain(points, source(), torch.zeros(3)).explanation is not Explanation.SAME
+    assert (
+        explain(OwnSample.of(points), source(), torch.zeros(3)).explanation is not Explanation.SAME
+    )
     excess = misfit(points, source())
     assert excess.max() > 1e-4
-    assert explain(points, source(), excess).explanation is Explanation.SAME
+    assert explain(OwnSample.of(points), source(), excess).explanation is Explanation.SAME
 
 
 def test_shares_agree_with_a_peer():

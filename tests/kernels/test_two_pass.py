@@ -32,7 +32,7 @@ def slope_by_autograd(stack, coef, probs, min_share):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("whole", [True, False])
 def test_both_ways_give_the_gradient_of_autograd(shape, dtype, whole, monkeypatch):
-    monkeypatch.setattr(kernels, "whole_sums_pay", lambda stack, num_classes: whole)
+    monkeypatch.setattr(kernels, "whole_sums_pay", lambda hops, classes, place: whole)
     hops, coef, head = draw(*shape, dtype)
     probs, sums, mass = hops.classify(coef, head)
     assert isinstance(sums, MixedSums) is not whole
@@ -76,8 +76,8 @@ def test_blocks_do_not_show(monkeypatch):
 )
 def test_the_choice_follows_the_counted_work(num_hops, few, many):
     stack = torch.empty(1, num_hops, 1)
-    assert kernels.whole_sums_pay(stack, few)
-    assert many is None or not kernels.whole_sums_pay(stack, many)
+    assert kernels.whole_sums_pay(stack.shape[1], few, stack.device)
+    assert many is None or not kernels.whole_sums_pay(stack.shape[1], many, stack.device)
 
 
 def test_the_loss_is_the_same_both_ways(monkeypatch):
@@ -87,7 +87,7 @@ def test_the_loss_is_the_same_both_ways(monkeypatch):
     model = mg.GPRGNN(9, 10, hidden_channels=4, K=9)
     answers = []
     for pays in (True, False):
-        monkeypatch.setattr(kernels, "whole_sums_pay", lambda stack, classes, pays=pays: pays)
+        monkeypatch.setattr(kernels, "whole_sums_pay", lambda hops, classes, place, pays=pays: pays)
         answers.append(mg.adapt(model, graph, loss=PIC(), epochs=5, lr=0.1, protect=False))
     torch.testing.assert_close(answers[0].gamma, answers[1].gamma, atol=1e-5, rtol=1e-4)
     np.testing.assert_allclose(answers[0].history.loss, answers[1].history.loss, rtol=1e-5)

@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import matcha_gnn as mg
+from matcha_gnn.graph import Graph
 from matcha_gnn.methods.t3a import T3A, lowest
 from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
@@ -22,7 +23,9 @@ def view_of(z, weight, bias=None):
     if bias is not None:
         head.bias.data = bias.clone()
     head.requires_grad_(False)
-    return SimpleNamespace(z=z, logits=head(z), model=SimpleNamespace(head=head))
+    graph = Graph(z, torch.zeros(2, 0, dtype=torch.long))
+    known = {"z": z, "logits": head(z), "model": SimpleNamespace(head=head), "graph": graph}
+    return SimpleNamespace(**known, blocks=lambda: iter([(slice(0, len(z)), z)]))
 
 
 def random_view(nodes=60, width=5, classes=3, seed=0, bias=True, dtype=torch.float64):

@@ -134,7 +134,10 @@ class Backbone(nn.Module, abc.ABC):
             keyed: record what they were made from, so that they can be handed to `adapt` later.
                 Hashing reads the features once; hops that are used on the spot can go without.
         """
-        return Hops(self._stack(graph), self.hops_key(graph) if keyed else None)
+        if graph.make_hops is not None:
+            made: Hops = graph.make_hops(self)
+            return made
+        return Hops(self._stack(graph), self.hops_key(graph) if keyed else None, graph.part)
 
     def hops_key(self, graph: Graph) -> HopsKey:
         """Content hashes of the graph and of all that decides the hops in this model."""

@@ -1,9 +1,11 @@
 """The class of every node, given its own features and its neighbours': a judge without labels."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,7 +13,9 @@ from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence.neighbours import fit_edge_shares, neighbour_evidence, sample_edges
 from matcha_gnn.graph import Graph
-from matcha_gnn.mixture import OwnShift, explain
+from matcha_gnn.hops import joined
+from matcha_gnn.mixture import OwnSample, OwnShift, explain, stride
+from matcha_gnn.parts import WHOLE, Part, tensor_total
 from matcha_gnn.typing import Probs
 
 ROUNDS = 2
@@ -29,6 +33,7 @@ class Posterior:
         shift: how own features moved between source and target.
         edge_shares: share of edges from a sender of class a to a receiver of class b, [C, C].
         sharpness: what own logits are multiplied by to make them log-probabilities.
+        part: which nodes these are.
     """
 
     probs: Probs
@@ -36,6 +41,7 @@ class Posterior:
     shift: OwnShift
     edge_shares: Tensor
     sharpness: float
+    part: Part = WHOLE
 
     @property
     def homophily(self) -> float:
@@ -44,7 +50,9 @@ class Posterior:
 
     def expected_accuracy(self, labels: Tensor) -> float:
         """Probability that a label [N] is true, averaged over nodes."""
-        return float(self.probs.gather(1, labels[:, None].to(self.probs.device)).mean())
+        hits = self.probs.gather(1, labels[:, None].to(self.probs.device))
+        (total,) = self.part.total(float(hits.sum()))
+        return float(total) / self.part.count(len(hits))
 
 
 @torch.no_grad()
@@ -63,18 +71,48 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
         raise IncompatibleError(
             "the model has no summary of its source graph, without which nothing can be judged"
         )
-    own = model.own_features(graph).double()
-    shift = explain(own, source.own_statistics.to(own.device), source.misfit)
-    logits = model.own_logits(own - shift.offset).double()
+    part, own = graph.part, _OwnFeatures(model, graph)
+    shift = explain(own.sample(), source.own_statistics.to(graph.device), source.misfit)
+    logits = joined([model.own_logits(each - shift.offset).double() for _, each in own])
     logits = logits - logits.mean(1, keepdim=True)
-    shares, links = shift.shares, sample_edges(graph.edge_index)
-    fit = _sharpest(_Calibration(logits, shares, links))
+    links = sample_edges(graph)
+    ends = part.rows(logits, links.flatten()).view(*links.shape, logits.shape[1])
+    fit = _sharpest(_Calibration(logits, shift.shares, ends, part))
     edge_shares, sharpness = fit.edge_shares, fit.sharpness
     evidence = sharpness * logits + fit.prior
     own_probs = probs = evidence.softmax(1)
     for _ in range(ROUNDS):
-        probs = (evidence + neighbour_evidence(probs, edge_shares, graph.edge_index)).softmax(1)
-    return Posterior(probs, own_probs, shift, edge_shares.T, sharpness)
+        probs = (evidence + neighbour_evidence(probs, edge_shares, graph)).softmax(1)
+    return Posterior(probs, own_probs, shift, edge_shares.T, sharpness, part)
+
+
+class _OwnFeatures:
+    """u piece by piece, [n, D] in float64; kept where the graph is one piece."""
+
+    def __init__(self, model: Backbone, graph: Graph) -> None:
+        self.model, self.graph, self._kept = model, graph, list[tuple[slice, Tensor]]()
+
+    def __iter__(self) -> Iterator[tuple[slice, Tensor]]:
+        if self._kept:
+            yield from self._kept
+            return
+        for rows, piece in self.graph.pieces():
+            own = rows, self.model.own_features(piece).double()
+            if self.graph.one_piece:
+                self._kept = [own]
+            yield own
+
+    def sample(self) -> OwnSample:
+        """Every n-th of all nodes, and the mean."""
+        part = self.graph.part
+        number = part.count(self.graph.num_nodes)
+        every, found, sums = stride(number), [], np.zeros(())
+        for rows, own in self:
+            found.append(own[-(part.start + rows.start) % every :: every].clone())
+            sums = sums + own.sum(0).cpu().numpy()
+        points = part.gather(joined(found))
+        (total,) = part.total(sums)
+        return OwnSample(points, torch.from_numpy(total).to(points) / number, number)
 
 
 class _Fit(NamedTuple):
@@ -85,17 +123,17 @@ class _Fit(NamedTuple):
 
 
 class _Calibration(NamedTuple):
-    """Own logits [N, C], the shares they should have [C], and the edges they should explain."""
+    """Own logits [N, C], the shares they should have [C], and those of edges' ends, [2, E, C]."""
 
     logits: Tensor
     shares: Tensor
-    links: Tensor
+    ends: Tensor
+    part: Part
 
     def at(self, sharpness: float) -> _Fit:
-        logits = sharpness * self.logits
-        prior = _matched(logits, self.shares)
-        probs = (logits + prior).softmax(1)
-        return _Fit(sharpness, prior, *fit_edge_shares(probs, self.shares, self.links))
+        prior = _matched(sharpness * self.logits, self.shares, self.part)
+        senders, receivers = (sharpness * self.ends + prior).softmax(2)
+        return _Fit(sharpness, prior, *fit_edge_shares(senders, receivers, self.shares))
 
 
 def _sharpest(calibration: _Calibration) -> _Fit:
@@ -113,11 +151,12 @@ def _sharpest(calibration: _Calibration) -> _Fit:
     return best
 
 
-def _matched(logits: Tensor, shares: Tensor) -> Tensor:
+def _matched(logits: Tensor, shares: Tensor, part: Part) -> Tensor:
     """What to add to logits so that the mean prediction is `shares`, [C]."""
     added = torch.zeros_like(shares)
     for _ in range(50):
-        step = shares.log() - (logits + added).softmax(1).mean(0).clamp_min(1e-12).log()
+        mean = tensor_total(part, (logits + added).softmax(1).sum(0)) / part.count(len(logits))
+        step = shares.log() - mean.clamp_min(1e-12).log()
         added = added + step
         if float(step.abs().max()) < 1e-4:
             break

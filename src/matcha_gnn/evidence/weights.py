@@ -1,12 +1,13 @@
 """Hop weights that agree best with given probabilities: logistic regression on cached hops."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from matcha_gnn.methods.base import View
-from matcha_gnn.typing import Probs
+from matcha_gnn.typing import HopStack, Probs
 
 STEPS = 8
 _TOLERANCE, _RIDGE, _BLOCK = 1e-5, 1e-4, 1 << 16
@@ -83,10 +84,9 @@ def _sums(view: View, targets: Probs, point: Tensor, free: int) -> _Sums:
     value, slope = 0.0, torch.zeros_like(point)
     curvature = torch.outer(slope, slope)
     corner = torch.eye(classes, free).to(point)
-    for first in range(0, len(targets), _BLOCK):
-        stack = view.hops.stack[first : first + _BLOCK].double()
-        wanted = targets[first : first + _BLOCK].double()
-        hop_logits = stack @ weight.T
+    for rows, stack in _rows_of(view):
+        wanted = targets[rows].double()
+        hop_logits = stack.double() @ weight.T
         logits = torch.einsum("nkc,k->nc", hop_logits, coef) + added
         value -= float((wanted * logits.log_softmax(1)).sum())
         probs = logits.softmax(1)
@@ -98,8 +98,19 @@ def _sums(view: View, targets: Probs, point: Tensor, free: int) -> _Sums:
         scaled = inputs * probs[:, :, None].sqrt()
         flat = scaled.reshape(-1, len(point))
         curvature += flat.T @ flat - mean.T @ mean
-    number = len(targets)
-    return _Sums(value / number, slope / number, curvature / number)
+    number = view.hops.num_nodes
+    sums = view.graph.part.total(value, slope.cpu().numpy(), curvature.cpu().numpy())
+    total, of_slope, of_curvature = (torch.from_numpy(each).to(point) / number for each in sums)
+    return _Sums(float(total), of_slope, of_curvature)
+
+
+def _rows_of(view: View) -> Iterator[tuple[slice, HopStack]]:
+    """Rows and their hops, few enough at a time for float64."""
+    for rows, block in view.hops.blocks():
+        for first in range(0, len(block), _BLOCK):
+            some = block[first : first + _BLOCK]
+            start = rows.start + first
+            yield slice(start, start + len(some)), some
 
 
 def _coefficient_slopes(view: View, gamma: Tensor) -> Tensor:

@@ -8,12 +8,18 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from torch import Tensor, float32, nn
+from torch import Tensor, device, float32, nn
 
 from matcha_gnn import functional
 from matcha_gnn.kernels import reference, two_pass
 from matcha_gnn.kernels.dropout import masked_dropout
-from matcha_gnn.kernels.propagate import Adjacency, filter_hops, one_hop, propagate
+from matcha_gnn.kernels.propagate import (
+    Adjacency,
+    Operator,
+    filter_hops,
+    one_hop,
+    propagate,
+)
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 Classifier = Callable[[Coefficients], tuple[Probs, ClassSums, FloatArray]]
@@ -23,6 +29,7 @@ __all__ = [
     "between_form",
     "Classifier",
     "Adjacency",
+    "Operator",
     "class_sums",
     "classifier",
     "classify_mixed",
@@ -82,13 +89,17 @@ def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     return form
 
 
-def whole_sums_pay(stack: HopStack, num_classes: int) -> bool:
+def whole_sums_pay(num_hops: int, num_classes: int, place: device) -> bool:
     """Whether class sums of every hop, in one read, cost less than two reads by way of Z.
 
     One read takes C·(K+1)·D multiplications for a node; two take one read more, (K+1)·D and 2·C·D.
+
+    Args:
+        num_hops: K+1.
+        num_classes: C.
+        place: where the hops are.
     """
-    num_hops = stack.shape[1]
-    return num_classes * (num_hops - 2) <= num_hops * (1 + READ_COST[stack.device.type])
+    return num_classes * (num_hops - 2) <= num_hops * (1 + READ_COST[place.type])
 
 
 def classify_mixed(

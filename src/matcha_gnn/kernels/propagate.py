@@ -1,5 +1,6 @@
 """Sparse products with the normalised adjacency, and the polynomial filter's own autograd."""
 
+import abc
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,8 +24,25 @@ MAX_DEGREE = 4096
 """On a GPU, rows are summed side by side, and the longest holds up the others."""
 
 
+class Operator(abc.ABC):
+    """The normalised adjacency P of the nodes here, however its product is taken."""
+
+    @abc.abstractmethod
+    def __matmul__(self, h: Repr) -> Repr:
+        """P h for h [N] or [N, D]."""
+
+    @property
+    @abc.abstractmethod
+    def transposed(self) -> "Operator":
+        """Pᵀ."""
+
+    def to(self, dtype: torch.dtype) -> "Operator":
+        """The same in another precision; by default whatever precision h has is taken."""
+        return self
+
+
 @dataclass(frozen=True)
-class Adjacency:
+class Adjacency(Operator):
     """P = D^-1/2 (A + I) D^-1/2 as a sparse CSR tensor, row i gathering what node i receives.
 
     Degrees count incoming weight, and a node that has a self loop keeps it: the convention of
@@ -67,6 +85,11 @@ class Adjacency:
         """Pᵀ; the same numbers when the graph is undirected."""
         return csr_tensor(_scipy(self.matrix).T.tocsr(), self.matrix.dtype).to(self.matrix.device)
 
+    @property
+    def transposed(self) -> "Adjacency":
+        """Pᵀ as such a matrix."""
+        return Adjacency(self.transpose)
+
     def to(self, dtype: torch.dtype) -> "Adjacency":
         """The same matrix in another precision; converted once."""
         if dtype == self.matrix.dtype:
@@ -101,13 +124,15 @@ class Adjacency:
         return crow, col, values
 
 
-def propagate(adjacency: Adjacency, h: Repr, num_hops: int) -> HopStack:
+def propagate(adjacency: Operator, h: Repr, num_hops: int) -> HopStack:
     """Stack h, P h, …, P^K h node-major, so that a node's hops lie side by side: [N, K+1, D]."""
     adjacency = adjacency.to(h.dtype)
     stack = torch.empty(h.shape[0], num_hops + 1, h.shape[1], dtype=h.dtype, device=h.device)
     stack[:, 0] = h
-    write_hops = _plain_hops if h.requires_grad else _fastest_hops(adjacency, h, num_hops)
-    write_hops(adjacency, h, stack)
+    if h.requires_grad or not isinstance(adjacency, Adjacency):
+        _plain_hops(adjacency, h, stack)
+    else:
+        _fastest_hops(adjacency, h, num_hops)(adjacency, h, stack)
     return stack
 
 
@@ -122,7 +147,7 @@ def _fastest_hops(
     return _hops_in_place if h.numel() * (num_hops + 1) <= 2 * CACHED else _plain_hops
 
 
-def _plain_hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
+def _plain_hops(adjacency: Operator, h: Repr, stack: HopStack) -> None:
     for k in range(1, stack.shape[1]):
         h = adjacency @ h
         stack[:, k] = h

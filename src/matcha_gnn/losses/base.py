@@ -4,6 +4,7 @@ import abc
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from matcha_gnn import kernels
@@ -112,4 +113,5 @@ class LogitLoss(Loss):
         sums = view.hops.class_sums(slopes)
         head = view.model.head.weight.detach().double().cpu().numpy()
         gradient = np.einsum("ckd,cd->k", sums, head) / view.hops.num_nodes
-        return float(terms.double().mean()), gradient
+        (value,) = view.graph.part.total(float(terms.sum(dtype=torch.float64)))
+        return float(value) / view.hops.num_nodes, gradient

@@ -14,12 +14,14 @@ from torch import Tensor
 
 from matcha_gnn import functional, kernels
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.hops import joined
 from matcha_gnn.losses.base import Loss
 from matcha_gnn.methods.base import Prediction, View
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
 
 PROBES = 16
 """Random sign vectors for the traces of the powers of P."""
+_BLOCK = 1 << 20
 
 
 class SteinForms(NamedTuple):
@@ -93,23 +95,51 @@ def stein_forms(view: View, noise_share: float | None = None) -> SteinForms:
         IncompatibleError: no `noise_share`, and the model has no summary of its source.
     """
     head = view.model.head.weight.detach()
-    own = view.hops.stack @ (head - head.mean(0)).T
+    apart = (head - head.mean(0)).T
+    own_mean = torch.from_numpy(view.hops.mean[0]).to(head) @ apart
     ones, traces = _powers(view)
-    centred = own - ones[:, :, None] * own[:, 0].mean(0)
-    gram = kernels.gram(centred, np.zeros(centred.shape[1:])) / len(own)
+    sums = np.zeros(())
+    for rows, block in view.hops.blocks():
+        centred = block.to(head.dtype) @ apart - ones[rows, :, None] * own_mean
+        sums = sums + kernels.gram(centred, np.zeros(centred.shape[1:]))
+    gram = view.graph.part.total(sums)[0] / view.hops.num_nodes
     noise = float(gram[0, 0]) * noise_share if noise_share is not None else _source_noise(view)
     return SteinForms(gram, gram[0] - noise * traces, noise)
 
 
 def _powers(view: View) -> tuple[Tensor, FloatArray]:
     """P^k 1, [N, K+1], and estimates of tr P^k / N, [K+1], by random signs."""
-    generator = torch.Generator().manual_seed(view.seed)
-    stack = view.hops.stack
-    signs = torch.randint(0, 2, (len(stack), PROBES), generator=generator).to(stack) * 2 - 1
+    num_nodes, num_hops, _ = view.hops.shape
+    like = view.model.head.weight.detach()
+    signs = _signs(view, num_nodes)
     columns = torch.cat([torch.ones_like(signs[:, :1]), signs], 1)
-    powers = kernels.propagate(view.graph.adjacency, columns, stack.shape[1] - 1)
-    traces = torch.einsum("nkr,nr->k", powers[:, :, 1:], signs) / signs.numel()
-    return powers[:, :, 0], traces.double().cpu().numpy()
+    powers, traces = like.new_ones(num_nodes, num_hops), np.zeros(num_hops)
+    for group in torch.split(columns, min(PROBES + 1, max(2, view.graph.most_columns)), 1):
+        h = group.to(like)
+        for k in range(num_hops):
+            h = view.graph.adjacency @ h if k else h
+            traces[k] += _dot(h, group)
+            if group.data_ptr() == columns.data_ptr():
+                powers[:, k] = h[:, 0]
+                traces[k] -= float(h[:, 0].sum(dtype=torch.float64))
+    (total,) = view.graph.part.total(traces)
+    return powers, total / (PROBES * view.hops.num_nodes)
+
+
+def _dot(h: Tensor, signs: Tensor) -> float:
+    """Σ h · signs, by blocks: their product is as large as h."""
+    pairs = zip(torch.split(h, _BLOCK), torch.split(signs, _BLOCK), strict=True)
+    return sum(float((rows * of_rows).sum(dtype=torch.float64)) for rows, of_rows in pairs)
+
+
+def _signs(view: View, num_nodes: int) -> Tensor:
+    """Random signs of the nodes here, a byte each, [N, PROBES]; as drawn for all nodes at once."""
+    generator, first = torch.Generator().manual_seed(view.seed), view.graph.part.start
+    end, found = first + num_nodes, []
+    for start in range(0, end, _BLOCK):
+        drawn = torch.randint(0, 2, (min(_BLOCK, end - start), PROBES), generator=generator)
+        found.append((2 * drawn[max(0, first - start) :] - 1).to(torch.int8))
+    return joined(found).to(view.graph.device)
 
 
 def _source_noise(view: View) -> float:

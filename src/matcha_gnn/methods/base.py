@@ -2,6 +2,7 @@
 
 import abc
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,10 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from matcha_gnn import kernels
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graph import Graph
-from matcha_gnn.hops import Hops, MixedSums
+from matcha_gnn.hops import Hops, MixedSums, joined
+from matcha_gnn.parts import WHOLE, Part
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, Probs, Repr
 
 State = Any
@@ -41,6 +44,7 @@ class Prediction:
         probs: class probabilities, [N, C], detached.
         hops: the method's own hops where it changed what decides them (norm, encoder, features
             or edges); they enter the loss when `adapt` is called with `features="base"`.
+        part: which nodes these are; the loop says so, methods need not.
 
     Args:
         probs: as above.
@@ -58,18 +62,20 @@ class Prediction:
         class_sums: tuple[Hops, ClassSums | MixedSums] | None = None,
     ) -> None:
         self.probs, self.hops, self._mass, self._class_sums = probs, hops, mass, class_sums
+        self.part: Part = WHOLE
 
     @property
     def mass(self) -> FloatArray:
         """Σ_i probs[i, c], [C]."""
         if self._mass is None:
-            self._mass = self.probs.sum(0, dtype=torch.float64).cpu().numpy()
+            own = self.probs.sum(0, dtype=torch.float64).cpu().numpy()
+            (self._mass,) = self.part.total(own)
         return self._mass
 
     @property
     def class_shares(self) -> FloatArray:
         """Mean prediction, [C]."""
-        return self.mass / self.probs.shape[0]
+        return self.mass / self.part.count(self.probs.shape[0])
 
     def class_sums(self, view: "View") -> ClassSums:
         """Σ_i probs[i, c] H_k[i] of the view's hops, [C, K+1, D]."""
@@ -128,14 +134,21 @@ class View:
 
     @cached_property
     def z(self) -> Repr:
-        """The representation at the current γ, [N, D]."""
+        """The representation at the current γ, [N, D]; streamed hops have `blocks` only."""
         return self.hops.mix(self.coef)
+
+    def blocks(self) -> Iterator[tuple[slice, Repr]]:
+        """Rows and their z, [n, D]; one block where the hops are in memory."""
+        if self.hops.one_block:
+            yield slice(0, len(self.z)), self.z
+            return
+        for rows, block in self.hops.blocks():
+            yield rows, kernels.mix(block, self.coef)
 
     @cached_property
     def logits(self) -> Tensor:
         """The head on z, [N, C]."""
-        logits: Tensor = self.model.head(self.z)
-        return logits
+        return joined([self.model.head(z) for _, z in self.blocks()])
 
     def classify(self) -> Prediction:
         """Softmax of the logits; for cached hops in one read, class sums included."""
@@ -157,11 +170,14 @@ class BaseMethod(abc.ABC):
         name: what the command line calls it.
         touches: the parts it changes for its own prediction.
         draws_at_random: its answer depends on the seed, so renumbering nodes changes it.
+        streams: it goes over nodes by `View.blocks` and `Target.pieces` alone and adds up by
+            `Part.total`, so that a graph need not be in memory, or in one process.
     """
 
     name: ClassVar[str]
     touches: ClassVar[frozenset[Touches]] = frozenset()
     draws_at_random: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
 
     def require(self, model: Backbone) -> None:  # noqa: B027 (optional, not abstract)
         """Raise IncompatibleError if the model lacks what this method needs."""

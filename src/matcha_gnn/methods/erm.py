@@ -14,6 +14,7 @@ class ERM(BaseMethod):
     """
 
     name = "erm"
+    streams = True
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """The model's own prediction; there is no state."""

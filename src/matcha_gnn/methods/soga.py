@@ -20,7 +20,7 @@ from matcha_gnn.methods.base import (
     View,
     require_linear_head,
 )
-from matcha_gnn.methods.tent import STATISTICS, normalised
+from matcha_gnn.methods.tent import STATISTICS
 from matcha_gnn.methods.tuning import (
     Descent,
     FilterTuner,
@@ -227,7 +227,10 @@ class _Encoder(nn.Module):
         if self.statistics == "source":
             return self.model.encode(x)
         norm = cast(nn.BatchNorm1d, self.model.norm)
-        normal = normalised(self.model.before_norm(x), norm, "target")
+        hidden = self.model.before_norm(x)
+        # Gradients go through the statistics.
+        variance, mean = torch.var_mean(hidden, 0, correction=0)
+        normal = (hidden - mean) * torch.rsqrt(variance + norm.eps)
         return self.model.after_norm(
             torch.addcmul(norm.bias, normal, norm.weight) if norm.affine else normal
         )

@@ -9,6 +9,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.hops import joined
 from matcha_gnn.methods.base import (
     BaseMethod,
     Prediction,
@@ -20,6 +21,7 @@ from matcha_gnn.methods.base import (
 )
 from matcha_gnn.methods.lame import is_count
 from matcha_gnn.methods.tuning import check_choice
+from matcha_gnn.parts import WHOLE, Part, tensor_total
 
 ROW_LABELS = ("own", "predicted")
 SCALES = ("unit", "model")
@@ -84,6 +86,7 @@ class T3A(BaseMethod):
 
     name = "t3a"
     touches = frozenset({Touches.HEAD})
+    streams = True
 
     def __init__(
         self,
@@ -114,33 +117,45 @@ class T3A(BaseMethod):
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """Prototypes of the current γ, and the prediction they give; the state is the rows."""
-        logits = self._prototypes(view, state) @ view.z.T
+        prototypes = self._prototypes(view, state)
         if self.scale == "model":
-            wanted, got = _spread(view.logits.T), _spread(logits)
-            logits = logits * torch.where(got > 0, wanted / got, 1)
+            prototypes = prototypes * _matching_scale(view, prototypes)
         # Few classes and many nodes: softmax is many times faster down the long side.
-        probs = logits.softmax(0)
-        return Prediction(probs.T.contiguous()), state
+        probs = [(prototypes @ z.T).softmax(0).T.contiguous() for _, z in view.blocks()]
+        return Prediction(joined(probs)), state
 
     def _prototypes(self, view: View, rows: "Rows") -> Tensor:
         """Unit vectors, one per class, [C, D]."""
         labels = torch.cat([rows.labels, view.logits.argmax(1)])
-        kept = self._kept(rows, view.logits, labels)
+        kept = self._kept(rows, view, labels)
         first = len(rows.labels)
-        lengths = torch.linalg.vector_norm(view.z, dim=1).clamp_min(_tiny(view.z))
-        shares = view.z.new_zeros(len(view.z), first)
-        shares.scatter_(1, labels[first:, None], (kept[first:] / lengths)[:, None])
-        sums = shares.T @ view.z + (rows.classes.T * kept[:first]) @ rows.unit
+        sums = (rows.classes.T * kept[:first]) @ rows.unit
+        for block, z in view.blocks():
+            lengths = torch.linalg.vector_norm(z, dim=1).clamp_min(_tiny(z))
+            shares = z.new_zeros(len(z), first)
+            shares.scatter_(
+                1, labels[first:][block, None], (kept[first:][block] / lengths)[:, None]
+            )
+            sums = sums + shares.T @ z
+        sums = tensor_total(view.graph.part, sums)
         lost = torch.linalg.vector_norm(sums, dim=1, keepdim=True) == 0
         return F.normalize(torch.where(lost, rows.raw, sums))
 
-    def _kept(self, rows: "Rows", logits: Tensor, labels: Tensor) -> Tensor:
+    def _kept(self, rows: "Rows", view: View, labels: Tensor) -> Tensor:
         """Which supports stay, bool [C + N]; entropies are taken only if some class has to cut."""
-        counts = torch.bincount(labels, minlength=len(rows.labels)).tolist()
+        part, num_rows = view.graph.part, len(rows.labels)
+        # Where nodes are in several parts, the rows are supports in the first one only.
+        away = 0 if part.is_first else num_rows
+        labels = labels[away:]
+        own_counts = torch.bincount(labels, minlength=num_rows)
+        counts = [int(n) for n in part.total(own_counts.cpu().numpy().astype(float))[0]]
         limits = [self._limit(count) for count in counts]
         if all(count <= limit for count, limit in zip(counts, limits, strict=True)):
-            return torch.ones_like(labels, dtype=torch.bool)
-        return lowest(torch.cat([rows.entropy, _entropy(logits)]), labels, counts, limits)
+            kept = torch.ones_like(labels, dtype=torch.bool)
+        else:
+            entropies = torch.cat([rows.entropy, _entropy(view.logits)])[away:]
+            kept = lowest(entropies, labels, counts, limits, part)
+        return F.pad(kept, (away, 0)) if away else kept
 
     def _limit(self, count: int) -> int:
         """How many of a class's supports may stay."""
@@ -149,14 +164,17 @@ class T3A(BaseMethod):
         return self.k
 
 
-def lowest(values: Tensor, labels: Tensor, counts: list[int], limits: list[int]) -> Tensor:
+def lowest(
+    values: Tensor, labels: Tensor, counts: list[int], limits: list[int], part: Part = WHOLE
+) -> Tensor:
     """Mark the lowest values of each class, the earlier one where two are equal; no sorting.
 
     Args:
         values: finite numbers, [M].
         labels: their classes, [M].
-        counts: how many there are of each class, [C].
-        limits: how many to mark of each class, [C].
+        counts: how many there are of each class in all parts, [C].
+        limits: how many to mark of each class in all parts, [C].
+        part: which of the values are here.
 
     Returns:
         bool [M].
@@ -169,13 +187,15 @@ def lowest(values: Tensor, labels: Tensor, counts: list[int], limits: list[int])
     for c, (count, limit) in enumerate(zip(counts, limits, strict=True)):
         if limit < count:
             own = values.masked_select(labels == c)
-            thresholds[c] = own.kthvalue(limit).values if limit else -math.inf
+            thresholds[c] = part.kth_lowest(own, limit) if limit else -math.inf
     marked = values <= thresholds.index_select(0, labels)
-    if int(marked.sum()) > sum(map(min, counts, limits)):
+    if part.total(float(marked.sum()))[0] > sum(map(min, counts, limits)):
         for c, limit in enumerate(limits):
             own = (labels == c) & marked
             tied = (own & (values == thresholds[c])).nonzero().squeeze(1)
-            marked[tied[len(tied) - max(0, int(own.sum()) - limit) :]] = False
+            (below,) = part.total(float(own.sum()) - len(tied))
+            room = max(0, limit - int(below) - part.before(len(tied)))
+            marked[tied[room:]] = False
     return marked
 
 
@@ -185,9 +205,16 @@ def _entropy(logits: Tensor) -> Tensor:
     return -(log_probs.exp() * log_probs).sum(0)
 
 
-def _spread(logits: Tensor) -> Tensor:
-    """Root of the mean square that logits [C, N] have about their mean over classes."""
-    return (logits - logits.mean(0)).square().mean().sqrt()
+def _matching_scale(view: View, prototypes: Tensor) -> float:
+    """What gives the prototypes' logits the spread over classes that the model's have."""
+    own = (prototypes @ z.T for _, z in view.blocks())
+    got, wanted = view.graph.part.total(sum(map(_spread, own)), _spread(view.logits.T))
+    return math.sqrt(wanted / got) if got > 0 else 1.0
+
+
+def _spread(logits: Tensor) -> float:
+    """The sum of squares that logits [C, N] have about their mean over classes."""
+    return float((logits - logits.mean(0)).square().sum(dtype=torch.float64))
 
 
 def _tiny(like: Tensor) -> float:

@@ -1,8 +1,9 @@
 """Tent (Wang et al., ICLR 2021): entropy steps on the batch norm of the target."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,6 +17,7 @@ from matcha_gnn.methods.base import (
     View,
     require_linear_head,
 )
+from matcha_gnn.methods.streamed import StreamedTuner
 from matcha_gnn.methods.tuning import (
     SCALE,
     SHIFT,
@@ -23,12 +25,15 @@ from matcha_gnn.methods.tuning import (
     Descent,
     FilterTuner,
     Tuned,
+    Tuner,
     Values,
     check_choice,
     check_descent,
     descend,
 )
 from matcha_gnn.methods.whole import WholeTuner, batch_norms
+from matcha_gnn.parts import Part
+from matcha_gnn.target import Target
 from matcha_gnn.typing import Repr
 
 STATISTICS = ("target", "source")
@@ -66,6 +71,7 @@ class Tent(BaseMethod):
 
     name = "tent"
     touches = frozenset({Touches.NORM})
+    streams = True
 
     def __init__(
         self, steps: int = 1, lr: float = 1.0, optimizer: str = "sgd", statistics: str = "target"
@@ -93,15 +99,27 @@ class Tent(BaseMethod):
                 for name, parameter in module.named_parameters()
             }
             return WholeTuner(view, self.statistics).start(tuned)
-        hidden = model.before_norm(model.accept(view.graph.x))
-        normal = normalised(hidden, norm, self.statistics)
+        return self._tuner(view, norm).start({SCALE: norm.weight, SHIFT: norm.bias})
 
-        def encode(values: Values) -> Repr:
+    def _tuner(self, view: View, norm: nn.BatchNorm1d) -> Tuner:
+        """û is kept where the graph is in memory, and made again piece by piece where it is not."""
+        model, graph = view.model, view.graph
+
+        def hidden(piece: Target) -> Tensor:
+            return model.before_norm(model.accept(piece.x))
+
+        def from_normal(values: Values, normal: Tensor) -> Repr:
             return model.after_norm(torch.addcmul(values[SHIFT], normal, values[SCALE]))
 
-        affine = _is_identity(model.after_norm, normal)
-        tuner = AffineTuner(view, normal) if affine else FilterTuner(view, encode)
-        return tuner.start({SCALE: norm.weight, SHIFT: norm.bias})
+        if not graph.one_piece:
+            hiddens = (hidden(piece) for _, piece in graph.pieces())
+            normalise = normaliser(hiddens, norm, self.statistics, graph.part)
+            return StreamedTuner(view, lambda v, piece: from_normal(v, normalise(hidden(piece))))
+        whole = hidden(graph)
+        normal = normaliser([whole], norm, self.statistics, graph.part)(whole)
+        if _is_identity(model.after_norm, normal):
+            return AffineTuner(view, normal)
+        return FilterTuner(view, lambda values: from_normal(values, normal))
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """Take the steps at the view's γ; the state is scale, shift and Adam's moments."""
@@ -109,13 +127,44 @@ class Tent(BaseMethod):
         return descend(state, view, entropy_slope, self.steps, descent)
 
 
-def normalised(hidden: Tensor, norm: nn.BatchNorm1d, statistics: str) -> Tensor:
-    """û: [N, D] less its mean, over its standard deviation, by the target's or the source's."""
+def normaliser(
+    hiddens: Iterable[Tensor], norm: nn.BatchNorm1d, statistics: str, part: Part
+) -> Callable[[Tensor], Tensor]:
+    """How [n, D] becomes û: less the mean, over the deviation, of the target or the source.
+
+    Args:
+        hiddens: the input of the norm, block by block; read only for the target's statistics.
+        norm: the batch norm.
+        statistics: whose.
+        part: which nodes the blocks are.
+    """
     if statistics == "target":
-        variance, mean = torch.var_mean(hidden, 0, correction=0)
+        mean, variance = moments(hiddens, part)
     else:
         variance, mean = cast(Tensor, norm.running_var), cast(Tensor, norm.running_mean)
-    return (hidden - mean) * torch.rsqrt(variance + norm.eps)
+    scale = torch.rsqrt(variance + norm.eps)
+    return lambda hidden: (hidden - mean) * scale
+
+
+def moments(blocks: Iterable[Tensor], part: Part) -> tuple[Tensor, Tensor]:
+    """Mean and biased variance of all rows, [D] each, from blocks of them.
+
+    Example:
+        >>> from matcha_gnn.parts import WHOLE
+        >>> moments([torch.tensor([[1.0], [2.0]]), torch.tensor([[6.0]])], WHOLE)
+        (tensor([3.]), tensor([4.6667]))
+    """
+    count, first, second = 0.0, np.zeros(()), np.zeros(())
+    for block in blocks:
+        of_block = torch.var_mean(block, 0, correction=0)
+        variance, mean = (each.double().cpu().numpy() for each in of_block)
+        count += len(block)
+        first, second = first + len(block) * mean, second + len(block) * (variance + mean**2)
+    total, first, second = part.total(count, first, second)
+    mean = first / total
+    found = (torch.from_numpy(each) for each in (mean, np.maximum(second / total - mean**2, 0)))
+    to_mean, to_variance = (each.to(block) for each in found)
+    return to_mean, to_variance
 
 
 def entropy_slope(log_probs: Tensor) -> Tensor:

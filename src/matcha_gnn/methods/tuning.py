@@ -18,8 +18,9 @@ from torch.autograd.function import once_differentiable
 from matcha_gnn import kernels
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.hops import Hops
-from matcha_gnn.kernels import Adjacency, propagate
+from matcha_gnn.kernels import Operator, propagate
 from matcha_gnn.methods.base import Prediction, View
+from matcha_gnn.parts import tensor_total
 from matcha_gnn.typing import HopStack, Repr
 
 Values: TypeAlias = dict[str, Tensor]
@@ -59,7 +60,7 @@ class Tuner(abc.ABC):
 
     def __init__(self, view: View) -> None:
         self.head, self.num_hops = view.model.head, view.model.num_hops
-        self.adjacency = view.graph.adjacency.to(self.head.weight.dtype)
+        self.adjacency: Operator = view.graph.adjacency.to(self.head.weight.dtype)
 
     @abc.abstractmethod
     def at(self, values: Values) -> Point:
@@ -100,7 +101,7 @@ class FilterTuner(Tuner):
     def __init__(self, view: View, encode: Callable[[Values], Repr]) -> None:
         super().__init__(view)
         self.encode = encode
-        self.transpose = Adjacency(self.adjacency.transpose)
+        self.transpose = self.adjacency.transposed
 
     def at(self, values: Values) -> Point:
         """Encode, and apply the head first where that is narrower."""
@@ -175,11 +176,12 @@ class _Filter(torch.autograd.Function):
         return horner(ctx.transpose, gradients[0], ctx.coef), None, None, None
 
 
-def horner(adjacency: Adjacency, h: Tensor, coef: Sequence[float]) -> Tensor:
+def horner(adjacency: Operator, h: Tensor, coef: Sequence[float]) -> Tensor:
     """Σ_k c_k P^k h without keeping the hops, for h [N, ·].
 
     Example:
-        >>> pair = Adjacency.normalised(torch.tensor([[0, 1], [1, 0]]), 2, None, torch.float32)
+        >>> edges = torch.tensor([[0, 1], [1, 0]])
+        >>> pair = kernels.Adjacency.normalised(edges, 2, None, torch.float32)
         >>> horner(pair, torch.tensor([[1.0], [0.0]]), [1.0, 2.0])
         tensor([[2.],
                 [1.]])
@@ -245,15 +247,20 @@ def descend(
 ) -> tuple[Prediction, Tuned]:
     """Take steps down a loss of the logits, and predict after the last one."""
     tuner, point, moments = tuned
-    logits_at = tuner.mixer(view)
+    logits_at, part = tuner.mixer(view), view.graph.part
     with torch.enable_grad():
         logits = logits_at(point)
+        # The loss is a mean over all nodes, and these are some of them.
+        share = len(logits) / part.count(len(logits))
         for _ in range(steps):
             upward = slope(_class_major(logits).log_softmax(0))[:-1].T
+            if share != 1:
+                upward = share * upward
             trained = list(point.values.values())
             # Later rounds may begin at this point again, so its history must outlive the step.
             slopes = torch.autograd.grad(logits, trained, upward, True, materialize_grads=True)
-            values, moments = descent.step(point.values, slopes, moments)
+            totals = [tensor_total(part, each) for each in slopes]
+            values, moments = descent.step(point.values, totals, moments)
             point = tuner.at(values)
             logits = logits_at(point)
     probs = _class_major(logits).softmax(0).T.contiguous()
