@@ -48,6 +48,7 @@ LEVELS = {
     "experiments": 12,
     "report": 13,
     "outputs": 13,
+    "distributed": 13,
     "figures": 13,
     "console": 13,
     "commands": 14,

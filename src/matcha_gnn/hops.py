@@ -44,6 +44,11 @@ def joined(blocks: Sequence[Tensor]) -> Tensor:
     return blocks[0] if len(blocks) == 1 else torch.cat(list(blocks))
 
 
+def _named(coef: Coefficients, sums: FloatArray) -> ClassSums | MixedSums:
+    """Class sums are of every hop, [C, K+1, D], or of Z alone, [C, D]."""
+    return sums if sums.ndim == 3 else MixedSums(np.array(coef.tolist()), sums)
+
+
 @dataclass(frozen=True, eq=False)
 class Hops:
     """H_0 … H_K of every node, and the sums that adaptation takes over them.
@@ -146,20 +151,22 @@ class Hops:
             probs, sums, mass = in_one_read(coef)
             sums, mass = self.part.total(sums, mass)
             return probs, sums, mass
-        probs, *own = self._classify_mixed(coef, head)
-        mixed, mass = self.part.total(*own)
+        probs, own_sums, own_mass = self._classify_mixed(coef, head)
         if probs.shape[1] < 2:
             raise IncompatibleError("model: one output, and classes are told apart from two on")
-        if over is self and not self._whole_sums_pay(probs.shape[1]):
-            return probs, MixedSums(np.array(coef.tolist()), mixed), mass
-        return probs, over.sums(coef, probs), mass
+        if over is not self or self._whole_sums_pay(probs.shape[1]):
+            own_sums = over._own_sums(coef, probs)
+        sums, mass = self.part.total(own_sums, own_mass)
+        return probs, _named(coef, sums), mass
 
     def sums(self, coef: Coefficients, probs: Probs) -> ClassSums | MixedSums:
         """What `between_slope` needs of predictions [N, C], whichever costs less."""
+        return _named(coef, self.part.total(self._own_sums(coef, probs))[0])
+
+    def _own_sums(self, coef: Coefficients, probs: Probs) -> FloatArray:
         if self._whole_sums_pay(probs.shape[1]):
-            return self.class_sums(probs)
-        mixed = sum_of(kernels.mixed_sums(b, coef, probs[rows]) for rows, b in self.blocks())
-        return MixedSums(np.array(coef.tolist()), self.part.total(mixed)[0])
+            return self._own_class_sums(probs)
+        return sum_of(kernels.mixed_sums(b, coef, probs[rows]) for rows, b in self.blocks())
 
     def _classify_mixed(
         self, coef: Coefficients, head: nn.Module

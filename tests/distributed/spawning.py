@@ -17,8 +17,11 @@ CONTEXT.set_forkserver_preload(list(PRELOADED))
 PATIENCE = 100
 
 
-def run_ranks(size, work, *arguments, timeout=20.0):
-    """Run work(rank, *arguments) on each rank; give their results, errors being results too."""
+def run_ranks(size, work, *arguments, timeout=20.0, silent=()):
+    """Run work(rank, *arguments) on each rank; give their results, errors being results too.
+
+    Ranks from which no answer is expected are ended when the others have spoken.
+    """
     answers = CONTEXT.Queue()
     with tempfile.TemporaryDirectory() as folder:
         meeting = str(Path(folder) / "meeting")
@@ -30,9 +33,9 @@ def run_ranks(size, work, *arguments, timeout=20.0):
         ]
         for process in started:
             process.start()
-        found = _collected(started, answers)
-        for process in started:
-            process.join(PATIENCE)
+        found = _collected(started, answers, size - len(silent))
+        for rank, process in enumerate(started):
+            process.join(0 if rank in silent else PATIENCE)
             process.kill()
     return [found.get(rank) for rank in range(size)]
 
@@ -47,10 +50,10 @@ def results_of(size, work, *arguments):
     return answers
 
 
-def _collected(started, answers):
-    """What came, until all processes have spoken or ended."""
+def _collected(started, answers, expected):
+    """What came, until as many as are expected have spoken or all processes have ended."""
     found, until = {}, time.monotonic() + PATIENCE
-    while len(found) < len(started) and time.monotonic() < until:
+    while len(found) < expected and time.monotonic() < until:
         over = not any(process.is_alive() for process in started)
         try:
             rank, answer = answers.get(timeout=0.05)

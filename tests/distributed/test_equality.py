@@ -103,3 +103,55 @@ def assert_equal_to_one_process(answers, alone):
 def test_ranks_give_what_one_process_gives(name, ranks, answers_of):
     answers = answers_of(ranks)
     assert_equal_to_one_process([answer[name] for answer in answers], adapted(mg.adapt, name))
+
+
+def trained_model():
+    """A model that knows its source, so that the default can judge."""
+    model = small_model()
+    source = small_graph()
+    source.y = torch.arange(NODES) % CLASSES
+    mg.fit(model, source, epochs=30, seed=0)
+    return model
+
+
+def moved_graph():
+    """The classes of the source, linked otherwise and with all features moved."""
+    graph = small_graph(directed=True)
+    graph.x = graph.x + 0.7
+    return graph
+
+
+def variants(run, model):
+    """What is less usual: by name, the result of a run."""
+    pic = {"loss": mg.PIC(), "protect": False, "epochs": 3, "lr": 0.5}
+    odd, straight = small_graph(directed=True), small_model(relu=False)
+    sparse = small_graph()
+    sparse.x = sparse.x.relu().to_sparse_csr()
+    torch.manual_seed(2)
+    layers, alpha = mg.JKNet(FEATURES, CLASSES, 5), mg.APPNP(FEATURES, CLASSES, 5)
+    return {
+        "directed": run(small_model(), odd, mg.Tent(), **pic),
+        "nothing after the norm": run(straight, odd, mg.Tent(), **pic),
+        "features of the base method": run(small_model(), odd, mg.Tent(), features="base", **pic),
+        "the same, affine": run(straight, odd, mg.Tent(), features="base", **pic),
+        "sparse features": run(small_model(), sparse, mg.T3A(), **pic),
+        "another architecture": run(layers, odd, mg.T3A(k=9), **pic),
+        "weights that are a function of γ": run(alpha, odd, mg.ERM(), **pic),
+        "no rounds": run(small_model(), odd, protect=False, epochs=0),
+        "by default": run(model, moved_graph()),
+        "by default, around t3a": run(model, moved_graph(), mg.T3A()),
+        "rounds, protected": run(model, moved_graph(), loss=mg.PIC(), epochs=4),
+        "no source to judge by": run(small_model(), odd),
+    }
+
+
+def all_variants(rank, model):
+    return {name: told(result) for name, result in variants(adapt, model).items()}
+
+
+def test_what_is_less_usual_is_the_same_too():
+    model = trained_model()
+    alone, answers = variants(mg.adapt, model), results_of(2, all_variants, model)
+    assert any(result.decision and result.decision.adapted for result in alone.values())
+    for name, result in alone.items():
+        assert_equal_to_one_process([answer[name] for answer in answers], result)

@@ -33,7 +33,7 @@ def dies_in_a_round(rank, folder, how):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_rank_that_is_struck_ends_the_others_in_time_and_the_rerun_succeeds(how, tmp_path):
     limit = 30 if how == signal.SIGKILL else 2
-    first, struck, third = run_ranks(3, dies_in_a_round, tmp_path, how, timeout=limit)
+    first, struck, third = run_ranks(3, dies_in_a_round, tmp_path, how, timeout=limit, silent=[1])
     assert struck is None
     for said, seconds in (first, third):
         assert "a rank has died" in said

@@ -7,7 +7,7 @@ import pytest
 import torch
 from spawning import results_of
 from tcp import bytes_sent
-from test_equality import CLASSES, FEATURES, small_graph, small_model
+from test_equality import CLASSES, FEATURES, small_graph
 
 import matcha_gnn as mg
 from matcha_gnn.distributed import Ranks, adapt, costs
@@ -53,7 +53,11 @@ def sent_by_messages(rank):
         ranks.wait("start")
         before, ranks.sent = bytes_sent(), type(ranks.sent)()
         one()
-        found.append((sum(ranks.sent.values()), bytes_sent() - before))
+        counted = sum(ranks.sent.values())
+        ranks.wait("end")
+        found.append((counted, bytes_sent() - before))
+        # Who leaves takes the connections along.
+        ranks.wait("counted")
     return found
 
 

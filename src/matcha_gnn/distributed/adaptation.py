@@ -1,16 +1,16 @@
 """Adaptation over the ranks of a cluster: share the graph out, adapt, bring together."""
 
-from typing import Any
+from typing import Any, cast
 
 from matcha_gnn import adaptation
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.distributed.part import GraphPart, part_of
 from matcha_gnn.distributed.ranks import TIMEOUT, Ranks, joined
 from matcha_gnn.distributed.result import gathered, part_result
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_kind
 from matcha_gnn.graph import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.losses import Loss
-from matcha_gnn.methods import BaseMethod
+from matcha_gnn.methods import ERM, BaseMethod, Touches
 from matcha_gnn.progress import LateBar
 from matcha_gnn.result import Adaptation
 
@@ -65,7 +65,7 @@ def adapt(
     with joined(timeout) as ranks:
         with ranks.agreeing("input"):
             whole = unlabelled(graph)
-            _check(model, settings, ranks)
+            _check(model, method or ERM(), settings, ranks)
             digest = _digest(model, method, loss, settings, whole)
         _require_same(digest, ranks)
         part = part_of(whole, ranks, partition)
@@ -82,7 +82,8 @@ def _adapt_part(
 ) -> Adaptation:
     quiet = part.part.ranks.rank != 0
     bar = {"progress": _no_progress if quiet else LateBar("adapting")}
-    result = part_result(adaptation.adapt(model, part, method, loss, **bar | settings), part)
+    target = cast(GraphLike, part)
+    result = part_result(adaptation.adapt(model, target, method, loss, **bar | settings), part)
     return result if whole is None else gathered(result, part, whole)
 
 
@@ -90,10 +91,21 @@ def _no_progress(done: int, total: int) -> None:
     """One bar is enough for all ranks."""
 
 
-def _check(model: Backbone, settings: dict[str, Any], ranks: Ranks) -> None:
-    """What no rank can know better than another."""
+def _check(model: Backbone, method: BaseMethod, settings: dict[str, Any], ranks: Ranks) -> None:
+    """Refuse what needs all nodes in one process."""
+    require_kind("model", model, Backbone, "a Backbone that mixes cached hops, such as mg.GPRGNN")
+    require_kind("method", method, BaseMethod, "a BaseMethod, such as mg.T3A()")
     if settings.get("hops") is not None:
         raise InvalidArgumentError("hops", "those of one process", "None: each rank makes its own")
+    if not method.streams:
+        raise IncompatibleError(f"{method.name} needs all nodes in one process: use mg.adapt")
+    if not model.mixes_linearly or settings.get("moves", "gamma") != "gamma":
+        raise IncompatibleError(
+            f"ranks share sums over cached hops: {model.name} must mix them linearly, and γ alone "
+            "may move; use mg.adapt for others"
+        )
+    if Touches.NORM in method.touches and not model.is_filter:
+        raise IncompatibleError(f"{method.name} runs all of {model.name} in one process")
     place, messages = model.gamma.device, ranks.device
     if place.type != messages.type:
         raise IncompatibleError(
@@ -110,7 +122,9 @@ def _digest(
     graph: Graph,
 ) -> str:
     """A short text that differs where ranks were given different work."""
-    said = {name: value for name, value in settings.items() if name not in ("progress", "callbacks")}
+    said = {
+        name: value for name, value in settings.items() if name not in ("progress", "callbacks")
+    }
     chosen = [(type(each).__name__, each.settings()) for each in (method, loss) if each]
     size = (graph.num_nodes, graph.edge_index.shape[1], graph.num_features)
     return f"{content_hash(*model.state_dict().values())} {sorted(said.items())} {chosen} {size}"

@@ -21,9 +21,7 @@ def all_gather_bytes(size: int, ranks: int) -> int:
     return (ranks - 1) * size
 
 
-def epoch_bytes(
-    classes: int, hops: int, width: int, ranks: int, whole_sums: bool = True
-) -> int:
+def epoch_bytes(classes: int, hops: int, width: int, ranks: int, whole_sums: bool = True) -> int:
     """A round around ERM in float64: the class sums C × (K+1) × D and the mass C, added up once.
 
     Args:

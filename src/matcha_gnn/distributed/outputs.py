@@ -52,18 +52,16 @@ def write_shards(
 
 
 def _write_own(result: PartAdaptation, path: Path) -> None:
-    arrays = {"probs": result.probs.cpu().numpy(), "labels": result.labels.cpu().numpy()}
+    probs, labels = result.probs.cpu().numpy(), result.labels.cpu().numpy()
     with open(path, "wb") as file:
-        np.savez(file, nodes=result.nodes.numpy(), **arrays)
+        np.savez(file, nodes=result.nodes.numpy(), probs=probs, labels=labels)
 
 
 def _shard(rank: int, size: int, hidden: bool = False) -> str:
     return f"{'.' if hidden else ''}predictions-{rank}-of-{size}.npz"
 
 
-def _put_in_place(
-    result: PartAdaptation, folder: Path, size: int, summary: dict[str, Any]
-) -> None:
+def _put_in_place(result: PartAdaptation, folder: Path, size: int, summary: dict[str, Any]) -> None:
     (folder / SUMMARY).unlink(missing_ok=True)
     for old in folder.glob("predictions*.npz"):
         old.unlink()

@@ -91,7 +91,7 @@ class GraphPart(Graph):
     links: Tensor = field(kw_only=True)
 
     @property
-    def adjacency(self) -> PartAdjacency:
+    def adjacency(self) -> PartAdjacency:  # type: ignore[override]
         """Own rows of the normalised adjacency; a product exchanges rows with other ranks."""
         return self.own_adjacency
 
@@ -103,7 +103,7 @@ class GraphPart(Graph):
         """Σ over incoming edges of the sender's row of values; see `Target.neighbour_sums`."""
         extended = self.own_adjacency.halo.extended(values)
         total = torch.zeros_like(values)
-        for sender, receiver in self.edge_index.split(EDGE_BLOCK, 1):
+        for sender, receiver in torch.split(self.edge_index, EDGE_BLOCK, 1):
             apart = sender != receiver
             total.index_add_(0, receiver[apart], extended[sender[apart]])
         return total
@@ -149,7 +149,8 @@ def part_of(graph: Graph, ranks: Ranks, kind: str) -> GraphPart:
         partition = ranks.broadcast(partition)
     part = RankPart(ranks, partition)
     rows = scipy.sparse.csr_array(matrix[part.nodes])
-    rows.indices = partition.positions(rows.indices.astype(np.int64))
+    columns = partition.positions(rows.indices.astype(np.int64))
+    rows = scipy.sparse.csr_array((rows.data, columns, rows.indptr), shape=rows.shape)
     edges = partition.positions(graph.edge_index.cpu().numpy())
     ends_here = (edges[1] >= part.start) & (edges[1] < part.stop)
     links = partition.positions(graph.sample_links(LINKS, LINKS_SEED).cpu().numpy())
@@ -160,7 +161,7 @@ def partition_of(matrix: scipy.sparse.csr_array, ranks: Ranks, kind: str) -> Par
     """Share out the rows of a matrix that all ranks have; METIS speaks on rank 0 only."""
     if kind not in PARTITIONS:
         raise InvalidArgumentError("partition", repr(kind), ", ".join(PARTITIONS))
-    by_ranges = contiguous(matrix.indptr, ranks.size)
+    by_ranges = contiguous(matrix.indptr.astype(np.int64), ranks.size)
     return metis(matrix, ranks.size) if kind == "metis" and ranks.rank == 0 else by_ranges
 
 

@@ -83,6 +83,7 @@ class Ranks:
             rows: [Σ to, …], ordered by receiver; on the device of messages.
             to: rows for each rank.
             of: rows from each rank.
+            purpose: what the bytes are counted as.
 
         Returns:
             [Σ of, …], ordered by sender.
@@ -172,9 +173,7 @@ def _start(timeout: float) -> None:
         # Without it a lost rank ends the others' processes where an error could be raised.
         os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
     try:
-        dist.init_process_group(
-            "nccl" if on_gpu else "gloo", timeout=timedelta(seconds=timeout)
-        )
+        dist.init_process_group("nccl" if on_gpu else "gloo", timeout=timedelta(seconds=timeout))
     except RuntimeError as error:
         rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
         raise DistributedError(

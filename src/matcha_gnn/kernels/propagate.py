@@ -83,7 +83,9 @@ class Adjacency(Operator):
     @cached_property
     def transpose(self) -> Tensor:
         """Pᵀ; the same numbers when the graph is undirected."""
-        return csr_tensor(_scipy(self.matrix).T.tocsr(), self.matrix.dtype).to(self.matrix.device)
+        return csr_tensor(scipy_csr(self.matrix).T.tocsr(), self.matrix.dtype).to(
+            self.matrix.device
+        )
 
     @property
     def transposed(self) -> "Adjacency":
@@ -101,7 +103,7 @@ class Adjacency(Operator):
     def __matmul__(self, h: Repr) -> Repr:
         """P h, one hop."""
         if beyond_cache(h) and (fast := _numba_product()):
-            out = torch.empty_like(h)
+            out = h.new_empty(self.matrix.shape[0], h.shape[1])
             fast(self, h, out, out, 0)
             return out
         product: Repr = self.matrix @ h
@@ -291,7 +293,8 @@ def csr_tensor(matrix: scipy.sparse.csr_array, dtype: torch.dtype) -> Tensor:
         )
 
 
-def _scipy(matrix: Tensor) -> scipy.sparse.csr_array:
+def scipy_csr(matrix: Tensor) -> scipy.sparse.csr_array:
+    """A sparse CSR tensor as a SciPy matrix on the CPU."""
     parts = (matrix.values(), matrix.col_indices(), matrix.crow_indices())
     rows, columns = matrix.shape
     return scipy.sparse.csr_array(tuple(p.cpu().numpy() for p in parts), shape=(rows, columns))
