@@ -113,30 +113,31 @@ def adapt(
     optimizer: Annotated[str, typer.Option(help="sgd, adam or exact.")] = "sgd",
     seed: Seed = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
+    distributed: Annotated[
+        bool, typer.Option("--distributed", help="As one rank of a run started by torchrun.")
+    ] = False,
+    gather: Annotated[
+        bool, typer.Option("--gather", help="With --distributed: rank 0 writes all predictions.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Adapt a model to an unlabelled graph.
 
     Writes predictions, the adapted model, the history of rounds, a summary and report.html.
     """
+    settings: dict[str, Any] = {"method": method, "options": option or [], "loss": loss}
+    settings |= {"protect": protect, "epochs": epochs, "lr": lr, "optimizer": optimizer}
+    settings |= {"seed": seed, "device": device, "json": json, "command": context.obj}
+    if distributed:
+        from matcha_gnn import cluster
+
+        cluster.adapt(model, graph, output, gather=gather, **settings)
+        return
+    if gather:
+        raise InvalidArgumentError("--gather", "no --distributed", "--distributed --gather")
     from matcha_gnn import commands
 
-    commands.adapt(
-        model,
-        graph,
-        output,
-        method=method,
-        options=option or [],
-        loss=loss,
-        protect=protect,
-        epochs=epochs,
-        lr=lr,
-        optimizer=optimizer,
-        seed=seed,
-        device=device,
-        json=json,
-        command=context.obj,
-    )
+    commands.adapt(model, graph, output, **settings)
 
 
 @app.command()

@@ -126,7 +126,7 @@ def variants(run, model):
     pic = {"loss": mg.PIC(), "protect": False, "epochs": 3, "lr": 0.5}
     odd, straight = small_graph(directed=True), small_model(relu=False)
     sparse = small_graph()
-    sparse.x = sparse.x.relu().to_sparse_csr()
+    sparse.x = sparse.x.relu().to_sparse_coo()
     torch.manual_seed(2)
     layers, alpha = mg.JKNet(FEATURES, CLASSES, 5), mg.APPNP(FEATURES, CLASSES, 5)
     return {
@@ -155,3 +155,21 @@ def test_what_is_less_usual_is_the_same_too():
     assert any(result.decision and result.decision.adapted for result in alone.values())
     for name, result in alone.items():
         assert_equal_to_one_process([answer[name] for answer in answers], result)
+
+
+def brought_together(rank, partition):
+    result = adapted(adapt, "erm", partition=partition, gather=True)
+    return type(result).__name__, result.probs, result.probs_before, result.graph.num_nodes
+
+
+@pytest.mark.parametrize("partition", ["contiguous", "metis"])
+def test_predictions_come_together_on_the_first_rank_in_the_order_of_the_graph(partition):
+    if partition == "metis":
+        pytest.importorskip("pymetis")
+    first, *others = results_of(3, brought_together, partition)
+    alone = adapted(mg.adapt, "erm")
+    kind, probs, before, nodes = first
+    assert (kind, nodes) == ("Adaptation", NODES)
+    np.testing.assert_allclose(probs, alone.probs, atol=1e-5)
+    np.testing.assert_allclose(before, alone.probs_before, atol=1e-5)
+    assert all(kind == "PartAdaptation" and len(rows) < NODES for kind, rows, _, _ in others)

@@ -29,8 +29,8 @@ def adapt(
     """`mg.adapt` by all processes of a cluster together; every one of them calls this.
 
     Inside a process group of torch.distributed that is the one; in a process that torchrun
-    started, one is made: NCCL where there are GPUs, gloo otherwise. Predictions and γ are those of
-    one process up to rounding.
+    started, one is made: gloo for a model on the CPU, NCCL for one on a GPU. Predictions and γ are
+    those of one process up to rounding.
 
     Args:
         model: a trained backbone, the same on all ranks; it is not changed.
@@ -62,7 +62,8 @@ def adapt(
         >>> result.num_nodes, result.probs.shape
         (100, torch.Size([100, 2]))
     """
-    with joined(timeout) as ranks:
+    require_kind("model", model, Backbone, "a Backbone that mixes cached hops, such as mg.GPRGNN")
+    with joined(timeout, model.gamma.device.type) as ranks:
         with ranks.agreeing("input"):
             whole = unlabelled(graph)
             _check(model, method or ERM(), settings, ranks)
@@ -93,7 +94,6 @@ def _no_progress(done: int, total: int) -> None:
 
 def _check(model: Backbone, method: BaseMethod, settings: dict[str, Any], ranks: Ranks) -> None:
     """Refuse what needs all nodes in one process."""
-    require_kind("model", model, Backbone, "a Backbone that mixes cached hops, such as mg.GPRGNN")
     require_kind("method", method, BaseMethod, "a BaseMethod, such as mg.T3A()")
     if settings.get("hops") is not None:
         raise InvalidArgumentError("hops", "those of one process", "None: each rank makes its own")

@@ -29,7 +29,7 @@ def write_shards(
         result: of this rank.
         folder: on a file system that all ranks share.
         ranks: of the run.
-        labels: true classes of this rank's nodes, [n], for accuracy, on all ranks or on none.
+        labels: true classes of all nodes, [N], for accuracy; negative where they do not count.
 
     Returns:
         The summary.
@@ -76,7 +76,7 @@ def _put_in_place(result: PartAdaptation, folder: Path, size: int, summary: dict
 def _accuracies(result: PartAdaptation, ranks: Ranks, labels: Tensor | None) -> dict[str, Any]:
     if labels is None:
         return {}
-    found = (result.labels_before, result.labels)
-    hits = np.array([float((each.cpu() == labels).sum()) for each in found])
-    (shares,) = ranks.total(hits / result.num_nodes)
-    return {"accuracy_before": float(shares[0]), "accuracy_after": float(shares[1])}
+    true = labels[result.nodes]
+    found = [float((each.cpu() == true).sum()) for each in (result.labels_before, result.labels)]
+    before, after, number = (float(sum_) for sum_ in ranks.total(*found, float((true >= 0).sum())))
+    return {"accuracy_before": before / number, "accuracy_after": after / number}

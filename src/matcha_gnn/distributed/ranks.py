@@ -136,7 +136,7 @@ class Ranks:
 
 
 @contextmanager
-def joined(timeout: float = TIMEOUT) -> Iterator[Ranks]:
+def joined(timeout: float = TIMEOUT, device: str = "cpu") -> Iterator[Ranks]:
     """The ranks of this run: of the process group there is, or of the one that torchrun asks for.
 
     A process group that is made here is taken down again at the end.
@@ -144,36 +144,37 @@ def joined(timeout: float = TIMEOUT) -> Iterator[Ranks]:
     Args:
         timeout: seconds for which a rank waits for another; of a group that is there already the
             limit it was made with counts.
+        device: "cpu" for gloo, "cuda" for NCCL and one GPU a rank.
 
     Raises:
         InvalidArgumentError: there is no process group, and torchrun has not started this process.
         DistributedError: not all ranks came.
     """
     if dist.is_initialized():
-        yield Ranks(_device(), timeout)
+        yield Ranks(_place_of_messages(), timeout)
         return
     missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR") if name not in os.environ]
     if missing:
         raise InvalidArgumentError(
             "distributed",
-            f"no {missing[0]} in the environment",
-            "a process started by torchrun, or by hand with torch.distributed.init_process_group",
+            f"a process without {missing[0]} in its environment",
+            "one started by torchrun, or in which torch.distributed.init_process_group was called",
         )
-    _start(timeout)
+    _start(timeout, device)
     try:
-        yield Ranks(_device(), timeout)
+        yield Ranks(_place_of_messages(), timeout)
     finally:
         dist.destroy_process_group()
 
 
-def _start(timeout: float) -> None:
-    on_gpu = torch.cuda.is_available() and dist.is_nccl_available()
-    if on_gpu:
+def _start(timeout: float, device: str) -> None:
+    if device == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         # Without it a lost rank ends the others' processes where an error could be raised.
         os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
+    backend = "nccl" if device == "cuda" else "gloo"
     try:
-        dist.init_process_group("nccl" if on_gpu else "gloo", timeout=timedelta(seconds=timeout))
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
     except RuntimeError as error:
         rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
         raise DistributedError(
@@ -181,7 +182,7 @@ def _start(timeout: float) -> None:
         ) from error
 
 
-def _device() -> torch.device:
+def _place_of_messages() -> torch.device:
     if dist.get_backend() == "nccl":
         return torch.device("cuda", torch.cuda.current_device())
     return torch.device("cpu")

@@ -76,9 +76,10 @@ def gathered(result: PartAdaptation, graph: GraphPart, whole: Graph | None) -> A
     if whole is None:
         values["nodes"] = torch.arange(part.partition.num_nodes)
         return PartAdaptation(**values)
-    own = {each.name for each in fields(Adaptation)}
+    own, place = {each.name for each in fields(Adaptation)}, whole.x.device
     kept = {name: value for name, value in values.items() if name in own}
-    return Adaptation(**kept | {"graph": whole})
+    moved = {name: kept[name].to(place) for name in ("probs", "probs_before", "model", "gamma")}
+    return Adaptation(**kept | moved | {"graph": whole})
 
 
 def _collected(graph: GraphPart, rows: Tensor) -> Tensor:
