@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 CONTEXT = multiprocessing.get_context("forkserver")
 # Imported once, in a process from which all ranks are forked.
-PRELOADED = ("pytest", "torch_geometric.data", "matcha_gnn.distributed", "matcha_gnn.kernels.cpu")
+PRELOADED = ("pytest", "torch_geometric.data", "matcha_gnn.cluster", "matcha_gnn.kernels.cpu")
 CONTEXT.set_forkserver_preload(list(PRELOADED))
 PATIENCE = 100
 
