@@ -113,9 +113,16 @@ def adapt(
     optimizer: Annotated[str, typer.Option(help="sgd, adam or exact.")] = "sgd",
     seed: Seed = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
+    memory: Annotated[
+        str | None,
+        typer.Option(help="For a store: the most that may be resident, such as 4GB."),
+    ] = None,
+    hops_dtype: Annotated[
+        str, typer.Option(help="For a store: float32, float16 or bfloat16 hops.")
+    ] = "float32",
     json: Json = False,
 ) -> None:
-    """Adapt a model to an unlabelled graph.
+    """Adapt a model to an unlabelled graph, a file or the folder of a store.
 
     Writes predictions, the adapted model, the history of rounds, a summary and report.html.
     """
@@ -134,6 +141,8 @@ def adapt(
         optimizer=optimizer,
         seed=seed,
         device=device,
+        memory=memory,
+        hops_dtype=hops_dtype,
         json=json,
         command=context.obj,
     )
@@ -166,7 +175,13 @@ def make_graph(
             "cora, coauthor-cs, or a graph file to change.",
         ),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="A .npz or .pt file to write.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A .npz or .pt file to write.")
+    ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="A folder to write instead, for graphs larger than memory (csbm)."),
+    ] = None,
     part: Annotated[str | None, typer.Option(help="source, validation or target.")] = None,
     homophily: Annotated[float | None, typer.Option(help="Share of edges in a class.")] = None,
     run: Annotated[int | None, typer.Option(help="syn-cora: 1, 2 or 3.")] = None,
@@ -199,7 +214,10 @@ def make_graph(
     options |= {"signal": signal, "shift": shift, "root": root, "seed": seed}
     options["shares"] = None if shares is None else _numbers("--shares", shares)
     given = {option: value for option, value in options.items() if value is not None}
-    commands.make_graph(name, output, given, _changes(change or []), attack, rate, json)
+    if (output is None) == (store is None):
+        raise InvalidArgumentError("--output, --store", "both or none", "one of them")
+    changes = _changes(change or [])
+    commands.make_graph(name, output, store, given, changes, attack, rate, json)
 
 
 @app.command()

@@ -1,8 +1,9 @@
 """A graph as a folder of arrays."""
 
 import json
+import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +19,8 @@ from matcha_gnn.graph import MASKS, Graph, GraphLike, unlabelled
 from matcha_gnn.stored.mapped import ArrayWriter, MappedArray
 from matcha_gnn.stored.writing import FORMAT, META, Edges, array_shapes, finish, write_matrix
 
+logger = logging.getLogger(__name__)
+
 HOPS_DTYPES = ("float32", "float16", "bfloat16")
 LABELS = "y"
 
@@ -31,6 +34,8 @@ class GraphStore:
     Args:
         folder: one that `create` or `write` made.
         hops_dtype: "float32", or "float16" or "bfloat16" for hops in half the space.
+        tell: called with one line before work starts: bytes, memory, reads and seconds to expect;
+            logged by default.
 
     Raises:
         InvalidFileError: no such store, or a file is missing, cut short or of another shape.
@@ -45,10 +50,15 @@ class GraphStore:
         torch.Size([100, 2])
     """
 
-    def __init__(self, folder: str | Path, hops_dtype: str = "float32") -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        hops_dtype: str = "float32",
+        tell: Callable[[str], None] = logger.info,
+    ) -> None:
         if hops_dtype not in HOPS_DTYPES:
             raise InvalidArgumentError("hops_dtype", repr(hops_dtype), ", ".join(HOPS_DTYPES))
-        self.folder, self.hops_dtype = Path(folder), hops_dtype
+        self.folder, self.hops_dtype, self.tell = Path(folder), hops_dtype, tell
         self.meta = _read_meta(self.folder)
         shapes = array_shapes(self.meta)
         self.x, self.indptr, self.indices, self.values = (

@@ -1,6 +1,5 @@
 """A store as a target of adaptation, within a promise about memory."""
 
-import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,6 @@ from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
     from matcha_gnn.backbones import Backbone
-
-logger = logging.getLogger(__name__)
 
 
 class StoredGraph(Graph):
@@ -142,9 +139,7 @@ def target_of(
     target = StoredGraph(graph, plan_for(work, memory), model.gamma.device)
     files = hop_files(graph, model.hops_key(target), model, target.plan.slab)
     missing = sum(files.bytes_of(*each) for each in files.missing())
-    made = estimate(work, target.plan, graph.folder, graph.folder / "x.npy", missing)
-    logger.info("%s", made)
-    target.__dict__["estimate"] = made
+    graph.tell(str(estimate(work, target.plan, graph.folder, graph.folder / "x.npy", missing)))
     return target
 
 
