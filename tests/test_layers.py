@@ -32,6 +32,7 @@ LEVELS = {
     "modelfile": 3,
     "delta": 3,
     "methods": 4,
+    "stored": 5,
     "evidence": 5,
     "losses": 5,
     "callbacks": 6,

@@ -38,6 +38,7 @@ _HOME = {
     "GTrans": "matcha_gnn.methods",
     "Graph": "matcha_gnn.graph",
     "GraphPatcher": "matcha_gnn.methods",
+    "GraphStore": "matcha_gnn.stored",
     "Hops": "matcha_gnn.hops",
     "Decision": "matcha_gnn.result",
     "IncompatibleError": "matcha_gnn.errors",
@@ -100,6 +101,7 @@ __all__ = [
     "GTrans",
     "Graph",
     "GraphPatcher",
+    "GraphStore",
     "Hops",
     "IncompatibleError",
     "InvalidArgumentError",
@@ -195,6 +197,7 @@ if TYPE_CHECKING:
     )
     from matcha_gnn.modelfile import load_model, save_model
     from matcha_gnn.result import Adaptation, Decision, Status
+    from matcha_gnn.stored import GraphStore
     from matcha_gnn.train import fit, remember_source
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from types import ModuleType
 
 import numpy as np
 import scipy.sparse
@@ -178,9 +179,8 @@ def beyond_cache(h: Repr) -> bool:
 
 @cache
 def _numba_product() -> Callable[[Adjacency, Repr, Repr, Tensor, int], None] | None:
-    try:
-        from matcha_gnn.kernels import cpu_sparse
-    except ImportError:
+    cpu_sparse = _numba_sparse()
+    if cpu_sparse is None:
         return None
 
     def product(adjacency: Adjacency, h: Repr, out: Repr, also: Tensor, offset: int) -> None:
@@ -191,6 +191,43 @@ def _numba_product() -> Callable[[Adjacency, Repr, Repr, Tensor, int], None] | N
         run(cpu_sparse.product, parts, crow, col, values, given, cuts, *written, offset)
 
     return product
+
+
+def csr_rows(
+    crow: NDArray[np.int64], col: NDArray[np.int32], values: NDArray[np.float32], h: Repr
+) -> Repr:
+    """Some rows of a sparse matrix times h [N, D]: [n, D].
+
+    Args:
+        crow: where each row starts, from 0, [n + 1].
+        col: columns of its entries, [E].
+        values: [E].
+        h: dense, on any device.
+    """
+    rows = len(crow) - 1
+    if h.is_cpu and h.dtype == torch.float32 and (sparse := _numba_sparse()):
+        out = np.empty((rows, h.shape[1]), np.float32)
+        parts = PARTS_PER_THREAD * torch.get_num_threads()
+        cuts = sparse.balanced_cuts(crow, parts)
+        run(sparse.product, parts, crow, col, values, h.detach().numpy(), cuts, out, out, 0)
+        return torch.from_numpy(out)
+    with no_beta_warning():
+        arrays = (torch.from_numpy(np.array(part)).to(h.device) for part in (crow, col, values))
+        starts, columns, entries = arrays
+        matrix = torch.sparse_csr_tensor(
+            starts, columns.long(), entries.to(h.dtype), (rows, len(h)), check_invariants=False
+        )
+        product: Repr = matrix @ h
+    return product
+
+
+@cache
+def _numba_sparse() -> ModuleType | None:
+    try:
+        from matcha_gnn.kernels import cpu_sparse
+    except ImportError:
+        return None
+    return cpu_sparse
 
 
 @cache
