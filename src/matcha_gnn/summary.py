@@ -1,5 +1,6 @@
 """What a model file says of its source graph: a few statistics, no rows of data."""
 
+import math
 from dataclasses import asdict, dataclass, fields
 
 import torch
@@ -58,6 +59,19 @@ class SourceSummary:
     def own_statistics(self) -> OwnStatistics:
         """What `mixture.explain` compares a target with."""
         return OwnStatistics(self.own_centroids, self.own_covariance, self.class_prior)
+
+    @property
+    def own_sharpness(self) -> float:
+        """What own logits are multiplied by to make them log-probabilities on the source.
+
+        By linear discriminants: how far the centroids of two classes lie apart along the difference
+        of their logits, over the variance along it, both summed over all pairs of classes.
+        """
+        apart, spread = (
+            float(len(m) * m.trace() - m.sum())
+            for m in (self.own_logit_centroids.double(), self.own_logit_covariance.double())
+        )
+        return apart / spread if spread > 0 else math.inf
 
     @property
     def edge_homophily(self) -> float:
