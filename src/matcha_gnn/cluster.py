@@ -7,14 +7,14 @@ from torch import Tensor
 
 from matcha_gnn import console
 from matcha_gnn.commands import chosen, print_summary
-from matcha_gnn.distributed import PartAdaptation, Ranks, joined, write_shards
+from matcha_gnn.distributed import PartAdaptation, joined, write_shards
 from matcha_gnn.distributed import adapt as adapt_over_ranks
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.files import output_folder
 from matcha_gnn.graph import GraphLike, read_graph
 from matcha_gnn.modelfile import load_model
 from matcha_gnn.outputs import write_outputs
-from matcha_gnn.result import Adaptation
+from matcha_gnn.stored import GraphStore
 
 DEVICES = ("cpu", "cuda")
 
@@ -28,6 +28,7 @@ def adapt(
     options: list[str],
     loss: str | None,
     device: str,
+    hops_dtype: str,
     gather: bool,
     json: bool,
     command: str,
@@ -40,13 +41,20 @@ def adapt(
         raise InvalidArgumentError("--device", repr(device), allowed)
     with joined(device=device) as ranks:
         with ranks.agreeing("input"):
-            source, data = load_model(model).to(ranks.device), read_graph(graph)
+            source = load_model(model).to(ranks.device)
+            data = GraphStore(graph, hops_dtype) if graph.is_dir() else read_graph(graph)
+            labels, mask = _labels(data)
             output_folder(output)
         result = adapt_over_ranks(source, data, base, objective, gather=gather, **settings)
         if gather:
-            summary = _from_one_rank(result, data, output, ranks, command)
+            page = not isinstance(data, GraphStore)
+            with ranks.agreeing("writing the result"):
+                first = ranks.rank == 0
+                given = (result, output, labels, mask, command)
+                summary = write_outputs(*given, page=page) if first else {}
         else:
-            summary = write_shards(cast(PartAdaptation, result), output, ranks, _labels(data))
+            counted = labels if labels is None or mask is None else labels.masked_fill(~mask, -1)
+            summary = write_shards(cast(PartAdaptation, result), output, ranks, counted)
         if ranks.rank != 0:
             return
     if json:
@@ -56,18 +64,8 @@ def adapt(
     console.out.print(f"Written to {output} by {ranks.size} ranks.")
 
 
-def _from_one_rank(
-    result: Adaptation, data: GraphLike, output: Path, ranks: Ranks, command: str
-) -> dict[str, Any]:
-    """The files of `matcha adapt`, from rank 0."""
-    with ranks.agreeing("writing the result"):
-        if ranks.rank == 0:
-            mask = getattr(data, "test_mask", None)
-            return write_outputs(result, output, getattr(data, "y", None), mask, command)
-    return {}
-
-
-def _labels(data: GraphLike) -> Tensor | None:
-    """Labels of all nodes, -1 where accuracy does not count them."""
-    labels, mask = getattr(data, "y", None), getattr(data, "test_mask", None)
-    return labels if labels is None or mask is None else labels.masked_fill(~mask, -1)
+def _labels(data: GraphLike | GraphStore) -> tuple[Tensor | None, Tensor | None]:
+    """True classes, and the nodes that accuracy counts; either may be missing."""
+    if isinstance(data, GraphStore):
+        return data.labels, data.mask("test_mask")
+    return getattr(data, "y", None), getattr(data, "test_mask", None)

@@ -22,14 +22,20 @@ def folder(tmp_path):
     return tmp_path
 
 
-def command(folder, output, *more):
-    files = [str(folder / "model.safetensors"), str(folder / "graph.npz")]
+def command(folder, output, *more, graph="graph.npz"):
+    files = [str(folder / "model.safetensors"), str(folder / graph)]
     fixed = ["--no-protect", "--epochs", "3", "--json"]
     return cli._run(["adapt", *files, "-o", str(folder / output), *fixed, *more])
 
 
 def on_ranks(rank, folder, *more):
     return command(folder, "ranks", "--distributed", *more)
+
+
+def on_a_store(rank, folder):
+    for output, more in (("shards", []), ("gathered", ["--gather"])):
+        assert command(folder, output, "--distributed", *more, graph="store") == 0
+    return True
 
 
 def test_shards_hold_what_one_process_writes(folder):
@@ -64,6 +70,19 @@ def test_gathered_files_are_those_of_one_process(folder):
     np.testing.assert_allclose(ranks, alone, atol=1e-5)
 
 
+def test_a_store_is_left_in_shards_or_gathered(folder):
+    mg.GraphStore.create(folder / "store", mg.read_graph(folder / "graph.npz"))
+    assert command(folder, "alone") == 0
+    assert results_of(2, on_a_store, folder) == [True, True]
+    alone = np.load(folder / "alone" / "predictions.npz")["probs"]
+    gathered = np.load(folder / "gathered" / "predictions.npz")["probs"]
+    shard = np.load(folder / "shards" / "predictions-1-of-2.npz")
+    np.testing.assert_allclose(gathered, alone, atol=1e-5)
+    np.testing.assert_allclose(shard["probs"], alone[shard["nodes"]], atol=1e-5)
+    summaries = [json.loads((folder / n / "summary.json").read_text()) for n in ("shards", "alone")]
+    assert summaries[0]["accuracy_after"] == pytest.approx(summaries[1]["accuracy_after"])
+
+
 def refused(capsys, *arguments):
     assert command(*arguments) == 2
     said = capsys.readouterr().err.strip()
@@ -75,4 +94,5 @@ def test_what_is_missing_is_said_in_one_line(folder, capsys, monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
     assert "torchrun" in refused(capsys, folder, "out", "--distributed")
     assert "--distributed" in refused(capsys, folder, "out", "--gather")
+    assert "--memory" in refused(capsys, folder, "out", "--distributed", "--memory", "4GB")
     assert "cuda:1" in refused(capsys, folder, "out", "--distributed", "--device", "cuda:1")

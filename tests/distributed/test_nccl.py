@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.distributed as dist
-from test_equality import CASES, adapted, small_graph, trained_model
+from test_equality import CASES, adapted, moved_graph, trained_model
 
 import matcha_gnn as mg
 from matcha_gnn.distributed import adapt
@@ -36,11 +36,11 @@ def test_a_rank_on_a_gpu_gives_what_one_process_gives(name):
 
 
 def test_the_default_on_a_gpu():
-    model, graph = trained_model().cuda(), small_graph().cuda()
+    model, graph = trained_model().cuda(), moved_graph().cuda()
     alone, gathered = mg.adapt(model, graph), adapt(model, graph, gather=True)
     torch.testing.assert_close(gathered.probs, alone.probs, atol=1e-5, rtol=0)
 
 
 def test_a_model_on_the_cpu_is_told_what_nccl_needs():
     with pytest.raises(IncompatibleError, match="NCCL"):
-        adapt(trained_model(), small_graph())
+        adapt(trained_model(), moved_graph())

@@ -7,17 +7,19 @@ from matcha_gnn.backbones import Backbone
 from matcha_gnn.distributed.part import GraphPart, part_of
 from matcha_gnn.distributed.ranks import TIMEOUT, Ranks, joined
 from matcha_gnn.distributed.result import gathered, part_result
+from matcha_gnn.distributed.stored import part_of_store
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_kind
 from matcha_gnn.graph import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.losses import Loss
 from matcha_gnn.methods import ERM, BaseMethod, Touches
 from matcha_gnn.progress import LateBar
 from matcha_gnn.result import Adaptation
+from matcha_gnn.stored import GraphStore
 
 
 def adapt(
     model: Backbone,
-    graph: GraphLike,
+    graph: GraphLike | GraphStore,
     method: BaseMethod | None = None,
     loss: Loss | None = None,
     *,
@@ -34,7 +36,9 @@ def adapt(
 
     Args:
         model: a trained backbone, the same on all ranks; it is not changed.
-        graph: the target; a graph in memory is the same on all ranks, and each takes its part.
+        graph: the target: a graph in memory, the same on all ranks, of which each takes its part;
+            or a store on a file system that they share, of which each reads its part, and where
+            it keeps its hops.
         method: ERM, T3A or Tent, or another that goes over nodes in blocks; ERM by default.
         loss: see `mg.adapt`.
         partition: "contiguous" ranges of nodes, or "metis": parts between which few edges run,
@@ -65,27 +69,27 @@ def adapt(
     require_kind("model", model, Backbone, "a Backbone that mixes cached hops, such as mg.GPRGNN")
     with joined(timeout, model.gamma.device.type) as ranks:
         with ranks.agreeing("input"):
-            whole = unlabelled(graph)
+            whole = graph if isinstance(graph, GraphStore) else unlabelled(graph)
             _check(model, method or ERM(), settings, ranks)
+            if isinstance(whole, GraphStore) and not model.is_filter:
+                raise IncompatibleError(f"hops of {model.name} are no powers of P: not by a store")
             digest = _digest(model, method, loss, settings, whole)
         _require_same(digest, ranks)
-        part = part_of(whole, ranks, partition)
-        return _adapt_part(model, part, method, loss, settings, whole if gather else None)
+        quiet = ranks.rank != 0
+        settings = {"progress": _no_progress if quiet else LateBar("adapting")} | settings
+        part, in_memory = _shared_out(whole, ranks, partition)
+        found = adaptation.adapt(model, cast(GraphLike, part), method, loss, **settings)
+        result = part_result(found, part)
+        return gathered(result, part, in_memory) if gather else result
 
 
-def _adapt_part(
-    model: Backbone,
-    part: GraphPart,
-    method: BaseMethod | None,
-    loss: Loss | None,
-    settings: dict[str, Any],
-    whole: Graph | None,
-) -> Adaptation:
-    quiet = part.part.ranks.rank != 0
-    bar = {"progress": _no_progress if quiet else LateBar("adapting")}
-    target = cast(GraphLike, part)
-    result = part_result(adaptation.adapt(model, target, method, loss, **bar | settings), part)
-    return result if whole is None else gathered(result, part, whole)
+def _shared_out(
+    whole: Graph | GraphStore, ranks: Ranks, partition: str
+) -> tuple[GraphPart, Graph | None]:
+    """This rank's part, and the whole graph where it is in memory."""
+    if isinstance(whole, GraphStore):
+        return part_of_store(whole, ranks, partition), None
+    return part_of(whole, ranks, partition), whole
 
 
 def _no_progress(done: int, total: int) -> None:
@@ -119,14 +123,14 @@ def _digest(
     method: BaseMethod | None,
     loss: Loss | None,
     settings: dict[str, Any],
-    graph: Graph,
+    graph: Graph | GraphStore,
 ) -> str:
     """A short text that differs where ranks were given different work."""
     said = {
         name: value for name, value in settings.items() if name not in ("progress", "callbacks")
     }
     chosen = [(type(each).__name__, each.settings()) for each in (method, loss) if each]
-    size = (graph.num_nodes, graph.edge_index.shape[1], graph.num_features)
+    size = (graph.num_nodes, graph.num_features)
     return f"{content_hash(*model.state_dict().values())} {sorted(said.items())} {chosen} {size}"
 
 

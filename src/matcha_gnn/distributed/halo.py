@@ -157,5 +157,5 @@ class Columns:
         columns = self.numbers(rows.indices.astype(np.int64))
         parts, shape = (rows.data, columns, rows.indptr), (rows.shape[0], len(self))
         local = scipy.sparse.csr_array(parts, shape=shape)
-        local.sort_indices()
+        local.sum_duplicates()
         return local

@@ -1,6 +1,7 @@
 """One rank's share of a target graph, and of the sums over its nodes."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -15,7 +16,7 @@ from matcha_gnn.graph import Graph
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.propagate import csr_tensor, scipy_csr
 from matcha_gnn.parts import Part
-from matcha_gnn.target import EDGE_BLOCK
+from matcha_gnn.target import Message
 from matcha_gnn.typing import FloatArray
 
 LINKS, LINKS_SEED = 20_000, 0
@@ -84,11 +85,13 @@ class GraphPart(Graph):
         part: which nodes these are.
         adjacency: own rows of P.
         links: edges between different nodes of the whole graph, by position, to estimate by.
+        both_ways: every edge of the whole graph has one in the other direction.
     """
 
     part: RankPart = field(kw_only=True)
     own_adjacency: PartAdjacency = field(kw_only=True)
     links: Tensor = field(kw_only=True)
+    both_ways: bool = field(kw_only=True)
 
     @property
     def adjacency(self) -> PartAdjacency:  # type: ignore[override]
@@ -99,38 +102,47 @@ class GraphPart(Graph):
         """The links that were drawn when the graph was shared out."""
         return self.links
 
-    def neighbour_sums(self, values: Tensor) -> Tensor:
-        """Σ over incoming edges of the sender's row of values; see `Target.neighbour_sums`."""
-        extended = self.own_adjacency.halo.extended(values)
-        total = torch.zeros_like(values)
-        for sender, receiver in torch.split(self.edge_index, EDGE_BLOCK, 1):
-            apart = sender != receiver
-            total.index_add_(0, receiver[apart], extended[sender[apart]])
-        return total
+    def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
+        """Σ over incoming edges of what they carry; see `Target.message_sums`."""
+        return super().message_sums(message, self.own_adjacency.halo.extended(sent), received)
+
+    @property
+    def reciprocal(self) -> bool:
+        """Whether every edge of the whole graph has one in the other direction."""
+        return self.both_ways
 
 
-def assembled(
-    part: RankPart, rows: scipy.sparse.csr_array, x: Tensor, edges: Nodes, links: Nodes
-) -> GraphPart:
-    """Put a rank's part together; the ranks tell each other which rows they need.
+class Rows(NamedTuple):
+    """What a rank reads of a graph, nodes by position.
 
-    Args:
-        part: which nodes.
-        rows: of P for the nodes here, [n, N], columns by position.
+    Attributes:
+        matrix: rows of P for the nodes here, [n, N].
         x: features of the nodes here, [n, F].
-        edges: those that end here, [2, E_r], by position.
-        links: between different nodes of the whole graph, by position, [2, E'].
+        edges: those that end here, [2, E_r].
+        links: some between different nodes of the whole graph, [2, E'].
+        both_ways: every edge of the whole graph has one in the other direction.
     """
-    columns = Columns.of(rows.indices.astype(np.int64), part.start, part.stop)
+
+    matrix: scipy.sparse.csr_array
+    x: Tensor
+    edges: Nodes
+    links: Nodes
+    both_ways: bool
+
+
+def assembled(part: RankPart, rows: Rows) -> GraphPart:
+    """Put a rank's part together; the ranks tell each other which rows they need."""
+    columns = Columns.of(rows.matrix.indices.astype(np.int64), part.start, part.stop)
     halo = Halo.around(columns.needed, part.partition, part.ranks)
-    matrix = csr_tensor(columns.renumbered(rows), x.dtype)
+    matrix = csr_tensor(columns.renumbered(rows.matrix), rows.x.dtype)
     device = part.ranks.device
     return GraphPart(
-        x.to(device),
-        torch.from_numpy(columns.numbers(edges)).to(device),
+        rows.x.to(device),
+        torch.from_numpy(columns.numbers(rows.edges)).to(device),
         part=part,
         own_adjacency=PartAdjacency(Adjacency(matrix.to(device)), halo),
-        links=torch.from_numpy(links).to(device),
+        links=torch.from_numpy(rows.links).to(device),
+        both_ways=rows.both_ways,
     )
 
 
@@ -148,20 +160,21 @@ def part_of(graph: Graph, ranks: Ranks, kind: str) -> GraphPart:
     if kind == "metis":
         partition = ranks.broadcast(partition)
     part = RankPart(ranks, partition)
-    rows = scipy.sparse.csr_array(matrix[part.nodes])
-    columns = partition.positions(rows.indices.astype(np.int64))
-    rows = scipy.sparse.csr_array((rows.data, columns, rows.indptr), shape=rows.shape)
+    own = scipy.sparse.csr_array(matrix[part.nodes])
+    columns = partition.positions(own.indices.astype(np.int64))
+    own = scipy.sparse.csr_array((own.data, columns, own.indptr), shape=own.shape)
     edges = partition.positions(graph.edge_index.cpu().numpy())
     ends_here = (edges[1] >= part.start) & (edges[1] < part.stop)
     links = partition.positions(graph.sample_links(LINKS, LINKS_SEED).cpu().numpy())
-    return assembled(part, rows, _taken(graph.x, part.nodes), edges[:, ends_here], links)
+    x = _taken(graph.x, part.nodes)
+    return assembled(part, Rows(own, x, edges[:, ends_here], links, graph.reciprocal))
 
 
 def partition_of(matrix: scipy.sparse.csr_array, ranks: Ranks, kind: str) -> Partition:
     """Share out the rows of a matrix that all ranks have; METIS speaks on rank 0 only."""
     if kind not in PARTITIONS:
         raise InvalidArgumentError("partition", repr(kind), ", ".join(PARTITIONS))
-    by_ranges = contiguous(matrix.indptr.astype(np.int64), ranks.size)
+    by_ranges = contiguous(matrix.indptr, ranks.size)
     return metis(matrix, ranks.size) if kind == "metis" and ranks.rank == 0 else by_ranges
 
 

@@ -1,6 +1,8 @@
 """Which rank holds which node."""
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -59,11 +61,11 @@ class Partition:
         return np.searchsorted(self.cuts, positions, side="right") - 1
 
 
-def contiguous(row_starts: Nodes, ranks: int) -> Partition:
+def contiguous(row_starts: NDArray[np.integer[Any]], ranks: int) -> Partition:
     """Ranges of nodes with about equally many nodes and edges together.
 
     Args:
-        row_starts: of the adjacency's rows, [N+1].
+        row_starts: of the adjacency's rows, [N+1]; of a file only a few numbers are read.
         ranks: how many parts.
 
     Example:
@@ -72,13 +74,16 @@ def contiguous(row_starts: Nodes, ranks: int) -> Partition:
     """
     num_nodes = len(row_starts) - 1
     check_ranks(num_nodes, ranks)
-    nodes = np.arange(num_nodes + 1)
-    work = np.asarray(row_starts) + nodes
-    cuts = np.searchsorted(work, np.linspace(0, work[-1], ranks + 1))
+
+    def work(node: int) -> int:
+        return int(row_starts[node]) + node
+
+    shares = [work(num_nodes) * rank / ranks for rank in range(ranks + 1)]
+    cuts = np.array([bisect_left(range(num_nodes + 1), share, key=work) for share in shares])
     # Every rank gets a node, however the edges lie.
     each = np.arange(ranks + 1)
     cuts = np.maximum.accumulate(cuts - each) + each
-    return Partition(np.minimum(cuts, num_nodes - ranks + each).astype(np.int64))
+    return Partition(np.minimum(cuts, num_nodes - ranks + each))
 
 
 def metis(adjacency: scipy.sparse.csr_array, ranks: int) -> Partition:
