@@ -11,32 +11,57 @@ from test_equality import CLASSES, FEATURES, small_graph
 
 import matcha_gnn as mg
 from matcha_gnn.distributed import Ranks, adapt, costs
-from matcha_gnn.distributed.part import part_of
-from matcha_gnn.graph import unlabelled
 
 HOPS, WIDTH = 4, 5
 
 
-def sent_by_rounds(rank, classes):
-    """What three rounds more send, and what the hops of a run send."""
+def sent_by_rounds(rank, classes, make):
+    """What three rounds more send, what the hops of a run send, and rows of a hop."""
     torch.manual_seed(0)
     model = mg.GPRGNN(FEATURES, classes, WIDTH, K=HOPS)
-    few, many = (
-        adapt(model, small_graph(), loss=mg.PIC(), protect=False, epochs=n).sent for n in (2, 5)
-    )
-    part = part_of(unlabelled(small_graph()), Ranks(), "contiguous")
-    rows = sum(part.adjacency.halo.to) - part.adjacency.halo.to[rank]
-    return {name: many[name] - few.get(name, 0) for name in many}, few["halo"], rows
+    settings = {"loss": mg.PIC(), "protect": False, "lr": 1e-6}
+    few, many = (adapt(model, small_graph(), make(), epochs=n, **settings) for n in (2, 5))
+    halo = many.graph.adjacency.halo
+    more = {name: sent - few.sent.get(name, 0) for name, sent in many.sent.items()}
+    counts = np.bincount(many.labels.numpy(), minlength=classes)
+    return more, few.sent["halo"], (sum(halo.to) - halo.to[rank], halo.size), counts
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("classes", [2, CLASSES, 60])
 def test_a_round_and_a_hop_send_what_the_model_says(classes, ranks):
     whole = classes < 60
-    for more, halo, rows in results_of(ranks, sent_by_rounds, classes):
+    for more, halo, (rows, _), _ in results_of(ranks, sent_by_rounds, classes, mg.ERM):
         assert more["sums"] == 3 * costs.epoch_bytes(classes, HOPS, WIDTH, ranks, whole)
         assert sum(more.values()) == more["sums"]
         assert halo == HOPS * costs.hop_bytes(rows, WIDTH)
+
+
+def cutting_t3a():
+    return mg.T3A(k=10)
+
+
+def two_steps_of_tent():
+    return mg.Tent(steps=2, lr=1e-6)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_round_of_t3a_sends_what_the_model_says(ranks):
+    answers = results_of(ranks, sent_by_rounds, CLASSES, cutting_t3a)
+    # The classes that more than ten nodes and rows have; γ hardly moves, so they stay the same.
+    counts = np.array([each for *_, each in answers])
+    size = (CLASSES, HOPS, WIDTH, ranks)
+    assert len({sum(more.values()) for more, *_ in answers}) == 1
+    possible = {3 * costs.t3a_epoch_bytes(*size, [10] * cut) for cut in range(1, CLASSES + 1)}
+    assert (counts.sum(0) > 10).any()
+    assert sum(answers[0][0].values()) in possible
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_round_of_tent_sends_what_the_model_says(ranks):
+    for more, _, rows, _ in results_of(ranks, sent_by_rounds, CLASSES, two_steps_of_tent):
+        size = (CLASSES, HOPS, WIDTH, ranks)
+        assert sum(more.values()) == 3 * costs.tent_epoch_bytes(*size, rows, steps=2)
 
 
 def sent_by_messages(rank):
