@@ -42,7 +42,8 @@ def adapt(
     with joined(device=device) as ranks:
         with ranks.agreeing("input"):
             source = load_model(model).to(ranks.device)
-            data = GraphStore(graph, hops_dtype) if graph.is_dir() else read_graph(graph)
+            tell = {} if ranks.rank else {"tell": console.say}
+            data = GraphStore(graph, hops_dtype, **tell) if graph.is_dir() else read_graph(graph)
             labels, mask = _labels(data)
             output_folder(output)
         result = adapt_over_ranks(source, data, base, objective, gather=gather, **settings)

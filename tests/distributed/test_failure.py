@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 from spawning import run_ranks
-from test_equality import adapted, small_graph, small_model
+from test_equality import CLASSES, FEATURES, adapted, small_graph, small_model
 
 import matcha_gnn as mg
 from matcha_gnn.distributed import Ranks, adapt, write_shards
@@ -50,10 +50,26 @@ def refused(rank, options):
     graph = small_graph()
     if options == "few nodes":
         graph = graph.subgraph(torch.tensor([0, 1]))
+    if options == "other graphs":
+        graph.x = graph.x + rank
     if options == "bad graph on rank 1" and rank == 1:
         graph.x = graph.x * torch.nan
+    model, method = small_model(), mg.ERM()
+    if options in UNUSUAL:
+        model, method, changed = UNUSUAL[options]()
     partition = options if options == "unheard of" else "contiguous"
-    adapt(small_model(), graph, protect=False, epochs=1, partition=partition, **changed)
+    adapt(model, graph, method, **{"protect": False, "epochs": 1, "partition": partition} | changed)
+
+
+UNUSUAL = {
+    "a base method that asks for all nodes": lambda: (small_model(), mg.LAME(), {}),
+    "an encoder that moves": lambda: (small_model(), mg.ERM(), {"moves": "both"}),
+    "no number of rounds": lambda: (small_model(), mg.ERM(), {"epochs": -1}),
+    "a misspelt argument": lambda: (small_model(), mg.ERM(), {"epoch": 3}),
+    "a promise about memory": lambda: (small_model(), mg.ERM(), {"memory": "4GB"}),
+    "layers that are no powers": lambda: (mg.JKNet(FEATURES, CLASSES, 5), mg.Tent(), {}),
+    "nothing to mix": lambda: (mg.GCNII(FEATURES, CLASSES, 5), mg.ERM(), {}),
+}
 
 
 @pytest.mark.parametrize(
@@ -62,6 +78,14 @@ def refused(rank, options):
         ("few nodes", InvalidArgumentError, "3 for 2 nodes"),
         ("unheard of", InvalidArgumentError, "contiguous, metis"),
         ("other settings", IncompatibleError, "different"),
+        ("other graphs", IncompatibleError, "different"),
+        ("a base method that asks for all nodes", IncompatibleError, "lame"),
+        ("an encoder that moves", IncompatibleError, "γ alone"),
+        ("no number of rounds", InvalidArgumentError, "epochs"),
+        ("a misspelt argument", InvalidArgumentError, "epoch"),
+        ("a promise about memory", InvalidArgumentError, "memory"),
+        ("layers that are no powers", IncompatibleError, "JKNet"),
+        ("nothing to mix", IncompatibleError, "GCNII"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line_on_all_ranks(options, kinds, said):

@@ -1,9 +1,12 @@
 """Adaptation over the ranks of a cluster: share the graph out, adapt, bring together."""
 
+import inspect
+import logging
 from typing import Any, cast
 
 from matcha_gnn import adaptation
 from matcha_gnn.backbones import Backbone
+from matcha_gnn.distributed import costs
 from matcha_gnn.distributed.part import GraphPart, part_of
 from matcha_gnn.distributed.ranks import TIMEOUT, Ranks, joined
 from matcha_gnn.distributed.result import gathered, part_result
@@ -15,6 +18,14 @@ from matcha_gnn.methods import ERM, BaseMethod, Touches
 from matcha_gnn.progress import LateBar
 from matcha_gnn.result import Adaptation
 from matcha_gnn.stored import GraphStore
+from matcha_gnn.stored.plan import in_words
+
+logger = logging.getLogger(__name__)
+
+DECIDING = (
+    "protect", "epochs", "lr", "optimizer", "moves", "restart", "features", "seed"
+)  # fmt: skip
+"""Arguments of `mg.adapt` that decide the outcome beside method and loss."""
 
 
 def adapt(
@@ -67,18 +78,18 @@ def adapt(
         (100, torch.Size([100, 2]))
     """
     require_kind("model", model, Backbone, "a Backbone that mixes cached hops, such as mg.GPRGNN")
+    method = method or ERM()
     with joined(timeout, model.gamma.device.type) as ranks:
         with ranks.agreeing("input"):
             whole = graph if isinstance(graph, GraphStore) else unlabelled(graph)
-            _check(model, method or ERM(), settings, ranks)
-            if isinstance(whole, GraphStore) and not model.is_filter:
-                raise IncompatibleError(f"hops of {model.name} are no powers of P: not by a store")
-            digest = _digest(model, method, loss, settings, whole)
+            decided = _checked(model, whole, method, loss, settings, ranks)
+            digest = f"{content_hash(*model.state_dict().values())} {whole.fingerprint} {decided}"
         _require_same(digest, ranks)
-        quiet = ranks.rank != 0
-        settings = {"progress": _no_progress if quiet else LateBar("adapting")} | settings
         part, in_memory = _shared_out(whole, ranks, partition)
-        found = adaptation.adapt(model, cast(GraphLike, part), method, loss, **settings)
+        tell = whole.tell if isinstance(whole, GraphStore) else logger.info
+        tell(_estimate(model, part))
+        bar = {"progress": _no_progress if ranks.rank else LateBar("adapting")}
+        found = adaptation.adapt(model, cast(GraphLike, part), method, loss, **bar | settings)
         result = part_result(found, part)
         return gathered(result, part, in_memory) if gather else result
 
@@ -96,42 +107,58 @@ def _no_progress(done: int, total: int) -> None:
     """One bar is enough for all ranks."""
 
 
-def _check(model: Backbone, method: BaseMethod, settings: dict[str, Any], ranks: Ranks) -> None:
-    """Refuse what needs all nodes in one process."""
-    require_kind("method", method, BaseMethod, "a BaseMethod, such as mg.T3A()")
-    if settings.get("hops") is not None:
-        raise InvalidArgumentError("hops", "those of one process", "None: each rank makes its own")
+def _estimate(model: Backbone, part: GraphPart) -> str:
+    """What this rank has to hold and to send, in one line."""
+    ranks, halo = part.part.ranks, part.adjacency.halo
+    classes, width = model.head.weight.shape
+    rows = len(halo.given) - halo.to[ranks.rank]
+    stack = part.num_nodes * (model.num_hops + 1) * width * model.gamma.element_size()
+    hop = costs.hop_bytes(rows, width, model.gamma.element_size())
+    epoch = costs.epoch_bytes(classes, model.num_hops, width, ranks.size)
+    nodes = f"{part.num_nodes:,} of {part.part.partition.num_nodes:,} nodes"
+    return (
+        f"rank {ranks.rank} of {ranks.size}: {nodes}, {in_words(stack)} of hops; "
+        f"sends {in_words(hop)} a hop, {epoch:,} bytes an epoch"
+    )
+
+
+def _checked(
+    model: Backbone,
+    graph: Graph | GraphStore,
+    method: BaseMethod,
+    loss: Loss | None,
+    settings: dict[str, Any],
+    ranks: Ranks,
+) -> dict[str, Any]:
+    """What decides the outcome; refuses what needs all nodes in one process."""
+    known = inspect.signature(adaptation.adapt).parameters
+    for name, value in settings.items():
+        if name not in known or (name in ("hops", "memory") and value is not None):
+            allowed = "an argument of mg.adapt but hops and memory: a rank holds its own hops"
+            raise InvalidArgumentError(name, _brief(value), allowed)
+    given = {name: settings.get(name, known[name].default) for name in DECIDING}
+    decided = adaptation.checked(model, method, loss, **given)
     if not method.streams:
         raise IncompatibleError(f"{method.name} needs all nodes in one process: use mg.adapt")
-    if not model.mixes_linearly or settings.get("moves", "gamma") != "gamma":
+    if not model.mixes_linearly or decided["moves"] != "gamma":
         raise IncompatibleError(
             f"ranks share sums over cached hops: {model.name} must mix them linearly, and γ alone "
             "may move; use mg.adapt for others"
         )
-    if Touches.NORM in method.touches and not model.is_filter:
-        raise IncompatibleError(f"{method.name} runs all of {model.name} in one process")
+    if not model.is_filter and (Touches.NORM in method.touches or isinstance(graph, GraphStore)):
+        what = "a store" if isinstance(graph, GraphStore) else method.name
+        raise IncompatibleError(f"hops of {model.name} are no powers of P, which {what} needs here")
     place, messages = model.gamma.device, ranks.device
     if place.type != messages.type:
         raise IncompatibleError(
             f"the model is on {place}, and the ranks exchange messages from {messages}: "
             "gloo goes with the CPU, NCCL with GPUs"
         )
+    return decided
 
 
-def _digest(
-    model: Backbone,
-    method: BaseMethod | None,
-    loss: Loss | None,
-    settings: dict[str, Any],
-    graph: Graph | GraphStore,
-) -> str:
-    """A short text that differs where ranks were given different work."""
-    said = {
-        name: value for name, value in settings.items() if name not in ("progress", "callbacks")
-    }
-    chosen = [(type(each).__name__, each.settings()) for each in (method, loss) if each]
-    size = (graph.num_nodes, graph.num_features)
-    return f"{content_hash(*model.state_dict().values())} {sorted(said.items())} {chosen} {size}"
+def _brief(value: object) -> str:
+    return repr(value) if isinstance(value, int | float | str) else f"a {type(value).__name__}"
 
 
 def _require_same(digest: str, ranks: Ranks) -> None:
