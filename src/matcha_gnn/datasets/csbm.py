@@ -195,7 +195,7 @@ def _sample(rng: np.random.Generator, total: int, count: int) -> IntArray:
 def _sorted_once(numbers: IntArray) -> IntArray:
     """Sorted without repeats; NumPy's own way by a hash table takes ten times as long."""
     numbers.sort()
-    return numbers[np.append(True, numbers[1:] != numbers[:-1])]
+    return np.asarray(numbers[np.append(True, numbers[1:] != numbers[:-1])])
 
 
 def upper_triangle(index: IntArray) -> IntArray:

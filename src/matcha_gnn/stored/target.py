@@ -7,13 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graph import Graph, GraphLike, unlabelled
 from matcha_gnn.hops import HopsKey
 from matcha_gnn.methods import METHODS, BaseMethod, Touches
 from matcha_gnn.progress import LateBar
+from matcha_gnn.stored.host import hosted, room_on, stack_bytes
 from matcha_gnn.stored.matrix import StoredMatrix
-from matcha_gnn.stored.plan import Plan, Work, estimate, plan_for
+from matcha_gnn.stored.plan import Plan, Work, bytes_of, estimate, plan_for
 from matcha_gnn.stored.propagation import HopFiles, make_hops
 from matcha_gnn.stored.store import GraphStore
 from matcha_gnn.stored.streaming import TORCH_TYPES, StoredHops
@@ -133,7 +134,7 @@ def target_of(
         InvalidArgumentError: too little memory or disk.
     """
     if not isinstance(graph, GraphStore):
-        return unlabelled(graph)
+        return _in_memory(unlabelled(graph), model, method, settings, memory)
     _require_streaming(model, method, settings)
     work = _work(graph, model, method, settings)
     target = StoredGraph(graph, plan_for(work, memory), model.gamma.device)
@@ -141,6 +142,26 @@ def target_of(
     missing = sum(files.bytes_of(*each) for each in files.missing())
     graph.tell(str(estimate(work, target.plan, graph.folder, graph.folder / "x.npy", missing)))
     return target
+
+
+def _in_memory(
+    graph: Graph,
+    model: "Backbone",
+    method: BaseMethod,
+    settings: dict[str, Any],
+    memory: int | str | None,
+) -> Graph:
+    """The graph itself, or one whose hops stay on the host where a GPU has no room for them."""
+    if graph.device.type != "cuda":
+        if memory is not None:
+            allowed = "a limit for a GraphStore, or for a graph on a GPU"
+            raise InvalidArgumentError("memory", repr(memory), allowed)
+        return graph
+    limit = room_on(graph.device) if memory is None else bytes_of(memory)
+    if not model.mixes_linearly or stack_bytes(model, graph) <= limit:
+        return graph
+    _require_streaming(model, method, settings)
+    return hosted(graph, limit)
 
 
 def _require_streaming(model: "Backbone", method: BaseMethod, settings: dict[str, Any]) -> None:
