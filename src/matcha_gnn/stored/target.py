@@ -76,8 +76,7 @@ class StoredGraph(Graph):
     def pieces(self) -> Iterator[tuple[slice, Graph]]:
         """Rows, and a graph of these nodes without edges."""
         none = torch.zeros(2, 0, dtype=torch.long, device=self.device)
-        size = max(1, self.plan.block_bytes // (8 * self.num_features))
-        for rows, block in self.store.x.blocks(size):
+        for rows, block in self.store.x.blocks(self.plan.rows):
             yield rows, Graph(torch.from_numpy(block).to(self.device), none)
 
     def sample_links(self, most: int, seed: int) -> Tensor:
@@ -194,7 +193,9 @@ def _work(
         node_bytes, reads = node_bytes + 20 * classes + 48, 3 + 4 * rounds
     if Touches.NORM in method.touches:
         node_bytes += 4 * (classes - 1) * (2 * hops + 8)
-    if settings["protect"] and settings["epochs"] > 0:
+    guarded = settings["protect"] and settings["epochs"] > 0
+    if guarded:
         node_bytes, reads = node_bytes + 72 * classes + 4 * hops + 24, 30
-    shape = store.num_nodes, hops, model.head.in_features, classes
-    return Work(*shape, torch.finfo(TORCH_TYPES[store.hops_dtype]).bits // 8, node_bytes, reads)
+    shape = store.num_nodes, store.num_features, hops, model.head.in_features, classes
+    itemsize = TORCH_TYPES[store.hops_dtype].itemsize
+    return Work(*shape, itemsize, node_bytes, reads, guarded)
