@@ -69,7 +69,8 @@ def adapt(
             "source" model's at the current γ, as in the published runs, or the "base" method's.
         hops: `model.hops(graph)` from an earlier call, checked against both; else made here.
         memory: for a store: the most that may be resident, such as "4GB"; half of what is free by
-            default.
+            default. For a graph on a GPU: what hops may take there; beyond it they stay in host
+            memory and are streamed.
         seed: for base methods that draw at random.
         progress: called after each round with the rounds done and their number; by default a
             bar on a terminal, once a run has lasted a second.

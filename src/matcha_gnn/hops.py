@@ -14,6 +14,9 @@ from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.parts import WHOLE, Part
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
+_WIDE_BLOCK = 1 << 16
+"""Nodes that are taken to float64 at a time."""
+
 
 class HopsKey(NamedTuple):
     """Content hashes of what a stack was made from."""
@@ -127,6 +130,17 @@ class Hops:
     def mix(self, coef: Coefficients) -> Repr:
         """Z = Σ_k c_k H_k, [N, D]."""
         return kernels.mix(self.stack, coef)
+
+    def hop_logits(self, head: nn.Linear) -> Iterator[tuple[slice, Tensor]]:
+        """Rows and the logits of each of their hops by itself, [n, K+1, C] in float64, no bias.
+
+        They may lack what is the same for all classes, which no softmax sees.
+        """
+        weight = head.weight.detach().double()
+        for rows, block in self.blocks():
+            for first in range(0, len(block), _WIDE_BLOCK):
+                logits = block[first : first + _WIDE_BLOCK].double() @ weight.T
+                yield slice(rows.start + first, rows.start + first + len(logits)), logits
 
     def class_sums(self, weights: Tensor) -> ClassSums:
         """Σ_i weights[i, c] H_k[i] in float64, [C, K+1, D], for weights [N, C]."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ENTRIES = 1 << 21
 """Entries of P in a block: 16 MB."""
+OUT_BYTES = 8 << 20
+"""Of the rows of a product that are made at a time."""
 
 Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
 """Some rows of P: where each starts, from 0; columns; values."""
@@ -54,7 +56,8 @@ class StoredMatrix(Operator):
     def products(self, h: Repr) -> Iterator[tuple[slice, Repr]]:
         """Rows of P h [N, D], block by block, from the first to the last."""
         h = h.contiguous()
-        for rows, part in self.blocks():
+        most = max(1, OUT_BYTES // (h.element_size() * h.shape[1]))
+        for rows, part in self.blocks(most):
             yield rows, csr_rows(*part, h)
 
     def neighbour_sums(self, values: Tensor) -> Tensor:
@@ -69,10 +72,10 @@ class StoredMatrix(Operator):
             total[rows] = torch.from_numpy(matrix @ given).to(total)
         return total
 
-    def blocks(self) -> Iterator[tuple[slice, Rows]]:
-        """Rows and what P has in them; valid until the next block is asked for."""
+    def blocks(self, most: int = 1 << 20) -> Iterator[tuple[slice, Rows]]:
+        """Rows, `most` at a time, and P in them; valid until the next block is asked for."""
         store = self.store
-        for rows in row_ranges(store.indptr.array, ENTRIES):
+        for rows in row_ranges(store.indptr.array, ENTRIES, most):
             crow = np.array(store.indptr.rows(rows.start, rows.stop + 1))
             first, last = int(crow[0]), int(crow[-1])
             for array in (store.indices, store.values):
@@ -84,12 +87,12 @@ class StoredMatrix(Operator):
                 array.drop(first, last)
 
 
-def row_ranges(indptr: NDArray[np.int64], entries: int) -> Iterator[slice]:
-    """Ranges of rows with at most so many entries, or of one row."""
+def row_ranges(indptr: NDArray[np.int64], entries: int, most: int = 1 << 62) -> Iterator[slice]:
+    """Ranges of at most so many rows with at most so many entries, or of one row."""
     start, end = 0, len(indptr) - 1
     while start < end:
         stop = int(np.searchsorted(indptr, indptr[start] + entries, side="right")) - 1
-        stop = min(max(stop, start + 1), end)
+        stop = min(max(stop, start + 1), start + most, end)
         yield slice(start, stop)
         start = stop
 

@@ -11,7 +11,7 @@ from time import perf_counter
 from matcha_gnn.errors import InvalidArgumentError
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-RESERVE = 160 << 20
+RESERVE = 220 << 20
 """Bytes for compiled code, file pages in use, and what an allocator keeps back."""
 MOST_BLOCK, LEAST_BLOCK = 4 << 20, 64 << 10
 """Bytes of a block of hops: as much as caches hold, and as little as calls are worth."""
@@ -24,21 +24,25 @@ class Work:
 
     Attributes:
         num_nodes: N.
+        num_features: F.
         num_hops: K+1.
         width: D.
         num_classes: C.
         hop_bytes: of a stored number.
         node_bytes: memory that base method and loop hold for each node.
         reads: of the whole stack.
+        remakes: hops may have to be made while all that is held.
     """
 
     num_nodes: int
+    num_features: int
     num_hops: int
     width: int
     num_classes: int
     hop_bytes: int
     node_bytes: int
     reads: int
+    remakes: bool
 
     @property
     def stack_bytes(self) -> int:
@@ -54,6 +58,7 @@ class Plan:
         memory: what was promised, in bytes.
         slab: columns of a hop that are propagated at a time.
         columns: numbers a node that base methods and losses may propagate at a time.
+        rows: nodes that are encoded at a time.
         block_bytes: of a block of hops.
         logit_bytes: for hop logits, which save a read in each round.
         peak: what the run is expected to need.
@@ -62,6 +67,7 @@ class Plan:
     memory: int
     slab: int
     columns: int
+    rows: int
     block_bytes: int
     logit_bytes: int
     peak: int
@@ -78,19 +84,21 @@ def plan_for(work: Work, memory: int | str | None) -> Plan:
     nodes = work.num_nodes
     held = nodes * work.node_bytes
     block = max(LEAST_BLOCK, min(MOST_BLOCK, (limit - base - held) // 64))
-    buffers = 6 * block
-    # Propagation holds a hop; adaptation what it has for each node; neither while the other runs.
+    buffers = 10 * block
+    # Propagation holds a hop, adaptation what it has for each node; at most times not both.
     least = base + buffers + max(4 * nodes, held + 8 * nodes)
     if limit < least:
         allowed = f"at least {in_words(least)} for this graph, model and method"
         raise InvalidArgumentError("memory", in_words(limit), allowed)
-    slab = min(work.width, (limit - base - buffers) // (4 * nodes))
     room = limit - base - buffers - held
     logits = 4 * nodes * work.num_hops * (work.num_classes - 1)
     kept = logits if 2 * logits <= room else 0
     columns = max(2, (room - kept) // (8 * nodes))
-    needed = max(4 * nodes * slab, held + kept + 8 * nodes * min(columns, 17))
-    return Plan(limit, slab, columns, block, kept, min(limit, base + buffers + needed))
+    beside = held + kept if work.remakes else 0
+    slab = max(1, min(work.width, (limit - base - buffers - beside) // (4 * nodes)))
+    needed = max(4 * nodes * slab + beside, held + kept + 8 * nodes * min(columns, 17))
+    rows = max(1, block // (4 * max(work.num_features, work.width)))
+    return Plan(limit, slab, columns, rows, block, kept, min(limit, base + buffers + needed))
 
 
 @dataclass(frozen=True)

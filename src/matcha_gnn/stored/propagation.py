@@ -102,7 +102,7 @@ def make_hops(model: "Backbone", graph: "StoredGraph", files: HopFiles, progress
         progress: called with the files that are done and their number.
     """
     output_folder(files.folder)
-    with _alone(files.folder):
+    with alone(files.folder):
         for left in files.folder.glob(".hop-*"):
             left.unlink()
         total = files.shape[1] * len(files.widths)
@@ -122,7 +122,7 @@ def make_hops(model: "Backbone", graph: "StoredGraph", files: HopFiles, progress
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """Hold the folder for this process; the system lets go when it ends, however it ends."""
     with open(folder / LOCK, "w") as lock:
         try:

@@ -81,6 +81,18 @@ class StreamedHops(Hops, abc.ABC):
         """Refused, as `stack` is; `View.blocks` gives it in blocks."""
         return self.stack
 
+    def hop_logits(self, head: nn.Linear) -> Iterator[tuple[slice, Tensor]]:
+        """From the logits that are kept, less those of the last class; else from the hops."""
+        kept = self._classifier(head, self)
+        if not isinstance(kept, _StreamedClassifier):
+            yield from super().hop_logits(head)
+            return
+        hops, free, nodes = kept.logits.shape
+        size = max(1, _NODES // (hops * (free + 1)))
+        for start in range(0, nodes, size):
+            some = kept.logits[..., start : start + size].permute(2, 0, 1).double()
+            yield slice(start, start + len(some)), nn.functional.pad(some, (0, 1))
+
     def _keeps_logits(self, num_classes: int) -> bool:
         nodes, hops, _ = self.shape
         fits = 4 * nodes * hops * (num_classes - 1) <= self.__dict__["_logit_bytes"]

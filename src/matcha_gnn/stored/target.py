@@ -7,13 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graph import Graph, GraphLike, unlabelled
 from matcha_gnn.hops import HopsKey
 from matcha_gnn.methods import METHODS, BaseMethod, Touches
 from matcha_gnn.progress import LateBar
+from matcha_gnn.stored.host import hosted, room_on, stack_bytes
 from matcha_gnn.stored.matrix import StoredMatrix
-from matcha_gnn.stored.plan import Plan, Work, estimate, plan_for
+from matcha_gnn.stored.plan import Plan, Work, bytes_of, estimate, plan_for
 from matcha_gnn.stored.propagation import HopFiles, make_hops
 from matcha_gnn.stored.store import GraphStore
 from matcha_gnn.stored.streaming import TORCH_TYPES, StoredHops
@@ -75,8 +76,7 @@ class StoredGraph(Graph):
     def pieces(self) -> Iterator[tuple[slice, Graph]]:
         """Rows, and a graph of these nodes without edges."""
         none = torch.zeros(2, 0, dtype=torch.long, device=self.device)
-        size = max(1, self.plan.block_bytes // (8 * self.num_features))
-        for rows, block in self.store.x.blocks(size):
+        for rows, block in self.store.x.blocks(self.plan.rows):
             yield rows, Graph(torch.from_numpy(block).to(self.device), none)
 
     def sample_links(self, most: int, seed: int) -> Tensor:
@@ -133,7 +133,7 @@ def target_of(
         InvalidArgumentError: too little memory or disk.
     """
     if not isinstance(graph, GraphStore):
-        return unlabelled(graph)
+        return _in_memory(unlabelled(graph), model, method, settings, memory)
     _require_streaming(model, method, settings)
     work = _work(graph, model, method, settings)
     target = StoredGraph(graph, plan_for(work, memory), model.gamma.device)
@@ -141,6 +141,26 @@ def target_of(
     missing = sum(files.bytes_of(*each) for each in files.missing())
     graph.tell(str(estimate(work, target.plan, graph.folder, graph.folder / "x.npy", missing)))
     return target
+
+
+def _in_memory(
+    graph: Graph,
+    model: "Backbone",
+    method: BaseMethod,
+    settings: dict[str, Any],
+    memory: int | str | None,
+) -> Graph:
+    """The graph itself, or one whose hops stay on the host where a GPU has no room for them."""
+    if graph.device.type != "cuda":
+        if memory is not None:
+            allowed = "a limit for a GraphStore, or for a graph on a GPU"
+            raise InvalidArgumentError("memory", repr(memory), allowed)
+        return graph
+    limit = room_on(graph.device) if memory is None else bytes_of(memory)
+    if not model.mixes_linearly or stack_bytes(model, graph) <= limit:
+        return graph
+    _require_streaming(model, method, settings)
+    return hosted(graph, limit)
 
 
 def _require_streaming(model: "Backbone", method: BaseMethod, settings: dict[str, Any]) -> None:
@@ -173,7 +193,9 @@ def _work(
         node_bytes, reads = node_bytes + 20 * classes + 48, 3 + 4 * rounds
     if Touches.NORM in method.touches:
         node_bytes += 4 * (classes - 1) * (2 * hops + 8)
-    if settings["protect"] and settings["epochs"] > 0:
+    guarded = settings["protect"] and settings["epochs"] > 0
+    if guarded:
         node_bytes, reads = node_bytes + 72 * classes + 4 * hops + 24, 30
-    shape = store.num_nodes, hops, model.head.in_features, classes
-    return Work(*shape, torch.finfo(TORCH_TYPES[store.hops_dtype]).bits // 8, node_bytes, reads)
+    shape = store.num_nodes, store.num_features, hops, model.head.in_features, classes
+    itemsize = TORCH_TYPES[store.hops_dtype].itemsize
+    return Work(*shape, itemsize, node_bytes, reads, guarded)
