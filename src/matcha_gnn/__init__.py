@@ -38,6 +38,7 @@ _HOME = {
     "GTrans": "matcha_gnn.methods",
     "Graph": "matcha_gnn.graph",
     "GraphPatcher": "matcha_gnn.methods",
+    "GraphStore": "matcha_gnn.stored",
     "Hops": "matcha_gnn.hops",
     "Decision": "matcha_gnn.result",
     "IncompatibleError": "matcha_gnn.errors",
@@ -69,7 +70,16 @@ _HOME = {
     "wrap": "matcha_gnn.backbones",
     "write_graph": "matcha_gnn.graph",
 }
-_MODULES = ("callbacks", "datasets", "experiments", "functional", "metrics", "testing", "theory")
+_MODULES = (
+    "callbacks",
+    "datasets",
+    "distributed",
+    "experiments",
+    "functional",
+    "metrics",
+    "testing",
+    "theory",
+)
 
 # Silent until the user sets up logging.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
@@ -91,6 +101,7 @@ __all__ = [
     "GTrans",
     "Graph",
     "GraphPatcher",
+    "GraphStore",
     "Hops",
     "IncompatibleError",
     "InvalidArgumentError",
@@ -116,6 +127,7 @@ __all__ = [
     "callbacks",
     "datasets",
     "diagnose",
+    "distributed",
     "experiments",
     "find_gamma",
     "fit",
@@ -135,7 +147,16 @@ __all__ = [
 
 if TYPE_CHECKING:
     __version__: str
-    from matcha_gnn import callbacks, datasets, experiments, functional, metrics, testing, theory
+    from matcha_gnn import (
+        callbacks,
+        datasets,
+        distributed,
+        experiments,
+        functional,
+        metrics,
+        testing,
+        theory,
+    )
     from matcha_gnn.adaptation import adapt
     from matcha_gnn.backbones import (
         APPNP,
@@ -176,6 +197,7 @@ if TYPE_CHECKING:
     )
     from matcha_gnn.modelfile import load_model, save_model
     from matcha_gnn.result import Adaptation, Decision, Status
+    from matcha_gnn.stored import GraphStore
     from matcha_gnn.train import fit, remember_source
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.callbacks import Callback
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_kind
-from matcha_gnn.graph import GraphLike, unlabelled
+from matcha_gnn.graph import GraphLike
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import PIC, Loss
 from matcha_gnn.methods import ERM, BaseMethod
@@ -15,6 +15,7 @@ from matcha_gnn.progress import LateBar
 from matcha_gnn.protection import protected
 from matcha_gnn.result import Adaptation
 from matcha_gnn.rounds import EXACT, OPTIMIZERS, run_rounds
+from matcha_gnn.stored import GraphStore, target_of
 from matcha_gnn.typing import Progress
 
 logger = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ FEATURES = ("source", "base")
 
 def adapt(
     model: Backbone,
-    graph: GraphLike,
+    graph: GraphLike | GraphStore,
     method: BaseMethod | None = None,
     loss: Loss | None = None,
     *,
@@ -37,6 +38,7 @@ def adapt(
     restart: bool = True,
     features: str = "source",
     hops: Hops | None = None,
+    memory: int | str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
     callbacks: Sequence[Callback] = (),
@@ -51,7 +53,7 @@ def adapt(
     Args:
         model: a trained backbone; it is not changed.
         graph: a PyG `Data`, or anything with `x` [N, F] and `edge_index` [2, E]; labels are not
-            read and nothing is changed.
+            read and nothing is changed. A `GraphStore` is streamed from its folder.
         method: the base method that predicts in each round; ERM by default.
         loss: what γ minimises in rounds. None with `protect`: hop weights are fitted, and rounds
             of PIC are run only for models whose hops cannot be cached. None without: PIC.
@@ -66,6 +68,9 @@ def adapt(
         features: whose representation enters the loss where the base method changes it: the
             "source" model's at the current γ, as in the published runs, or the "base" method's.
         hops: `model.hops(graph)` from an earlier call, checked against both; else made here.
+        memory: for a store: the most that may be resident, such as "4GB"; half of what is free by
+            default. For a graph on a GPU: what hops may take there; beyond it they stay in host
+            memory and are streamed.
         seed: for base methods that draw at random.
         progress: called after each round with the rounds done and their number; by default a
             bar on a terminal, once a run has lasted a second.
@@ -88,8 +93,8 @@ def adapt(
         <Status.ADAPTED: 'adapted'>
     """
     method = method or ERM()
-    _require_kinds(model, method, loss or PIC())
-    settings = _checked_settings(
+    settings = checked(
+        model,
         method,
         loss,
         protect=protect,
@@ -101,9 +106,9 @@ def adapt(
         features=features,
         seed=seed,
     )
-    target = unlabelled(graph)
-    model.accept(target.x)
-    _require(model, method, loss or PIC(), settings)
+    target = target_of(graph, model, method, settings, memory)
+    _, piece = next(target.pieces())
+    model.accept(piece.x)
     if hops is not None:
         hops.require(model.hops_key(target))
     logger.info("adapting to %d nodes with %s", target.num_nodes, settings)
@@ -118,6 +123,19 @@ def adapt(
     return result
 
 
+def checked(model: Backbone, method: BaseMethod, loss: Loss | None, **given: Any) -> dict[str, Any]:
+    """Every argument that decides the outcome, for the loop and for the record.
+
+    Raises:
+        InvalidArgumentError: bad input.
+        IncompatibleError: the model lacks what the method or the loss needs.
+    """
+    _require_kinds(model, method, loss or PIC())
+    settings = _checked_settings(method, loss, **given)
+    _require(model, method, loss or PIC(), settings)
+    return settings
+
+
 def _require_kinds(model: object, method: object, loss: object) -> None:
     """The three parts are objects of ours; the usual slips are told how to mend them."""
     yours = "a Backbone; a PyG network of your own becomes one by mg.wrap(net)"
@@ -127,7 +145,6 @@ def _require_kinds(model: object, method: object, loss: object) -> None:
 
 
 def _checked_settings(method: BaseMethod, loss: Loss | None, **given: Any) -> dict[str, Any]:
-    """Every argument that decides the outcome, checked, for the loop and for the record."""
     if given["epochs"] < 0:
         raise InvalidArgumentError("epochs", given["epochs"], "an integer >= 0")
     if not 0 < given["lr"] < 1e30:

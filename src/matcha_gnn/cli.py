@@ -113,30 +113,42 @@ def adapt(
     optimizer: Annotated[str, typer.Option(help="sgd, adam or exact.")] = "sgd",
     seed: Seed = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
+    distributed: Annotated[
+        bool, typer.Option("--distributed", help="As one rank of a run started by torchrun.")
+    ] = False,
+    gather: Annotated[
+        bool, typer.Option("--gather", help="With --distributed: rank 0 writes all predictions.")
+    ] = False,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="For a store: the most that may be resident, such as 4GB."),
+    ] = None,
+    hops_dtype: Annotated[
+        str, typer.Option(help="For a store: float32, float16 or bfloat16 hops.")
+    ] = "float32",
     json: Json = False,
 ) -> None:
-    """Adapt a model to an unlabelled graph.
+    """Adapt a model to an unlabelled graph, a file or the folder of a store.
 
     Writes predictions, the adapted model, the history of rounds, a summary and report.html.
     """
+    settings: dict[str, Any] = {"method": method, "options": option or [], "loss": loss}
+    settings |= {"protect": protect, "epochs": epochs, "lr": lr, "optimizer": optimizer}
+    settings |= {"seed": seed, "device": device, "hops_dtype": hops_dtype}
+    settings |= {"json": json, "command": context.obj}
+    if distributed:
+        if memory:
+            allowed = "none with --distributed, where a rank holds its part of the hops"
+            raise InvalidArgumentError("--memory", memory, allowed)
+        from matcha_gnn import cluster
+
+        cluster.adapt(model, graph, output, gather=gather, **settings)
+        return
+    if gather:
+        raise InvalidArgumentError("--gather", "no --distributed", "--distributed --gather")
     from matcha_gnn import commands
 
-    commands.adapt(
-        model,
-        graph,
-        output,
-        method=method,
-        options=option or [],
-        loss=loss,
-        protect=protect,
-        epochs=epochs,
-        lr=lr,
-        optimizer=optimizer,
-        seed=seed,
-        device=device,
-        json=json,
-        command=context.obj,
-    )
+    commands.adapt(model, graph, output, memory=memory, **settings)
 
 
 @app.command()
@@ -166,7 +178,13 @@ def make_graph(
             "cora, coauthor-cs, or a graph file to change.",
         ),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="A .npz or .pt file to write.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A .npz or .pt file to write.")
+    ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="A folder to write instead, for graphs larger than memory (csbm)."),
+    ] = None,
     part: Annotated[str | None, typer.Option(help="source, validation or target.")] = None,
     homophily: Annotated[float | None, typer.Option(help="Share of edges in a class.")] = None,
     run: Annotated[int | None, typer.Option(help="syn-cora: 1, 2 or 3.")] = None,
@@ -199,7 +217,10 @@ def make_graph(
     options |= {"signal": signal, "shift": shift, "root": root, "seed": seed}
     options["shares"] = None if shares is None else _numbers("--shares", shares)
     given = {option: value for option, value in options.items() if value is not None}
-    commands.make_graph(name, output, given, _changes(change or []), attack, rate, json)
+    if (output is None) == (store is None):
+        raise InvalidArgumentError("--output, --store", "both or none", "one of them")
+    changes = _changes(change or [])
+    commands.make_graph(name, output, store, given, changes, attack, rate, json)
 
 
 @app.command()

@@ -10,18 +10,19 @@ from torch import Tensor
 from matcha_gnn import console, metrics
 from matcha_gnn.adaptation import adapt as adapt_model
 from matcha_gnn.backbones import BACKBONES, GPRGNN, Backbone
-from matcha_gnn.datasets import attacked, csbm, shifted
+from matcha_gnn.datasets import attacked, csbm, shifted, store_csbm
 from matcha_gnn.datasets.catalogue import make_graph as draw_graph
 from matcha_gnn.datasets.catalogue import seeded
 from matcha_gnn.diagnosis import diagnose
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.files import output_folder
 from matcha_gnn.graph import GraphLike, read_graph, unlabelled, write_graph
-from matcha_gnn.losses import LOSSES
-from matcha_gnn.methods import METHODS
+from matcha_gnn.losses import LOSSES, Loss
+from matcha_gnn.methods import METHODS, BaseMethod
 from matcha_gnn.modelfile import load_model, save_model
 from matcha_gnn.outputs import write_outputs
 from matcha_gnn.registry import build, parse_options, resolve, resolve_installed
+from matcha_gnn.stored import GraphStore
 from matcha_gnn.train import fit
 
 METHOD_GROUP = "matcha_gnn.methods"
@@ -48,7 +49,7 @@ def demo(output: Path, seed: int, json: bool, command: str) -> None:
         "A GPRGNN trained where 80% of edges join alike nodes meets a graph where 20% do. "
         "Only its hop weights γ move; the labels of that graph are used for this table alone."
     )
-    _print_summary(summary)
+    print_summary(summary)
     console.out.print(f"Look at {folder / 'report.html'}")
 
 
@@ -121,15 +122,17 @@ def adapt(
     optimizer: str,
     seed: int,
     device: str,
+    memory: str | None,
+    hops_dtype: str,
     json: bool,
     command: str,
 ) -> None:
-    """Adapt a model file to a graph file and write a folder."""
-    kind = resolve_installed("--method", method, METHODS, METHOD_GROUP)
-    base = build("--option", kind, parse_options("--option", options))
-    objective = resolve("--loss", loss, LOSSES)() if loss else None
+    """Adapt a model file to a graph file or a store and write a folder."""
+    base, objective = chosen(method, options, loss)
     on = usable_device(device)
-    source, data = load_model(model).to(on), read_graph(graph).to(on)
+    source = load_model(model).to(on)
+    is_store = graph.is_dir()
+    data: Any = GraphStore(graph, hops_dtype, console.say) if is_store else read_graph(graph).to(on)
     output_folder(output)
     with console.progress_bar("adapting", quiet=json) as progress:
         result = adapt_model(
@@ -141,16 +144,27 @@ def adapt(
             epochs=epochs,
             lr=lr,
             optimizer=optimizer,
+            memory=memory,
             seed=seed,
             progress=progress,
         )
-    summary = write_outputs(result, output, data.y, getattr(data, "test_mask", None), command)
+    labels = data.labels if is_store else data.y
+    mask = data.mask("test_mask") if is_store else getattr(data, "test_mask", None)
+    summary = write_outputs(result, output, labels, mask, command, page=not is_store)
     if json:
         console.print_json(summary)
         return
-    _print_summary(summary)
+    print_summary(summary)
     console.out.print(f"Written to {output}: predictions.npz, model.safetensors, history.csv, …")
-    console.out.print(f"Look at {output / 'report.html'}")
+    if not is_store:
+        console.out.print(f"Look at {output / 'report.html'}")
+
+
+def chosen(method: str, options: list[str], loss: str | None) -> tuple[BaseMethod, Loss | None]:
+    """Base method and loss that the options --method, --option and --loss ask for."""
+    kind = resolve_installed("--method", method, METHODS, METHOD_GROUP)
+    base = build("--option", kind, parse_options("--option", options))
+    return base, resolve("--loss", loss, LOSSES)() if loss else None
 
 
 def inspect(graph: Path, model: Path | None, json: bool) -> None:
@@ -203,14 +217,22 @@ def _advice(model: Backbone, data: GraphLike, target: dict[str, Any]) -> dict[st
 
 def make_graph(
     name: str,
-    output: Path,
+    output: Path | None,
+    store: Path | None,
     options: dict[str, Any],
     changes: dict[str, Any],
     attack: Path | None,
     rate: float,
     json: bool,
 ) -> None:
-    """Draw a graph, or read one of a data set or a file; shift and attack it, and write it."""
+    """Draw a graph, or read one of a data set or a file; shift and attack it, and write it.
+
+    To a store, a CSBM graph that is not changed goes in chunks; others are in memory first.
+    """
+    if store and name == "csbm" and not changes and not attack:
+        written = store_csbm(store, **options)
+        _say_written(store, written.num_nodes, int(written.meta["num_edges"]), json)
+        return
     seed = options.get("seed", 0)
     if Path(name).suffix in (".npz", ".pt"):
         other = next((each for each in options if each != "seed"), None)
@@ -224,15 +246,22 @@ def make_graph(
     data = shifted(data, changes, seed)
     if attack:
         data = attacked(load_model(attack), data, rate, seed=seed)
-    write_graph(data, output)
-    said = {"graph": str(output), "nodes": data.num_nodes, "edges": data.num_edges}
+    if output:
+        write_graph(data, output)
+    elif store:
+        GraphStore.create(store, data)
+    _say_written(output or store, data.num_nodes, data.num_edges, json)
+
+
+def _say_written(path: Path | None, nodes: int, edges: int, json: bool) -> None:
     if json:
-        console.print_json(said)
+        console.print_json({"graph": str(path), "nodes": nodes, "edges": edges})
     else:
-        console.out.print(f"{output}: {data.num_nodes:,} nodes, {data.num_edges:,} directed edges")
+        console.out.print(f"{path}: {nodes:,} nodes, {edges:,} directed edges")
 
 
-def _print_summary(summary: dict[str, Any]) -> None:
+def print_summary(summary: dict[str, Any]) -> None:
+    """What an adaptation did, as a table and a sentence."""
     rows = []
     if summary["accuracy_before"] is not None:
         percent = [f"{summary[key]:.1%}" for key in ("accuracy_before", "accuracy_after")]

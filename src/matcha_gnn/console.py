@@ -33,6 +33,11 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCall]:
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
+def say(line: str) -> None:
+    """One line beside what is printed, not broken."""
+    err.print(line, soft_wrap=True, highlight=False)
+
+
 def print_json(value: Any) -> None:
     """One JSON document on standard output; a number that does not exist is null."""
     sys.stdout.write(json.dumps(_without_nan(value), indent=2, allow_nan=False) + "\n")

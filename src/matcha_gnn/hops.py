@@ -14,6 +14,9 @@ from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.parts import WHOLE, Part
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
+_WIDE_BLOCK = 1 << 16
+"""Nodes that are taken to float64 at a time."""
+
 
 class HopsKey(NamedTuple):
     """Content hashes of what a stack was made from."""
@@ -42,6 +45,11 @@ def sum_of(arrays: Iterable[FloatArray]) -> FloatArray:
 def joined(blocks: Sequence[Tensor]) -> Tensor:
     """Blocks of rows under each other; a single one is passed on as it is."""
     return blocks[0] if len(blocks) == 1 else torch.cat(list(blocks))
+
+
+def _named(coef: Coefficients, sums: FloatArray) -> ClassSums | MixedSums:
+    """Class sums are of every hop, [C, K+1, D], or of Z alone, [C, D]."""
+    return sums if sums.ndim == 3 else MixedSums(np.array(coef.tolist()), sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +131,17 @@ class Hops:
         """Z = Σ_k c_k H_k, [N, D]."""
         return kernels.mix(self.stack, coef)
 
+    def hop_logits(self, head: nn.Linear) -> Iterator[tuple[slice, Tensor]]:
+        """Rows and the logits of each of their hops by itself, [n, K+1, C] in float64, no bias.
+
+        They may lack what is the same for all classes, which no softmax sees.
+        """
+        weight = head.weight.detach().double()
+        for rows, block in self.blocks():
+            for first in range(0, len(block), _WIDE_BLOCK):
+                logits = block[first : first + _WIDE_BLOCK].double() @ weight.T
+                yield slice(rows.start + first, rows.start + first + len(logits)), logits
+
     def class_sums(self, weights: Tensor) -> ClassSums:
         """Σ_i weights[i, c] H_k[i] in float64, [C, K+1, D], for weights [N, C]."""
         return self.part.total(self._own_class_sums(weights))[0]
@@ -146,21 +165,23 @@ class Hops:
             probs, sums, mass = in_one_read(coef)
             sums, mass = self.part.total(sums, mass)
             return probs, sums, mass
-        probs, *own = self._classify_mixed(coef, head)
-        mixed, mass = self.part.total(*own)
+        probs, own_sums, own_mass = self._classify_mixed(coef, head)
         if probs.shape[1] < 2:
             raise IncompatibleError("model: one output, and classes are told apart from two on")
-        if over is self and not self._whole_sums_pay(probs.shape[1]):
-            return probs, MixedSums(np.array(coef.tolist()), mixed), mass
-        return probs, over.sums(coef, probs), mass
+        if over is not self or self._whole_sums_pay(probs.shape[1]):
+            own_sums = over._own_sums(coef, probs)
+        sums, mass = self.part.total(own_sums, own_mass)
+        return probs, _named(coef, sums), mass
 
     def sums(self, coef: Coefficients, probs: Probs) -> ClassSums | MixedSums:
         """What `between_slope` needs of predictions [N, C], whichever costs less."""
+        return _named(coef, self.part.total(self._own_sums(coef, probs))[0])
+
+    def _own_sums(self, coef: Coefficients, probs: Probs) -> FloatArray:
         if self._whole_sums_pay(probs.shape[1]):
-            first = self.class_sums(probs[:, :-1])
-            return np.concatenate([first, (self.node_sums - first.sum(0))[None]])
-        mixed = sum_of(kernels.mixed_sums(b, coef, probs[rows]) for rows, b in self.blocks())
-        return MixedSums(np.array(coef.tolist()), self.part.total(mixed)[0])
+            first = self._own_class_sums(probs[:, :-1])
+            return np.concatenate([first, (self._own_node_sums - first.sum(0))[None]])
+        return sum_of(kernels.mixed_sums(b, coef, probs[rows]) for rows, b in self.blocks())
 
     def _classify_mixed(
         self, coef: Coefficients, head: nn.Module

@@ -22,6 +22,7 @@ def write_outputs(
     labels: Tensor | None,
     mask: Tensor | None,
     command: str | None = None,
+    page: bool = True,
 ) -> dict[str, Any]:
     """Write predictions, adapted model, history, report and, last, the summary.
 
@@ -31,6 +32,7 @@ def write_outputs(
         labels: true classes [N] for accuracy, or None.
         mask: the nodes that accuracy counts, bool [N], or None for all.
         command: the command line, for the report.
+        page: write the report; it needs the graph in memory.
 
     Returns:
         The summary, as written to summary.json.
@@ -39,8 +41,9 @@ def write_outputs(
     with replacing(folder / "predictions.npz") as beside, open(beside, "wb") as file:
         np.savez(file, probs=result.probs.cpu().numpy(), labels=result.labels.cpu().numpy())
     save_model(result.model, folder / "model.safetensors")
-    _write_history(result, folder / "history.csv")
-    result.report(folder / "report.html", labels, mask, command=command)
+    write_history(result, folder / "history.csv")
+    if page:
+        result.report(folder / "report.html", labels, mask, command=command)
     summary = summarise_run(result, labels, mask)
     with replacing(folder / "summary.json") as beside:
         beside.write_text(json.dumps(summary, indent=2) + "\n")
@@ -73,7 +76,8 @@ def summarise_run(
     }
 
 
-def _write_history(result: Adaptation, path: Path) -> None:
+def write_history(result: Adaptation, path: Path) -> None:
+    """One line per round, as CSV."""
     rows = result.history.rows()
     with replacing(path) as beside, open(beside, "w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0] if rows else ("round", "loss")))

@@ -8,6 +8,7 @@ from matcha_gnn.datasets.csbm import csbm
 from matcha_gnn.datasets.domains import Domains
 from matcha_gnn.datasets.preferential import preferential
 from matcha_gnn.datasets.shifts import shifted
+from matcha_gnn.datasets.stored import store_csbm
 from matcha_gnn.datasets.syn_cora import syn_cora
 from matcha_gnn.datasets.syn_products import syn_coauthor_cs, syn_products
 from matcha_gnn.datasets.twitch import twitch
@@ -23,6 +24,7 @@ __all__ = [
     "make_graph",
     "preferential",
     "shifted",
+    "store_csbm",
     "syn_coauthor_cs",
     "syn_cora",
     "syn_products",

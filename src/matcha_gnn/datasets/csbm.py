@@ -59,9 +59,9 @@ def csbm(
     """
     from torch_geometric.data import Data
 
-    sizes = _class_sizes(num_nodes, shares)
-    _check(num_features, homophily, signal, shift, len(shares), seed)
-    rates = _link_rates(sizes, degree, homophily)
+    sizes = class_sizes(num_nodes, shares)
+    check_csbm(num_features, homophily, signal, shift, len(shares), seed)
+    rates = link_rates(sizes, degree, homophily)
     rng = np.random.default_rng(seed)
     # Classes lie in one run each while edges are drawn, then nodes are shuffled.
     order = rng.permutation(num_nodes)
@@ -71,7 +71,7 @@ def csbm(
     y[order] = labels
     both = order[np.concatenate([edges, edges[::-1]], axis=1)]
     centres = class_centres(len(sizes), num_features, signal)
-    centres = centres + shift * _direction(0, num_features)
+    centres = centres + shift * direction(0, num_features)
     return Data(
         x=torch.from_numpy(class_features(rng, y, centres)),
         edge_index=torch.from_numpy(both),
@@ -94,18 +94,19 @@ def class_centres(num_classes: int, num_features: int, signal: float) -> NDArray
         contrasts[j - 1, :j], contrasts[j - 1, j] = 1, -j
     contrasts /= np.linalg.norm(contrasts, axis=1, keepdims=True)
     coordinates = contrasts.T / np.linalg.norm(contrasts[:, 0])
-    axes = np.stack([_direction(j, num_features) for j in range(num_classes - 1)])
+    axes = np.stack([direction(j, num_features) for j in range(num_classes - 1)])
     return np.asarray(signal * coordinates @ axes)
 
 
-def _direction(index: int, num_features: int) -> NDArray[np.float64]:
+def direction(index: int, num_features: int) -> NDArray[np.float64]:
     """Orthonormal cosine directions; the first is 1/√F in every coordinate."""
     place = (np.arange(num_features) + 0.5) / num_features
     wave = np.cos(np.pi * index * place)
     return np.asarray(wave / np.linalg.norm(wave))
 
 
-def _class_sizes(num_nodes: int, shares: Sequence[float]) -> IntArray:
+def class_sizes(num_nodes: int, shares: Sequence[float]) -> IntArray:
+    """Nodes of each class, [C]."""
     given = np.asarray(shares, dtype=float)
     if len(given) < 2 or (given <= 0).any() or not np.isclose(given.sum(), 1):
         raise InvalidArgumentError("shares", list(shares), "two or more numbers > 0 that sum to 1")
@@ -116,7 +117,7 @@ def _class_sizes(num_nodes: int, shares: Sequence[float]) -> IntArray:
     return np.asarray(sizes)
 
 
-def _check(
+def check_csbm(
     num_features: int,
     homophily: float,
     signal: float,
@@ -124,6 +125,7 @@ def _check(
     num_classes: int,
     seed: int,
 ) -> None:
+    """Refuse what no such graph can have."""
     if num_features < num_classes - 1 or num_features < 1:
         raise InvalidArgumentError("num_features", num_features, f">= {max(1, num_classes - 1)}")
     if not 0 <= homophily <= 1:
@@ -135,7 +137,7 @@ def _check(
         raise InvalidArgumentError("seed", seed, "an integer >= 0")
 
 
-def _link_rates(
+def link_rates(
     sizes: IntArray, degree: float, homophily: float
 ) -> tuple[NDArray[np.float64], float]:
     """Probability of a link between two nodes of the same class [C], and of different classes."""
@@ -158,15 +160,15 @@ def _draw_edges(
     starts = np.cumsum(sizes) - sizes
     edges = [np.empty((2, 0), np.int64)]
     for a, size in enumerate(sizes):
-        triangle = _distinct(rng, int(size * (size - 1) // 2), min(1.0, within[a]))
-        edges.append(_upper_triangle(triangle) + starts[a])
+        triangle = distinct(rng, int(size * (size - 1) // 2), min(1.0, within[a]))
+        edges.append(upper_triangle(triangle) + starts[a])
         for b in range(a + 1, len(sizes)):
-            cells = _distinct(rng, int(size * sizes[b]), min(1.0, across))
+            cells = distinct(rng, int(size * sizes[b]), min(1.0, across))
             edges.append(np.stack([cells // sizes[b] + starts[a], cells % sizes[b] + starts[b]]))
     return np.concatenate(edges, axis=1)
 
 
-def _distinct(rng: np.random.Generator, total: int, rate: float) -> IntArray:
+def distinct(rng: np.random.Generator, total: int, rate: float) -> IntArray:
     """Each of `total` numbers independently with probability `rate`, without visiting them all."""
     count = int(rng.binomial(total, rate))
     if count > total // 2:
@@ -179,16 +181,24 @@ def _distinct(rng: np.random.Generator, total: int, rate: float) -> IntArray:
 
 def _sample(rng: np.random.Generator, total: int, count: int) -> IntArray:
     """`count` distinct numbers below `total`, uniformly; draws again what collides."""
-    chosen = np.unique(rng.integers(total, size=count)) if count else np.empty(0, np.int64)
+    chosen = _sorted_once(rng.integers(total, size=count)) if count else np.empty(0, np.int64)
     while len(chosen) < count:
-        more = rng.integers(total, size=2 * (count - len(chosen)) + 8)
-        fresh = np.setdiff1d(more, chosen)
-        # setdiff1d sorts: shuffle before cutting, or small numbers would be preferred.
-        chosen = np.union1d(chosen, rng.permutation(fresh)[: count - len(chosen)])
+        more = _sorted_once(rng.integers(total, size=2 * (count - len(chosen)) + 8))
+        place = np.searchsorted(chosen, more).clip(max=len(chosen) - 1)
+        fresh = more[chosen[place] != more]
+        # They are sorted: shuffle before cutting, or small numbers would be preferred.
+        fresh = rng.permutation(fresh)[: count - len(chosen)]
+        chosen = np.sort(np.concatenate([chosen, fresh]))
     return chosen
 
 
-def _upper_triangle(index: IntArray) -> IntArray:
+def _sorted_once(numbers: IntArray) -> IntArray:
+    """Sorted without repeats; NumPy's own way by a hash table takes ten times as long."""
+    numbers.sort()
+    return np.asarray(numbers[np.append(True, numbers[1:] != numbers[:-1])])
+
+
+def upper_triangle(index: IntArray) -> IntArray:
     """Number → pair (i < j), counting column by column, exactly for any size in use."""
     j = ((1 + np.sqrt(1 + 8 * index.astype(np.float64))) / 2).astype(np.int64)
     # Float rounding can be off by one for large numbers.

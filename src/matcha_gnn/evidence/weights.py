@@ -1,16 +1,15 @@
 """Hop weights that agree best with given probabilities: logistic regression on cached hops."""
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from matcha_gnn.methods.base import View
-from matcha_gnn.typing import HopStack, Probs
+from matcha_gnn.typing import Probs
 
 STEPS = 8
-_TOLERANCE, _RIDGE, _BLOCK = 1e-5, 1e-4, 1 << 16
+_TOLERANCE, _RIDGE = 1e-5, 1e-4
 
 
 class Fit(NamedTuple):
@@ -80,18 +79,16 @@ def _sums(view: View, targets: Probs, point: Tensor, free: int) -> _Sums:
     head = view.model.head
     offset = 0 if head.bias is None else head.bias.double()
     added = _whole(point[size:], classes) + offset
-    weight = head.weight.double()
     value, slope = 0.0, torch.zeros_like(point)
     curvature = torch.outer(slope, slope)
     corner = torch.eye(classes, free).to(point)
-    for rows, stack in _rows_of(view):
+    for rows, hop_logits in view.hops.hop_logits(head):
         wanted = targets[rows].double()
-        hop_logits = stack.double() @ weight.T
         logits = torch.einsum("nkc,k->nc", hop_logits, coef) + added
         value -= float((wanted * logits.log_softmax(1)).sum())
         probs = logits.softmax(1)
         inputs = torch.cat(
-            [hop_logits.transpose(1, 2) @ jacobian, corner.expand(len(stack), classes, free)], 2
+            [hop_logits.transpose(1, 2) @ jacobian, corner.expand(len(wanted), classes, free)], 2
         )
         slope += torch.einsum("ncp,nc->p", inputs, probs - wanted)
         mean = torch.einsum("ncp,nc->np", inputs, probs)
@@ -102,15 +99,6 @@ def _sums(view: View, targets: Probs, point: Tensor, free: int) -> _Sums:
     sums = view.graph.part.total(value, slope.cpu().numpy(), curvature.cpu().numpy())
     total, of_slope, of_curvature = (torch.from_numpy(each).to(point) / number for each in sums)
     return _Sums(float(total), of_slope, of_curvature)
-
-
-def _rows_of(view: View) -> Iterator[tuple[slice, HopStack]]:
-    """Rows and their hops, few enough at a time for float64."""
-    for rows, block in view.hops.blocks():
-        for first in range(0, len(block), _BLOCK):
-            some = block[first : first + _BLOCK]
-            start = rows.start + first
-            yield slice(start, start + len(some)), some
 
 
 def _coefficient_slopes(view: View, gamma: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from matcha_gnn.kernels.dropout import masked_dropout
 from matcha_gnn.kernels.propagate import (
     Adjacency,
     Operator,
+    csr_rows,
     filter_hops,
     one_hop,
     propagate,
@@ -32,6 +33,7 @@ __all__ = [
     "class_sums",
     "classifier",
     "classify_mixed",
+    "csr_rows",
     "filter_hops",
     "gram",
     "hop_logits",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from types import ModuleType
 
 import numpy as np
 import scipy.sparse
@@ -83,7 +84,7 @@ class Adjacency(Operator):
     @cached_property
     def transposed(self) -> "Adjacency":
         """Pᵀ; the same numbers when the graph is undirected."""
-        turned = csr_tensor(_scipy(self.matrix).T.tocsr(), self.matrix.dtype)
+        turned = csr_tensor(scipy_csr(self.matrix).T.tocsr(), self.matrix.dtype)
         return Adjacency(turned.to(self.matrix.device))
 
     def to(self, dtype: torch.dtype) -> "Adjacency":
@@ -97,8 +98,9 @@ class Adjacency(Operator):
     def __matmul__(self, h: Repr) -> Repr:
         """P h, one hop."""
         if beyond_cache(h) and (fast := _numba_product()):
-            out = empty(h.shape, h)
-            fast(self, h, out, out, 0, h, 0.0)
+            out = empty((self.matrix.shape[0], h.shape[1]), h)
+            nothing = h if len(h) >= len(out) else out.zero_()
+            fast(self, h, out, out, 0, nothing, 0.0)
             return out
         product: Repr = self.narrow @ h
         return product
@@ -205,9 +207,8 @@ def beyond_cache(h: Repr) -> bool:
 
 @cache
 def _numba_product() -> Callable[[Adjacency, Repr, Repr, Tensor, int, Repr, float], None] | None:
-    try:
-        from matcha_gnn.kernels import cpu_sparse
-    except ImportError:
+    cpu_sparse = _numba_sparse()
+    if cpu_sparse is None:
         return None
 
     def product(
@@ -222,6 +223,43 @@ def _numba_product() -> Callable[[Adjacency, Repr, Repr, Tensor, int, Repr, floa
         run(cpu_sparse.product, parts, *matrix, *written, offset, added, np.float32(share))
 
     return product
+
+
+def csr_rows(
+    crow: NDArray[np.int64], col: NDArray[np.int32], values: NDArray[np.float32], h: Repr
+) -> Repr:
+    """Some rows of a sparse matrix times h [N, D]: [n, D].
+
+    Args:
+        crow: where each row starts, from 0, [n + 1].
+        col: columns of its entries, [E].
+        values: [E].
+        h: dense, on any device.
+    """
+    rows = len(crow) - 1
+    if h.is_cpu and h.dtype == torch.float32 and (sparse := _numba_sparse()):
+        out = np.empty((rows, h.shape[1]), np.float32)
+        parts = PARTS_PER_THREAD * torch.get_num_threads()
+        cuts = sparse.balanced_cuts(crow, parts)
+        run(sparse.product, parts, crow, col, values, h.detach().numpy(), cuts, out, out, 0)
+        return torch.from_numpy(out)
+    with no_beta_warning():
+        arrays = (torch.from_numpy(np.array(part)).to(h.device) for part in (crow, col, values))
+        starts, columns, entries = arrays
+        matrix = torch.sparse_csr_tensor(
+            starts, columns.long(), entries.to(h.dtype), (rows, len(h)), check_invariants=False
+        )
+        product: Repr = matrix @ h
+    return product
+
+
+@cache
+def _numba_sparse() -> ModuleType | None:
+    try:
+        from matcha_gnn.kernels import cpu_sparse
+    except ImportError:
+        return None
+    return cpu_sparse
 
 
 @cache
@@ -326,7 +364,8 @@ def csr_tensor(matrix: scipy.sparse.csr_array, dtype: torch.dtype) -> Tensor:
         )
 
 
-def _scipy(matrix: Tensor) -> scipy.sparse.csr_array:
+def scipy_csr(matrix: Tensor) -> scipy.sparse.csr_array:
+    """A sparse CSR tensor as a SciPy matrix on the CPU."""
     parts = (matrix.values(), matrix.col_indices(), matrix.crow_indices())
     rows, columns = matrix.shape
     return scipy.sparse.csr_array(tuple(p.cpu().numpy() for p in parts), shape=(rows, columns))

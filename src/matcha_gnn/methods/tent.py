@@ -117,7 +117,8 @@ class Tent(BaseMethod):
             return StreamedTuner(view, lambda v, piece: from_normal(v, normalise(hidden(piece))))
         whole = hidden(graph)
         normal = normaliser([whole], norm, self.statistics, graph.part)(whole)
-        if _is_identity(model.after_norm, normal):
+        # It keeps hops of its own, for which there is no room where the model's are elsewhere.
+        if graph.make_hops is None and _is_identity(model.after_norm, normal):
             return AffineTuner(view, normal)
         return FilterTuner(view, lambda values: from_normal(values, normal))
 

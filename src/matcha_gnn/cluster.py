@@ -1,0 +1,72 @@
+"""What `matcha adapt --distributed` does on one rank of a cluster."""
+
+from pathlib import Path
+from typing import Any, cast
+
+from torch import Tensor
+
+from matcha_gnn import console
+from matcha_gnn.commands import chosen, print_summary
+from matcha_gnn.distributed import PartAdaptation, joined, write_shards
+from matcha_gnn.distributed import adapt as adapt_over_ranks
+from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.files import output_folder
+from matcha_gnn.graph import GraphLike, read_graph
+from matcha_gnn.modelfile import load_model
+from matcha_gnn.outputs import write_outputs
+from matcha_gnn.stored import GraphStore
+
+DEVICES = ("cpu", "cuda")
+
+
+def adapt(
+    model: Path,
+    graph: Path,
+    output: Path,
+    *,
+    method: str,
+    options: list[str],
+    loss: str | None,
+    device: str,
+    hops_dtype: str,
+    gather: bool,
+    json: bool,
+    command: str,
+    **settings: Any,
+) -> None:
+    """Adapt together with the other ranks; each writes its part, and rank 0 says what was done."""
+    base, objective = chosen(method, options, loss)
+    if device not in DEVICES:
+        allowed = f"{' or '.join(DEVICES)} with --distributed: a rank takes the GPU of its number"
+        raise InvalidArgumentError("--device", repr(device), allowed)
+    with joined(device=device) as ranks:
+        with ranks.agreeing("input"):
+            source = load_model(model).to(ranks.device)
+            tell = {} if ranks.rank else {"tell": console.say}
+            data = GraphStore(graph, hops_dtype, **tell) if graph.is_dir() else read_graph(graph)
+            labels, mask = _labels(data)
+            output_folder(output)
+        result = adapt_over_ranks(source, data, base, objective, gather=gather, **settings)
+        if gather:
+            page = not isinstance(data, GraphStore)
+            with ranks.agreeing("writing the result"):
+                first = ranks.rank == 0
+                given = (result, output, labels, mask, command)
+                summary = write_outputs(*given, page=page) if first else {}
+        else:
+            counted = labels if labels is None or mask is None else labels.masked_fill(~mask, -1)
+            summary = write_shards(cast(PartAdaptation, result), output, ranks, counted)
+        if ranks.rank != 0:
+            return
+    if json:
+        console.print_json(summary)
+        return
+    print_summary(summary)
+    console.out.print(f"Written to {output} by {ranks.size} ranks.")
+
+
+def _labels(data: GraphLike | GraphStore) -> tuple[Tensor | None, Tensor | None]:
+    """True classes, and the nodes that accuracy counts; either may be missing."""
+    if isinstance(data, GraphStore):
+        return data.labels, data.mask("test_mask")
+    return getattr(data, "y", None), getattr(data, "test_mask", None)

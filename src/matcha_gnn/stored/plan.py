@@ -1,0 +1,230 @@
+"""What may be in memory at a time, and what a run will cost, said before it starts."""
+
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from matcha_gnn.errors import InvalidArgumentError
+
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+RESERVE = 220 << 20
+"""Bytes for compiled code, file pages in use, and what an allocator keeps back."""
+MOST_BLOCK, LEAST_BLOCK = 4 << 20, 64 << 10
+"""Bytes of a block of hops: as much as caches hold, and as little as calls are worth."""
+PROBE = 32 << 20
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is asked for, in numbers.
+
+    Attributes:
+        num_nodes: N.
+        num_features: F.
+        num_hops: K+1.
+        width: D.
+        num_classes: C.
+        hop_bytes: of a stored number.
+        node_bytes: memory that base method and loop hold for each node.
+        reads: of the whole stack.
+        remakes: hops may have to be made while all that is held.
+    """
+
+    num_nodes: int
+    num_features: int
+    num_hops: int
+    width: int
+    num_classes: int
+    hop_bytes: int
+    node_bytes: int
+    reads: int
+    remakes: bool
+
+    @property
+    def stack_bytes(self) -> int:
+        """Of all hops on disk."""
+        return self.num_nodes * self.num_hops * self.width * self.hop_bytes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the memory is dealt out.
+
+    Attributes:
+        memory: what was promised, in bytes.
+        slab: columns of a hop that are propagated at a time.
+        columns: numbers a node that base methods and losses may propagate at a time.
+        rows: nodes that are encoded at a time.
+        block_bytes: of a block of hops.
+        logit_bytes: for hop logits, which save a read in each round.
+        peak: what the run is expected to need.
+    """
+
+    memory: int
+    slab: int
+    columns: int
+    rows: int
+    block_bytes: int
+    logit_bytes: int
+    peak: int
+
+
+def plan_for(work: Work, memory: int | str | None) -> Plan:
+    """Deal out the memory, or say how much would do.
+
+    Raises:
+        InvalidArgumentError: the memory does not do.
+    """
+    limit = bytes_of(memory) if memory is not None else int(0.5 * _available())
+    base = resident() + RESERVE
+    nodes = work.num_nodes
+    held = nodes * work.node_bytes
+    block = max(LEAST_BLOCK, min(MOST_BLOCK, (limit - base - held) // 64))
+    buffers = 10 * block
+    # Propagation holds a hop, adaptation what it has for each node; at most times not both.
+    least = base + buffers + max(4 * nodes, held + 8 * nodes)
+    if limit < least:
+        allowed = f"at least {in_words(least)} for this graph, model and method"
+        raise InvalidArgumentError("memory", in_words(limit), allowed)
+    room = limit - base - buffers - held
+    logits = 4 * nodes * work.num_hops * (work.num_classes - 1)
+    kept = logits if 2 * logits <= room else 0
+    columns = max(2, (room - kept) // (8 * nodes))
+    beside = held + kept if work.remakes else 0
+    slab = max(1, min(work.width, (limit - base - buffers - beside) // (4 * nodes)))
+    needed = max(4 * nodes * slab + beside, held + kept + 8 * nodes * min(columns, 17))
+    rows = max(1, block // (4 * max(work.num_features, work.width)))
+    return Plan(limit, slab, columns, rows, block, kept, min(limit, base + buffers + needed))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run will take.
+
+    Attributes:
+        stack_bytes: of all hops on disk.
+        missing_bytes: of those that have to be made first.
+        peak_bytes: resident memory.
+        reads: of the stack.
+        seconds: of moving these bytes, by the speed that the disk had just now; a stack that fits
+            the page cache is read faster.
+    """
+
+    stack_bytes: int
+    missing_bytes: int
+    peak_bytes: int
+    reads: int
+    seconds: float
+
+    def __str__(self) -> str:
+        """One line."""
+        make = f", {in_words(self.missing_bytes)} of it to be made" if self.missing_bytes else ""
+        return (
+            f"hops: {in_words(self.stack_bytes)} on disk{make}; memory: at most "
+            f"{in_words(self.peak_bytes)}; {self.reads} reads of the hops; about "
+            f"{self.seconds:,.0f} s at the disk's speed, less from the page cache"
+        )
+
+
+def estimate(work: Work, plan: Plan, folder: Path, sample: Path, missing: int) -> Estimate:
+    """Estimate a run, and refuse it if the disk has no room.
+
+    Args:
+        work: what is asked for.
+        plan: how memory is dealt out.
+        folder: where hops go.
+        sample: a file there, to see how fast it is read.
+        missing: bytes of hops to be made.
+
+    Raises:
+        InvalidArgumentError: too little space.
+    """
+    free = shutil.disk_usage(folder).free
+    if missing > free:
+        raise InvalidArgumentError(
+            "store", f"{folder} ({in_words(free)} free)", f"{in_words(missing)} for the hops"
+        )
+    read, write = read_speed(sample), write_speed(folder) if missing else 1.0
+    seconds = missing / write + work.reads * work.stack_bytes / read
+    return Estimate(work.stack_bytes, missing, plan.peak, work.reads, seconds)
+
+
+def read_speed(path: Path) -> float:
+    """Bytes a second that a file is read with when it is not in the page cache."""
+    with open(path, "rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, PROBE, os.POSIX_FADV_DONTNEED)
+        start = perf_counter()
+        size = len(file.read(PROBE))
+    return max(size, 1) / max(perf_counter() - start, 1e-6)
+
+
+def write_speed(folder: Path) -> float:
+    """Bytes a second that reach the disk."""
+    block = bytes(PROBE // 4)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        start = perf_counter()
+        file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
+    return len(block) / max(perf_counter() - start, 1e-6)
+
+
+def bytes_of(memory: int | str) -> int:
+    """Bytes from a number or words.
+
+    Example:
+        >>> bytes_of("4GB"), bytes_of("1.5 GiB"), bytes_of(1000)
+        (4000000000, 1610612736, 1000)
+    """
+    match = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)(i?)B?\s*", str(memory), re.IGNORECASE)
+    try:
+        number = float(match[1]) if match else -1.0
+    except ValueError:
+        number = -1.0
+    if not match or number <= 0:
+        raise InvalidArgumentError("memory", repr(memory), "bytes, or words such as 4GB or 512MiB")
+    unit = UNITS[match[2].upper()]
+    if match[3]:
+        unit = 1024 ** list(UNITS).index(match[2].upper())
+    return int(number * unit)
+
+
+def in_words(size: float) -> str:
+    """Bytes for a reader.
+
+    Example:
+        >>> in_words(12_800_000_000), in_words(5_300_000)
+        ('12.8 GB', '5.3 MB')
+    """
+    for unit, factor in (("GB", 10**9), ("MB", 10**6)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size / 1000:.1f} kB"
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    return _status("/proc/self/status", "VmRSS")
+
+
+def peak_resident() -> int:
+    """The most there ever were."""
+    return _status("/proc/self/status", "VmHWM")
+
+
+def _available() -> int:
+    return _status("/proc/meminfo", "MemAvailable")
+
+
+def _status(path: str, name: str) -> int:
+    """A line such as `VmRSS: 1000 kB` of a file of the system, in bytes."""
+    try:
+        with open(path) as file:
+            found = next(line for line in file if line.startswith(name))
+    except (OSError, StopIteration):
+        return 0
+    return 1024 * int(found.split()[1])
