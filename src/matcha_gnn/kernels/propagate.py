@@ -240,8 +240,8 @@ def csr_rows(
     if h.is_cpu and h.dtype == torch.float32 and (sparse := _numba_sparse()):
         out = np.zeros((rows, h.shape[1]), np.float32)
         parts = PARTS_PER_THREAD * torch.get_num_threads()
-        matrix = (crow, col, values, h.detach().numpy(), sparse.balanced_cuts(crow, parts))
-        run(sparse.product, parts, *matrix, out, out, 0, out, np.float32(0))
+        given = (crow, col, values, h.detach().numpy(), sparse.balanced_cuts(crow, parts))
+        run(sparse.product, parts, *given, out, out, 0, out, np.float32(0))
         return torch.from_numpy(out)
     with no_beta_warning():
         arrays = (torch.from_numpy(np.array(part)).to(h.device) for part in (crow, col, values))
