@@ -1,6 +1,6 @@
 """The same kernels for float32 on the CPU, by NumPy: one read of the stack, nothing to compile.
 
-Sums over a block of nodes are taken in float32, by BLAS or in one pass of `einsum`; blocks are
+Sums over a block of nodes are taken in float32, by BLAS or by `einsum`; blocks are
 added up in float64, in an order that does not depend on timing. The one sum that NumPy is slow at,
 the Gram matrix, is in `cpu_loops` for stacks that take longer to read than a loop to compile.
 """
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from matcha_gnn.kernels import reference
 from matcha_gnn.kernels.threads import cuts_of, run
-from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Repr
+from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 COMPILED_FROM = 1 << 24
 """Numbers of a stack (64 MB) from which a loop of our own is worth its compilation."""
@@ -34,7 +34,7 @@ def mix(stack: HopStack, coef: Coefficients) -> Repr:
 
     def part(index: int) -> None:
         rows = slice(cuts[index], cuts[index + 1])
-        np.einsum("nkd,k->nd", hops[rows], weights, out=z[rows])
+        np.matmul(weights, hops[rows], out=z[rows])
 
     run(part, len(cuts) - 1)
     return torch.from_numpy(z)
@@ -51,9 +51,24 @@ def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
 
 
 class Classifier(reference.Classifier):
-    """Twin of `reference.Classifier`."""
+    """Twin of `reference.Classifier`; two classes, with the shortest rounds, in fewer calls."""
 
     class_sums = staticmethod(class_sums)
+
+    def __call__(self, coef: Coefficients) -> tuple[Probs, ClassSums, FloatArray]:
+        """Predictions, class sums and mass, in one read."""
+        if len(self.bias) > 1:
+            return super().__call__(coef)
+        mixed = torch.from_numpy(coef.float().numpy() @ self.logits.numpy()[:, 0])
+        mixed += self.bias
+        share = mixed.sigmoid().add_(mixed, alpha=0)
+        first = self.class_sums(self.stack, share[:, None])
+        sums = np.concatenate([first, self.node_sums - first])
+        mass = float(share.sum(dtype=torch.float64))
+        probs = np.empty((len(share), 2), np.float32)
+        probs[:, 0] = share.numpy()
+        np.subtract(1, probs[:, 0], out=probs[:, 1])
+        return torch.from_numpy(probs), sums, np.array([mass, len(share) - mass])
 
 
 def hop_dots(stack: HopStack, directions: Repr) -> FloatArray:
