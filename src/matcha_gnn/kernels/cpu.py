@@ -19,10 +19,13 @@ from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopS
 
 COMPILED_FROM = 1 << 24
 """Numbers of a stack (64 MB) from which a loop of our own is worth its compilation."""
-FEW = 4
-"""Columns up to which one matrix-vector product for each is faster than a product of matrices."""
-BLOCK, CACHED_BLOCK = 1 << 22, 1 << 18
-"""Numbers of a block that is read once, and of one (1 MB) that is read for several columns."""
+SINGLE_THREAD = 9000
+"""Numbers of a matrix up to which BLAS leaves a product with it to one thread.
+
+Its own threads wait for work by spinning, on the cores that torch's threads spin on.
+"""
+_ITEMS = 256
+"""Such matrices whose sums are added up in float32."""
 _DOTS_BLOCK = 512
 """Nodes whose products are summed in float32."""
 
@@ -43,11 +46,27 @@ def mix(stack: HopStack, coef: Coefficients) -> Repr:
 def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
     """Twin of `reference.class_sums`."""
     flat, rows = stack.numpy().reshape(len(stack), -1), weights.T.float().contiguous().numpy()
-    sums = np.zeros((len(rows), flat.shape[1]))
-    size = max(1, (BLOCK if len(rows) == 1 else CACHED_BLOCK) // flat.shape[1])
-    for start in range(0, len(flat), size):
-        _add_sums(flat[start : start + size], rows[:, start : start + size], sums)
-    return sums.reshape(-1, *stack.shape[1:])
+    cuts = cuts_of(flat)
+    sums = np.zeros((len(cuts) - 1, len(rows), flat.shape[1]))
+
+    def part(index: int) -> None:
+        here = slice(cuts[index], cuts[index + 1])
+        _add_sums(flat[here], rows[:, here], sums[index])
+
+    run(part, len(sums))
+    return np.asarray(sums.sum(0)).reshape(-1, *stack.shape[1:])
+
+
+def _add_sums(flat: NDArray[np.float32], weights: NDArray[np.float32], sums: FloatArray) -> None:
+    """Add the sums of rows [n, M] with weights [C, n], in one call for many small products."""
+    size = max(1, SINGLE_THREAD // flat.shape[1])
+    whole = len(flat) // size * size
+    items = flat[:whole].reshape(-1, size, flat.shape[1])
+    shares = weights[:, :whole].reshape(len(weights), -1, size).swapaxes(0, 1)
+    for first in range(0, len(items), _ITEMS):
+        some = slice(first, first + _ITEMS)
+        sums += np.add.reduce(np.matmul(shares[some], items[some]), 0)
+    sums += weights[:, whole:] @ flat[whole:]
 
 
 class Classifier(reference.Classifier):
@@ -59,8 +78,7 @@ class Classifier(reference.Classifier):
         """Predictions, class sums and mass, in one read."""
         if len(self.bias) > 1:
             return super().__call__(coef)
-        mixed = torch.from_numpy(coef.float().numpy() @ self.logits.numpy()[:, 0])
-        mixed += self.bias
+        mixed = torch.mv(self.logits[:, 0].T, coef.to(self.logits)).add_(self.bias)
         share = mixed.sigmoid().add_(mixed, alpha=0)
         first = self.class_sums(self.stack, share[:, None])
         sums = np.concatenate([first, self.node_sums - first])
@@ -91,15 +109,6 @@ def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     if stack.numel() >= COMPILED_FROM and (loops := _loops()):
         return np.asarray(loops.gram(stack.numpy(), mean.astype(np.float32)))
     return reference.gram(stack, mean)
-
-
-def _add_sums(block: NDArray[np.float32], weights: NDArray[np.float32], sums: FloatArray) -> None:
-    """Add the sums of rows [n, M] with weights [C, n] to those of other blocks [C, M]."""
-    if len(weights) > FEW:
-        sums += weights @ block
-        return
-    for total, row in zip(sums, weights, strict=True):
-        total += row @ block
 
 
 @cache
