@@ -98,7 +98,8 @@ def slopes_at_once(
         shares = tl.load(at, inside[:, None] & real[None, :], 0.0)
         hop = tl.load(
             stack + rows[None, :, None] * (num_hops * width) + inner,
-            known & inside[None, :, None], 0.0,
+            known & inside[None, :, None],
+            0.0,
         )
         slope = tl.dot(shares, means, input_precision="tf32x3")
         products += slope[None, :, :] * hop.to(tl.float32)
@@ -148,18 +149,41 @@ def many_classes():
             print("hop_slopes", block, warps, programs, f"{ms:.3f}", flush=True)
         except Exception as error:
             print("hop_slopes", block, warps, programs, type(error).__name__, flush=True)
-    expected = torch.einsum("nd,nkd->k", (shares @ along).double()[:100_000], stack.double()[:100_000])
-    for block, warps, programs in [(16, 4, 1056), (16, 8, 1056), (16, 8, 528), (16, 16, 528), (32, 8, 528)]:
+    expected = torch.einsum(
+        "nd,nkd->k", (shares @ along).double()[:100_000], stack.double()[:100_000]
+    )
+    for block, warps, programs in [
+        (16, 4, 1056),
+        (16, 8, 1056),
+        (16, 8, 528),
+        (16, 16, 528),
+        (32, 8, 528),
+    ]:
         partial = torch.empty(programs, num_hops, device="cuda")
         try:
+
             def work(count=nodes):
                 slopes_at_once[(programs,)](
-                    stack, shares, along, partial, count, num_hops, width, classes,
-                    HOPS=8, CLASSES=64, WIDTH=128, BLOCK=block, num_warps=warps,
+                    stack,
+                    shares,
+                    along,
+                    partial,
+                    count,
+                    num_hops,
+                    width,
+                    classes,
+                    HOPS=8,
+                    CLASSES=64,
+                    WIDTH=128,
+                    BLOCK=block,
+                    num_warps=warps,
                 )
+
             ms = milliseconds(work, 10)
             work(100_000)
-            apart = float((partial.sum(0, dtype=torch.float64) - expected).abs().max() / expected.abs().max())
+            apart = float(
+                (partial.sum(0, dtype=torch.float64) - expected).abs().max() / expected.abs().max()
+            )
             print("slopes_at_once", block, warps, programs, f"{ms:.3f}", apart, flush=True)
         except Exception as error:
             print("slopes_at_once", block, warps, programs, type(error).__name__, flush=True)

@@ -241,15 +241,19 @@ def csr_rows(
         out = np.empty((rows, h.shape[1]), np.float32)
         parts = PARTS_PER_THREAD * torch.get_num_threads()
         cuts = sparse.balanced_cuts(crow, parts)
-        run(sparse.product, parts, crow, col, values, h.detach().numpy(), cuts, out, out, 0)
+        given = h.detach().numpy()
+        matrix = crow, col, values, given, cuts
+        run(sparse.product, parts, *matrix, out, out, 0, given, np.float32(0))
         return torch.from_numpy(out)
     with no_beta_warning():
         arrays = (torch.from_numpy(np.array(part)).to(h.device) for part in (crow, col, values))
         starts, columns, entries = arrays
-        matrix = torch.sparse_csr_tensor(
-            starts, columns.long(), entries.to(h.dtype), (rows, len(h)), check_invariants=False
+        product: Repr = (
+            torch.sparse_csr_tensor(
+                starts, columns.long(), entries.to(h.dtype), (rows, len(h)), check_invariants=False
+            )
+            @ h
         )
-        product: Repr = matrix @ h
     return product
 
 
