@@ -20,7 +20,7 @@ from matcha_gnn.kernels.propagate import (
     one_hop,
     propagate,
 )
-from matcha_gnn.kernels.reference import node_major
+from matcha_gnn.kernels.reference import turned
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 Classifier = Callable[[Coefficients], tuple[Probs, ClassSums, FloatArray]]
@@ -41,10 +41,10 @@ __all__ = [
     "masked_dropout",
     "mix",
     "mixed_sums",
-    "node_major",
     "node_sums",
     "one_hop",
     "propagate",
+    "turned",
     "whole_sums_pay",
 ]
 

@@ -238,12 +238,10 @@ def csr_rows(
     """
     rows = len(crow) - 1
     if h.is_cpu and h.dtype == torch.float32 and (sparse := _numba_sparse()):
-        out = np.empty((rows, h.shape[1]), np.float32)
+        out = np.zeros((rows, h.shape[1]), np.float32)
         parts = PARTS_PER_THREAD * torch.get_num_threads()
-        cuts = sparse.balanced_cuts(crow, parts)
-        given = h.detach().numpy()
-        matrix = crow, col, values, given, cuts
-        run(sparse.product, parts, *matrix, out, out, 0, given, np.float32(0))
+        given = (crow, col, values, h.detach().numpy(), sparse.balanced_cuts(crow, parts))
+        run(sparse.product, parts, *given, out, out, 0, out, np.float32(0))
         return torch.from_numpy(out)
     with no_beta_warning():
         arrays = (torch.from_numpy(np.array(part)).to(h.device) for part in (crow, col, values))
