@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn import kernels
+from matcha_gnn import functional, kernels
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.parts import WHOLE, Part
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
@@ -179,7 +179,8 @@ class Hops:
 
     def _own_sums(self, coef: Coefficients, probs: Probs) -> FloatArray:
         if self._whole_sums_pay(probs.shape[1]):
-            return self._own_class_sums(probs)
+            first = self._own_class_sums(probs[:, :-1])
+            return np.concatenate([first, (self._own_node_sums - first.sum(0))[None]])
         return sum_of(kernels.mixed_sums(b, coef, probs[rows]) for rows, b in self.blocks())
 
     def _classify_mixed(
@@ -204,7 +205,7 @@ class Hops:
             min_share: see `functional.between_form`.
         """
         if not isinstance(sums, MixedSums):
-            return kernels.between_form(sums, mass, self.mean, min_share) @ coef
+            return functional.between_slope(coef, sums, mass, self.mean, min_share)
         kept = mass > min_share * mass.sum()
         centre = coef @ self.mean
         apart = np.where(kept[:, None], sums.sums - mass[:, None] * centre, 0)

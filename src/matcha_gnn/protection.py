@@ -100,7 +100,8 @@ def _better(trials: list[_Trial]) -> _Trial:
 
 
 _CONTRADICTED = (
-    "edges join nodes that are alike in more than their classes, so that they cannot judge. "
+    "its own evidence and the edges would make the target's labels surer than the model is right "
+    "on its source, so that they cannot judge; linked nodes are alike in more than their classes. "
     "protect=False adapts without a judge"
 )
 _UNJUDGED = (

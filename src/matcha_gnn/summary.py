@@ -31,6 +31,7 @@ class SourceSummary:
         own_centroids: mean of `Backbone.own_features` per class, [C, D'].
         own_covariance: their covariance within classes, [D', D'].
         misfit: how badly Gaussians describe them, see `evidence.mixture.misfit`, [3].
+        accuracy: share of the labelled nodes that the model gets right, [].
     """
 
     class_prior: Tensor
@@ -45,6 +46,7 @@ class SourceSummary:
     own_centroids: Tensor
     own_covariance: Tensor
     misfit: Tensor
+    accuracy: Tensor
 
     def tensors(self) -> dict[str, Tensor]:
         """Every field by name."""
@@ -120,6 +122,7 @@ def summarise(
         own_centroids=own.centroids.float(),
         own_covariance=own.covariance.float(),
         misfit=misfit(own_features, own).float(),
+        accuracy=(probs.argmax(1) == labels)[labelled].float().mean(),
     )
     return SourceSummary(**{name: part.cpu() for name, part in found.tensors().items()})
 

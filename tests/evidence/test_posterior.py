@@ -1,5 +1,8 @@
 """The judge: how sharp own evidence is, what is in doubt, and when edges contradict it."""
 
+import copy
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -60,6 +63,15 @@ def test_a_gain_counts_only_if_it_survives_every_doubt(model):
     ]
     assert posterior.least_gain(labels, over=before) == pytest.approx(min(gains))
     assert posterior.least_gain(before, over=before) == 0
+
+
+def test_a_judge_surer_than_the_source_is_right_steps_back(model):
+    graph = mg.unlabelled(target())
+    sure = float(infer(model, graph).probs.amax(1).mean())
+    for accuracy, contradicted in ((sure - 0.06, True), (sure - 0.04, False)):
+        doubtful = copy.deepcopy(model)
+        doubtful.source = dataclasses.replace(model.source, accuracy=torch.tensor(accuracy))
+        assert infer(doubtful, graph).contradicted is contradicted
 
 
 def test_edges_between_lookalikes_are_no_judge(model):

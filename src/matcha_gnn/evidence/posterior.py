@@ -20,8 +20,10 @@ from matcha_gnn.typing import Probs
 
 STEP = math.sqrt(2)
 LOWEST, HIGHEST = -8, 2
-"""Own evidence is sought from 1/16 to 2 times as sharp as on the source, in steps of √2. A network
-is not surer of new nodes than of those it was trained on."""
+"""Own evidence is sought from 1/16 to 2 times as sharp as on the source, in steps of √2."""
+SHARPER_THAN_SOURCE, SURER_THAN_SOURCE = 1.5, 0.05
+"""How much sharper than on the source own evidence may be, and by how much the judge may be surer
+than the model is right there: it is not better on new nodes than on those it was trained on."""
 DOUBT = 2.0
 """Log-likelihood below the best up to which another sharpness is as good."""
 
@@ -37,8 +39,9 @@ class Posterior:
         edge_shares: share of edges from a sender of class a to a receiver of class b, [C, C].
         sharpness: what own logits are multiplied by to make them log-probabilities.
         doubts: `probs` for each other sharpness that explains edges about as well, [N, C] each.
-        contradicted: edges ask for own evidence sharper than it can be: they join nodes that are
-            alike in more than their classes, and the model of edges does not hold.
+        contradicted: own evidence is sharper than on the source beyond doubt, or the judge surer
+            than the model is right there, which cannot be: linked nodes are alike in more than
+            their classes.
         part: which nodes these are.
     """
 
@@ -94,19 +97,24 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
     links = sample_edges(graph)
     ends = part.rows(logits, links.flatten()).view(*links.shape, logits.shape[1])
     calibration = _Calibration(logits, shift.shares, ends, part)
-    best, *others = _plausible(calibration, source.own_sharpness)
+    fits = _plausible(calibration, source.own_sharpness)
+    best, *others = fits
 
     def believed(fit: _Fit) -> Probs:
         return believe(fit.sharpness * logits + fit.prior, fit.edge_shares, graph)
 
+    probs = believed(best)
+    (sure,) = part.total(float(probs.amax(1).sum()))
+    surer = float(sure) / part.count(len(probs)) - float(source.accuracy)
+    sharper = min(fit.sharpness for fit in fits) / source.own_sharpness
     return Posterior(
-        probs=believed(best),
+        probs=probs,
         own_probs=(best.sharpness * logits + best.prior).softmax(1),
         shift=shift,
         edge_shares=best.edge_shares.T,
         sharpness=best.sharpness,
         doubts=tuple(map(believed, others)),
-        contradicted=best.step == HIGHEST,
+        contradicted=sharper > SHARPER_THAN_SOURCE or surer > SURER_THAN_SOURCE,
         part=part,
     )
 
@@ -150,7 +158,6 @@ class _OwnFeatures:
 class _Fit(NamedTuple):
     """One sharpness, and how well it explains edges: a log-likelihood."""
 
-    step: int
     sharpness: float
     prior: Tensor
     edge_shares: Tensor
@@ -165,12 +172,13 @@ class _Calibration(NamedTuple):
     ends: Tensor
     part: Part
 
-    def at(self, step: int, sharpness: float) -> _Fit:
+    def at(self, sharpness: float) -> _Fit:
         prior = _matched(sharpness * self.logits, self.shares, self.part)
         senders, receivers = (sharpness * self.ends + prior).softmax(2)
         edge_shares, gain = fit_edge_shares(senders, receivers, self.shares)
-        # An edge and its reverse are one observation.
-        return _Fit(step, sharpness, prior, edge_shares, gain * len(senders) / 2)
+        # An edge is an observation of two nodes, and all nodes make half as many pairs.
+        pairs = min(len(senders), self.part.count(len(self.logits))) / 2
+        return _Fit(sharpness, prior, edge_shares, gain * pairs)
 
 
 def _plausible(calibration: _Calibration, on_source: float) -> list[_Fit]:
@@ -183,7 +191,7 @@ def _plausible(calibration: _Calibration, on_source: float) -> list[_Fit]:
 
     def at(step: int) -> _Fit:
         if step not in found:
-            found[step] = calibration.at(step, on_source * STEP**step)
+            found[step] = calibration.at(on_source * STEP**step)
         return found[step]
 
     top = 0

@@ -10,8 +10,7 @@ from typing import Any
 
 from torch import Tensor, device, float32, nn
 
-from matcha_gnn import functional
-from matcha_gnn.kernels import reference, two_pass
+from matcha_gnn.kernels import cpu, reference, two_pass
 from matcha_gnn.kernels.dropout import masked_dropout
 from matcha_gnn.kernels.propagate import (
     Adjacency,
@@ -21,13 +20,13 @@ from matcha_gnn.kernels.propagate import (
     one_hop,
     propagate,
 )
+from matcha_gnn.kernels.reference import node_major
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 Classifier = Callable[[Coefficients], tuple[Probs, ClassSums, FloatArray]]
 """See `reference.Classifier`."""
 
 __all__ = [
-    "between_form",
     "Classifier",
     "Adjacency",
     "Operator",
@@ -42,6 +41,7 @@ __all__ = [
     "masked_dropout",
     "mix",
     "mixed_sums",
+    "node_major",
     "node_sums",
     "one_hop",
     "propagate",
@@ -131,14 +131,6 @@ def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatAr
     return two_pass.hop_slopes(stack, probs, directions, _fastest(stack, "hop_dots"))
 
 
-def between_form(
-    class_sums: ClassSums, mass: FloatArray, mean: FloatArray, min_share: float
-) -> HopForm:
-    """`functional.between_form`: B with σ²_inter = cᵀ B c, [K+1, K+1]."""
-    form: HopForm = (_numba_kernels() or functional).between_form(class_sums, mass, mean, min_share)
-    return form
-
-
 def _fastest(stack: HopStack, name: str) -> Any:
     """The kernel of that name in the module for this stack, or else the plain one."""
     return getattr(_compiled(stack), name, None) or getattr(reference, name)
@@ -146,25 +138,14 @@ def _fastest(stack: HopStack, name: str) -> Any:
 
 def _compiled(stack: HopStack) -> ModuleType | None:
     if stack.is_cpu:
-        return _numba_kernels() if stack.dtype is float32 else None
+        return cpu if stack.dtype is float32 else None
     return _triton_kernels() if stack.is_cuda and stack.dtype in STORED_ON_GPU else None
-
-
-# Imported on first use: either takes half a second, and `import matcha_gnn` should not.
-
-
-@cache
-def _numba_kernels() -> ModuleType | None:
-    try:
-        from matcha_gnn.kernels import cpu
-    except ImportError:
-        return None
-    return cpu
 
 
 @cache
 def _triton_kernels() -> ModuleType | None:
     try:
+        # Takes half a second, and `import matcha_gnn` should not.
         from matcha_gnn.kernels import gpu
     except ImportError:
         return None

@@ -71,16 +71,20 @@ def class_sums(
 
 
 @triton.jit
-def mixed_rows(stack, coef, rows, columns, inside, num_hops, width):
+def mixed_rows(stack, coef, rows, columns, inside, num_hops: tl.constexpr, width):
+    # Unrolled, so that all hops are under way at once.
     at = stack + rows[:, None] * num_hops * width + columns[None, :]
     z = tl.load(coef) * tl.load(at, inside, 0.0).to(tl.float32)
-    for k in range(1, num_hops):
+    for k in tl.static_range(1, num_hops):
         z += tl.load(coef + k) * tl.load(at + k * width, inside, 0.0).to(tl.float32)
     return z
 
 
 @triton.jit
-def mix(stack, coef, z, num_nodes, num_hops, width, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+def mix(
+    stack, coef, z, num_nodes, num_hops: tl.constexpr, width,
+    WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     columns = tl.arange(0, WIDTH)
     inside = (rows < num_nodes)[:, None] & (columns < width)[None, :]
@@ -113,7 +117,8 @@ def gram(
 
 @triton.jit
 def classify_mixed(
-    stack, coef, weight, bias, probs, partial, num_nodes, num_hops, width, num_classes,
+    stack, coef, weight, bias, probs, partial, num_nodes, num_hops: tl.constexpr, width,
+    num_classes,
     CLASSES: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Predictions of one range of nodes, Σ_i Y_ic z_i, and the mass in one column more."""
@@ -144,7 +149,7 @@ def classify_mixed(
 
 @triton.jit
 def hop_slopes(
-    stack, probs, along, partial, num_nodes, num_hops, width, num_classes,
+    stack, probs, along, partial, num_nodes, num_hops: tl.constexpr, width, num_classes,
     HOPS: tl.constexpr, CLASSES: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Σ_i ⟨Σ_c Y_ic a_c, H_k[i]⟩ over one range of nodes, for every hop."""
@@ -163,7 +168,7 @@ def hop_slopes(
         at = probs + rows[:, None] * num_classes + classes[None, :]
         shares = tl.load(at, inside & real[None, :], 0.0)
         slope = tl.dot(shares, means, input_precision="tf32x3")
-        for k in range(num_hops):
+        for k in tl.static_range(num_hops):
             there = stack + (rows[:, None] * num_hops + k) * width + columns[None, :]
             hop = tl.load(there, inside & wide[None, :], 0.0).to(tl.float32)
             dots += tl.where(hops == k, tl.sum(tl.sum(slope * hop, 1), 0), 0.0)

@@ -70,13 +70,39 @@ class Classifier:
     bias: Tensor
     node_sums: FloatArray
 
+    class_sums = staticmethod(class_sums)
+
     def __call__(self, coef: Coefficients) -> tuple[Probs, ClassSums, FloatArray]:
         """Predictions [N, C], class sums [C, K+1, D] and mass [C] for hop weights [K+1]."""
-        mixed = torch.einsum("kcn,k->nc", self.logits, coef.to(self.logits.dtype)) + self.bias
-        probs = torch.nn.functional.pad(mixed, (0, 1)).softmax(-1)
-        first = class_sums(self.stack, probs[:, :-1])
+        shares = self._class_shares(coef)
+        first = self.class_sums(self.stack, shares[:-1].T)
         sums = np.concatenate([first, (self.node_sums - first.sum(0))[None]])
-        return probs, sums, np.asarray(probs.sum(0, dtype=torch.float64).cpu())
+        mass = np.asarray(shares.sum(1, dtype=torch.float64).cpu())
+        return node_major(shares), sums, mass
+
+    def _class_shares(self, coef: Coefficients) -> Tensor:
+        """Predictions, class-major: softmax is many times faster down the long side."""
+        weights = coef.to(self.logits.dtype)
+        mixed = (weights @ self.logits.flatten(1)).view(self.logits.shape[1:])
+        mixed += self.bias[:, None]
+        # What is not finite must not become a prediction, as where others win: 0 · ∞ = NaN.
+        if len(mixed) == 1:
+            return torch.cat([mixed, -mixed]).sigmoid_().add_(mixed, alpha=0)
+        return torch.cat([mixed, mixed.sum(0, keepdim=True).mul_(0)]).softmax(0)
+
+
+def node_major(rows: Tensor) -> Tensor:
+    """[C, N] as [N, C], both contiguous and without history.
+
+    A column at a time: torch's own transposition goes entry by entry, several times slower.
+    """
+    if not rows.is_cpu:
+        return rows.T.contiguous()
+    given = rows.detach().numpy()
+    columns = np.empty(given.shape[::-1], given.dtype)
+    for c, row in enumerate(given):
+        columns[:, c] = row
+    return torch.from_numpy(columns)
 
 
 def hop_dots(stack: HopStack, directions: Repr) -> FloatArray:

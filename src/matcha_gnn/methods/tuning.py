@@ -263,7 +263,7 @@ def descend(
             values, moments = descent.step(point.values, totals, moments)
             point = tuner.at(values)
             logits = logits_at(point)
-    probs = _class_major(logits).softmax(0).T.contiguous()
+    probs = kernels.node_major(_class_major(logits).softmax(0))
     own = LazyHops(partial(tuner.stack, point), part)
     return Prediction(probs, hops=own), Tuned(tuner, point, moments)
 

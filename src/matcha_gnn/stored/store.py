@@ -227,6 +227,6 @@ def _check_features(block: NDArray[Any], width: int, dtype: np.dtype[Any]) -> No
 
 def _is_symmetric(graph: Graph) -> bool:
     matrix = graph.adjacency
-    pair = (matrix.matrix.cpu(), matrix.transpose.cpu())
+    pair = (matrix.matrix.cpu(), matrix.transposed.matrix.cpu())
     parts = ([m.crow_indices(), m.col_indices(), m.values()] for m in pair)
     return all(torch.equal(a, b) for a, b in zip(*parts, strict=True))
