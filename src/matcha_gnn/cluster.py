@@ -31,6 +31,7 @@ def adapt(
     device: str,
     hops_dtype: str,
     gather: bool,
+    timeout: float,
     json: bool,
     command: str,
     **settings: Any,
@@ -40,7 +41,9 @@ def adapt(
     if device not in DEVICES:
         allowed = f"{' or '.join(DEVICES)} with --distributed: a rank takes the GPU of its number"
         raise InvalidArgumentError("--device", repr(device), allowed)
-    with joined(device=device) as ranks:
+    if not timeout > 0:
+        raise InvalidArgumentError("--timeout", timeout, "seconds > 0")
+    with joined(timeout, device) as ranks:
         with ranks.agreeing("input"):
             source = load_model(model).to(ranks.device)
             tell = {} if ranks.rank else {"tell": console.say}
