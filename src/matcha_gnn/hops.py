@@ -120,7 +120,9 @@ class Hops:
     @cached_property
     def gram(self) -> HopForm:
         """S with σ²_total = cᵀ S c in float64, [K+1, K+1]; the same in every epoch."""
-        return self.part.total(sum_of(kernels.gram(b, self.mean) for _, b in self.blocks()))[0]
+        many = not self.one_block
+        forms = (kernels.gram(block, self.mean, many) for _, block in self.blocks())
+        return self.part.total(sum_of(forms))[0]
 
     def mix(self, coef: Coefficients) -> Repr:
         """Z = Σ_k c_k H_k, [N, D]."""

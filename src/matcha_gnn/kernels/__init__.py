@@ -85,9 +85,16 @@ def classifier(stack: HopStack, logits: Tensor, bias: Tensor, node_sums: FloatAr
     return made
 
 
-def gram(stack: HopStack, mean: FloatArray) -> HopForm:
-    """S_kl = Σ_i ⟨H_k[i] − m_k, H_l[i] − m_l⟩ in float64, [K+1, K+1]; mean is [K+1, D]."""
-    form: HopForm = _fastest(stack, "gram")(stack, mean)
+def gram(stack: HopStack, mean: FloatArray, one_of_many: bool = False) -> HopForm:
+    """S_kl = Σ_i ⟨H_k[i] − m_k, H_l[i] − m_l⟩ in float64, [K+1, K+1]; mean is [K+1, D].
+
+    Args:
+        stack: [N, K+1, D].
+        mean: [K+1, D].
+        one_of_many: the stack is a block, and others will follow.
+    """
+    name = "gram_of_block" if one_of_many and hasattr(_compiled(stack), "gram_of_block") else "gram"
+    form: HopForm = _fastest(stack, name)(stack, mean)
     return form
 
 

@@ -88,6 +88,11 @@ def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     """Twin of `reference.gram` for float32 on the CPU."""
     if stack.numel() <= _NOT_WORTH_COMPILING:
         return reference.gram(stack, mean)
+    return gram_of_block(stack, mean)
+
+
+def gram_of_block(stack: HopStack, mean: FloatArray) -> HopForm:
+    """The same for one of many blocks, for which compiling pays."""
     hops, num_hops, width = stack.numpy(), stack.shape[1], stack.shape[2]
     cuts = cuts_of(hops)
     form = np.zeros((len(cuts) - 1, num_hops, num_hops))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
-BLOCK = 1 << 16
+BLOCK, GRAM_BLOCK = 1 << 16, 1 << 12
 HALF = (torch.float16, torch.bfloat16)
 """Hops may be stored in half precision; sums over them are taken in float32."""
 
@@ -92,8 +92,9 @@ def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     """S_kl = Σ_i ⟨H_k[i] − m_k, H_l[i] − m_l⟩ in float64, [K+1, K+1]; mean is [K+1, D]."""
     form = torch.zeros(stack.shape[1], stack.shape[1], dtype=torch.float64, device=stack.device)
     centre = torch.from_numpy(mean).to(_wide(stack[:0]))
-    for rows in _blocks(stack.shape[0]):
-        hops = (_wide(stack[rows]) - centre).transpose(0, 1).flatten(1)
+    # In float64: a sum of a hundred thousand products in float32 keeps few of its digits.
+    for rows in _blocks(stack.shape[0], GRAM_BLOCK):
+        hops = (_wide(stack[rows]) - centre).transpose(0, 1).flatten(1).double()
         form += hops @ hops.T
     return np.asarray(form.cpu())
 
@@ -102,6 +103,7 @@ def _wide(hops: Tensor) -> Tensor:
     return hops.float() if hops.dtype in HALF else hops
 
 
-def _blocks(num_nodes: int) -> Iterator[slice]:
-    for start in range(0, num_nodes, BLOCK):
-        yield slice(start, start + BLOCK)
+def _blocks(num_nodes: int, size: int | None = None) -> Iterator[slice]:
+    size = size or BLOCK
+    for start in range(0, num_nodes, size):
+        yield slice(start, start + size)
