@@ -80,6 +80,8 @@ def runs(model: Any, graph: Any, case: Case, seed: int, methods: list[str]) -> I
             "explanation": str(ours.decision.posterior.shift.explanation),
             "contradicted": ours.decision.posterior.contradicted,
             "homophily": ours.decision.posterior.homophily,
+            "sharpness": ours.decision.posterior.sharpness / model.source.own_sharpness,
+            "surer": float(ours.decision.posterior.probs.amax(1).mean() - model.source.accuracy),
             "seconds": seconds,
         }
 
@@ -124,22 +126,26 @@ def study(
             yield sorted(records, key=lambda r: (r["case"], r["method"], r["seed"]))
 
 
-def show(records: list[dict]) -> None:
-    """The table of the study, by method, and the runs that were hurt."""
-    print("| | runs | mean change | hurt by more than 1 | worst |")
-    print("|---|---|---|---|---|")
+def table(records: list[dict]) -> str:
+    """Changes of accuracy against no adaptation, by base method."""
+    lines = ["| | runs | mean change | hurt by more than 1 | worst |", "|---|---|---|---|---|"]
     for method in dict.fromkeys(r["method"] for r in records):
         for what in ("published", "ours", "labels"):
             own = [r for r in records if r["method"] == method and r[what] is not None]
             if own:
                 change = np.array([r[what] - r["before"] for r in own])
-                print(
+                lines.append(
                     f"| {method}, {what} | {len(own)} | {change.mean():+.2f} | "
                     f"{(change < -1).mean():.1%} | {change.min():+.1f} |"
                 )
-    still = [r for r in records if "none" in r["case"].split(", ")]
-    change = [r["ours"] - r["before"] for r in still]
-    print(f"\nno shift: {len(still)} runs, mean change {np.mean(change):+.2f}")
+    still = [r["ours"] - r["before"] for r in records if "none" in r["case"].split(", ")]
+    lines.append(f"| ours, no shift | {len(still)} | {np.mean(still):+.2f} | | {min(still):+.1f} |")
+    return "\n".join(lines)
+
+
+def show(records: list[dict]) -> None:
+    """The table of the study, and the runs that were hurt."""
+    print(table(records))
     for r in records:
         if r["ours"] - r["before"] < -1:
             print(

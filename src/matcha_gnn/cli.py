@@ -119,6 +119,9 @@ def adapt(
     gather: Annotated[
         bool, typer.Option("--gather", help="With --distributed: rank 0 writes all predictions.")
     ] = False,
+    timeout: Annotated[
+        float, typer.Option(help="With --distributed: seconds to wait for a rank.")
+    ] = 30.0,
     memory: Annotated[
         str | None,
         typer.Option(help="For a store: the most that may be resident, such as 4GB."),
@@ -142,7 +145,7 @@ def adapt(
             raise InvalidArgumentError("--memory", memory, allowed)
         from matcha_gnn import cluster
 
-        cluster.adapt(model, graph, output, gather=gather, **settings)
+        cluster.adapt(model, graph, output, gather=gather, timeout=timeout, **settings)
         return
     if gather:
         raise InvalidArgumentError("--gather", "no --distributed", "--distributed --gather")

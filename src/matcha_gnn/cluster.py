@@ -7,13 +7,14 @@ from torch import Tensor
 
 from matcha_gnn import console
 from matcha_gnn.commands import chosen, print_summary
-from matcha_gnn.distributed import PartAdaptation, joined, write_shards
+from matcha_gnn.distributed import PartAdaptation, Ranks, joined, write_shards
 from matcha_gnn.distributed import adapt as adapt_over_ranks
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.files import output_folder
 from matcha_gnn.graph import GraphLike, read_graph
 from matcha_gnn.modelfile import load_model
 from matcha_gnn.outputs import write_outputs
+from matcha_gnn.result import Adaptation
 from matcha_gnn.stored import GraphStore
 
 DEVICES = ("cpu", "cuda")
@@ -30,6 +31,7 @@ def adapt(
     device: str,
     hops_dtype: str,
     gather: bool,
+    timeout: float,
     json: bool,
     command: str,
     **settings: Any,
@@ -39,23 +41,17 @@ def adapt(
     if device not in DEVICES:
         allowed = f"{' or '.join(DEVICES)} with --distributed: a rank takes the GPU of its number"
         raise InvalidArgumentError("--device", repr(device), allowed)
-    with joined(device=device) as ranks:
+    if not timeout > 0:
+        raise InvalidArgumentError("--timeout", timeout, "seconds > 0")
+    with joined(timeout, device) as ranks:
         with ranks.agreeing("input"):
             source = load_model(model).to(ranks.device)
             tell = {} if ranks.rank else {"tell": console.say}
             data = GraphStore(graph, hops_dtype, **tell) if graph.is_dir() else read_graph(graph)
-            labels, mask = _labels(data)
             output_folder(output)
         result = adapt_over_ranks(source, data, base, objective, gather=gather, **settings)
-        if gather:
-            page = not isinstance(data, GraphStore)
-            with ranks.agreeing("writing the result"):
-                first = ranks.rank == 0
-                given = (result, output, labels, mask, command)
-                summary = write_outputs(*given, page=page) if first else {}
-        else:
-            counted = labels if labels is None or mask is None else labels.masked_fill(~mask, -1)
-            summary = write_shards(cast(PartAdaptation, result), output, ranks, counted)
+        write = _gathered if gather else _in_shards
+        summary = write(result, data, output, ranks, command)
         if ranks.rank != 0:
             return
     if json:
@@ -63,6 +59,24 @@ def adapt(
         return
     print_summary(summary)
     console.out.print(f"Written to {output} by {ranks.size} ranks.")
+
+
+def _gathered(
+    result: Adaptation, data: GraphLike | GraphStore, output: Path, ranks: Ranks, command: str
+) -> dict[str, Any]:
+    """The files of `matcha adapt`, from rank 0."""
+    page, summary = not isinstance(data, GraphStore), dict[str, Any]()
+    with ranks.agreeing("writing the result"):
+        if ranks.rank == 0:
+            summary = write_outputs(result, output, *_labels(data), command, page=page)
+    return summary
+
+
+def _in_shards(
+    result: Adaptation, data: GraphLike | GraphStore, output: Path, ranks: Ranks, command: str
+) -> dict[str, Any]:
+    """Each rank's part of the predictions, and the rest from rank 0."""
+    return write_shards(cast(PartAdaptation, result), output, ranks, *_labels(data))
 
 
 def _labels(data: GraphLike | GraphStore) -> tuple[Tensor | None, Tensor | None]:

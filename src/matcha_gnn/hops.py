@@ -81,6 +81,7 @@ class Hops:
     _kept: dict[tuple[int, ...], tuple[kernels.Classifier | None, Tensor, "Hops"]] = field(
         default_factory=dict, init=False, repr=False
     )
+    _logits: list[tuple[Tensor, Tensor]] = field(default_factory=list, init=False, repr=False)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -136,10 +137,16 @@ class Hops:
 
         They may lack what is the same for all classes, which no softmax sees.
         """
-        weight = head.weight.detach().double()
+        weight = head.weight.detach()
+        if self._keeps_logits(len(weight)):
+            kept = self._relative_logits(weight)
+            for first in range(0, kept.shape[2], _WIDE_BLOCK):
+                logits = kept[..., first : first + _WIDE_BLOCK].permute(2, 0, 1).double()
+                yield slice(first, first + len(logits)), nn.functional.pad(logits, (0, 1))
+            return
         for rows, block in self.blocks():
             for first in range(0, len(block), _WIDE_BLOCK):
-                logits = block[first : first + _WIDE_BLOCK].double() @ weight.T
+                logits = block[first : first + _WIDE_BLOCK].double() @ weight.double().T
                 yield slice(rows.start + first, rows.start + first + len(logits)), logits
 
     def class_sums(self, weights: Tensor) -> ClassSums:
@@ -237,9 +244,25 @@ class Hops:
             return None
         weight = head.weight.detach()
         offset = weight.new_zeros(len(weight)) if head.bias is None else head.bias.detach()
-        logits = kernels.hop_logits(self.stack, weight)
         bias = offset[:-1] - offset[-1]
+        logits = self._relative_logits(weight)
         return kernels.classifier(over.stack, logits, bias, over._own_node_sums)
+
+    def _relative_logits(self, weight: Tensor) -> Tensor:
+        """See `kernels.hop_logits`; kept for the next model with the same weight."""
+        if not (self._logits and torch.equal(self._logits[0][0], weight)):
+            self._logits.clear()
+            self._logits.append((weight.clone(), self._read_logits(weight)))
+        return self._logits[0][1]
+
+    def _read_logits(self, weight: Tensor) -> Tensor:
+        if self.one_block:
+            return kernels.hop_logits(self.stack, weight)
+        nodes, hops, _ = self.shape
+        logits = weight.new_empty(hops, len(weight) - 1, nodes)
+        for rows, block in self.blocks():
+            logits[..., rows] = kernels.hop_logits(block, weight)
+        return logits
 
     def stored_as(self, dtype: torch.dtype) -> "Hops":
         """The same hops in another precision; in half of it every round reads half as much.

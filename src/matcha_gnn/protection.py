@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence import Posterior, fit_hop_weights, infer
 from matcha_gnn.graph import Graph
 from matcha_gnn.hops import Hops
@@ -71,11 +70,10 @@ def protected(
     watch = Stopwatch(graph.device)
     judge = _Judge(graph, method, settings, watch)
     source = judge.run(model, hops)
-    try:
-        with watch.stage("judge"):
-            posterior = infer(model, graph)
-    except IncompatibleError as error:
-        return _kept(model, source, None, f"{error}. {_UNJUDGED}", watch)
+    if model.source is None:
+        return _kept(model, source, None, _UNJUDGED, watch)
+    with watch.stage("judge"):
+        posterior = infer(model, graph)
     if posterior.contradicted:
         return _kept(model, source, posterior, _CONTRADICTED, watch)
     judge.posterior = posterior
@@ -105,6 +103,7 @@ _CONTRADICTED = (
     "protect=False adapts without a judge"
 )
 _UNJUDGED = (
+    "the model has no summary of its source graph, without which nothing can be judged. "
     "mg.remember_source(model, source_graph) puts one in; protect=False adapts without a judge"
 )
 

@@ -94,5 +94,6 @@ def test_what_is_missing_is_said_in_one_line(folder, capsys, monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
     assert "torchrun" in refused(capsys, folder, "out", "--distributed")
     assert "--distributed" in refused(capsys, folder, "out", "--gather")
+    assert "--timeout" in refused(capsys, folder, "out", "--distributed", "--timeout", "0")
     assert "--memory" in refused(capsys, folder, "out", "--distributed", "--memory", "4GB")
     assert "cuda:1" in refused(capsys, folder, "out", "--distributed", "--device", "cuda:1")

@@ -38,6 +38,8 @@ CASES = {
     # The closed form divides by small eigenvalues: in float32 it shows how hops were rounded.
     "exact": (mg.ERM, {}, {"optimizer": "exact", "epochs": 2, "dtype": torch.float64}),
     "entropy loss": (mg.ERM, {}, {"loss": mg.Entropy}),
+    "pseudo labels": (mg.ERM, {}, {"loss": mg.PseudoLabel}),
+    "difference by Adam": (mg.ERM, {}, {"loss": mg.Difference, "optimizer": "adam", "lr": 0.01}),
     "stein's estimate": (mg.ERM, {}, {"loss": lambda: mg.SURE(0.3)}),
     "t3a that cuts": (mg.T3A, {"k": 5}, {}),
     "t3a that keeps all but the worst": (mg.T3A, {"k": None, "drop_worst": True}, {}),
@@ -130,6 +132,7 @@ def variants(run, model):
     layers, alpha = mg.JKNet(FEATURES, CLASSES, 5), mg.APPNP(FEATURES, CLASSES, 5)
     return {
         "directed": run(small_model(), odd, mg.Tent(), **pic),
+        "carried on": run(small_model(), odd, mg.Tent(), restart=False, **pic),
         "nothing after the norm": run(straight, odd, mg.Tent(), **pic),
         "features of the base method": run(small_model(), odd, mg.Tent(), features="base", **pic),
         "the same, affine": run(straight, odd, mg.Tent(), features="base", **pic),

@@ -10,7 +10,7 @@ from spawning import run_ranks
 from test_equality import CLASSES, FEATURES, adapted, small_graph, small_model
 
 import matcha_gnn as mg
-from matcha_gnn.distributed import Ranks, adapt, write_shards
+from matcha_gnn.distributed import Ranks, adapt, outputs, write_shards
 from matcha_gnn.errors import DistributedError, IncompatibleError, InvalidArgumentError
 
 
@@ -43,6 +43,25 @@ def test_a_rank_that_is_struck_ends_the_others_in_time_and_the_rerun_succeeds(ho
     again = run_ranks(3, dies_in_a_round, tmp_path, 0)
     assert [said for said, _ in again] == ["finished"] * 3
     assert {"summary.json", "predictions-2-of-3.npz"} <= set(os.listdir(tmp_path))
+
+
+def dies_while_writing(rank, folder):
+    """Rank 1 is killed when half of its predictions are in the file."""
+
+    def half(result, path):
+        path.write_bytes(b"half")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if rank == 1:
+        outputs._write_own = half
+    write_shards(adapted(adapt, "erm"), folder, Ranks())
+
+
+def test_a_rank_that_dies_while_it_writes_leaves_nothing_half_written(tmp_path):
+    first, _, third = run_ranks(3, dies_while_writing, tmp_path, silent=[1])
+    assert isinstance(first, DistributedError)
+    assert isinstance(third, DistributedError)
+    assert os.listdir(tmp_path) == []
 
 
 def refused(rank, options):

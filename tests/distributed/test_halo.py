@@ -11,7 +11,7 @@ from matcha_gnn.distributed.partition import Partition, contiguous, metis
 from matcha_gnn.distributed.ranks import Ranks
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.kernels import Adjacency
-from matcha_gnn.kernels.propagate import csr_tensor
+from matcha_gnn.kernels.propagate import beyond_cache, csr_tensor
 
 NODES, WIDTH = 23, 3
 
@@ -111,3 +111,15 @@ def test_metis_cuts_fewer_edges_than_ranges():
         return int((owners[row] != owners[column]).sum())
 
     assert crossing(metis(matrix, 2)) < 0.2 * crossing(contiguous(matrix.indptr, 2))
+
+
+def test_matrices_that_are_not_square_have_large_products():
+    draw = np.random.default_rng(0)
+    rows, columns = draw.integers(0, 50_000, 100_000), draw.integers(0, 60_000, 100_000)
+    entries = draw.normal(size=100_000).astype(np.float32)
+    matrix = scipy.sparse.csr_array((entries, (rows, columns)), shape=(50_000, 60_000))
+    local = Adjacency(csr_tensor(matrix, torch.float32))
+    for adjacency, plain in ((local, matrix), (local.transposed, matrix.T)):
+        h = draw.normal(size=(plain.shape[1], 32)).astype(np.float32)
+        assert beyond_cache(torch.from_numpy(h))
+        np.testing.assert_allclose(adjacency @ torch.from_numpy(h), plain @ h, atol=1e-4)

@@ -6,7 +6,14 @@ import signal
 import numpy as np
 import pytest
 from spawning import results_of, run_ranks
-from test_equality import assert_equal_to_one_process, small_graph, small_model, told
+from test_equality import (
+    assert_equal_to_one_process,
+    moved_graph,
+    small_graph,
+    small_model,
+    told,
+    trained_model,
+)
 
 import matcha_gnn as mg
 from matcha_gnn.distributed import adapt
@@ -52,6 +59,22 @@ def test_hops_in_half_the_space_are_close(folder):
     for answer in answers:
         nodes = answer["erm"]["nodes"]
         np.testing.assert_allclose(answer["erm"]["probs"], whole.probs[nodes], atol=2e-3)
+
+
+def by_default(rank, folder, model):
+    result = adapt(model, mg.GraphStore(folder))
+    return result.nodes, result.probs, result.decision.chosen
+
+
+def test_the_default_on_a_store(tmp_path):
+    model, graph = trained_model().float(), moved_graph(0.5)
+    graph.x = graph.x.float()
+    mg.GraphStore.create(tmp_path / "store", graph)
+    whole = mg.adapt(model, graph)
+    assert whole.decision.adapted
+    for nodes, probs, chosen in results_of(2, by_default, tmp_path / "store", model):
+        assert chosen == whole.decision.chosen
+        np.testing.assert_allclose(probs, whole.probs[nodes], atol=1e-5)
 
 
 def struck_while_writing(rank, folder, at_hop):

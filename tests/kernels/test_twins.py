@@ -105,6 +105,14 @@ def test_sums_over_blocks_equal_sums_at_once(monkeypatch):
         np.testing.assert_allclose(a, b, atol=1e-10)
 
 
+def test_gram_of_many_nodes_keeps_its_digits():
+    stack = torch.randn(30_001, 4, 32, generator=torch.Generator().manual_seed(0)).relu()
+    mean = stack.double().mean(0).numpy()
+    exact = reference.gram(stack.double(), mean)
+    for kernel in (reference.gram, cpu.gram):
+        np.testing.assert_allclose(kernel(stack, mean), exact, atol=1e-6 * exact.max())
+
+
 def test_gram_equals_numpy():
     stack = torch.randn(50, 3, 4, dtype=torch.float64)
     flat = (stack - stack.mean(0)).transpose(0, 1).flatten(1).numpy()

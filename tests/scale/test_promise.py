@@ -25,7 +25,7 @@ def files(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("method", ["erm", "tent", "default"])
+@pytest.mark.parametrize("method", ["erm", "tent"])
 def test_the_promise_is_kept(method, files):
     stack = 4 * NODES * WIDTH * (HOPS + 1)
     given = files / "model.safetensors", files / "store", files / "answer.npz", MEMORY, method
@@ -34,4 +34,3 @@ def test_the_promise_is_kept(method, files):
     peak = json.loads(done.stdout.splitlines()[-1])["peak"]
     assert stack > 2 * bytes_of(MEMORY)
     assert peak < bytes_of(MEMORY)
-    print(peak)

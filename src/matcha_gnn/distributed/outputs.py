@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from matcha_gnn.distributed.ranks import Ranks
@@ -18,7 +19,11 @@ SUMMARY = "summary.json"
 
 
 def write_shards(
-    result: PartAdaptation, folder: str | Path, ranks: Ranks, labels: Tensor | None = None
+    result: PartAdaptation,
+    folder: str | Path,
+    ranks: Ranks,
+    labels: Tensor | None = None,
+    mask: Tensor | None = None,
 ) -> dict[str, Any]:
     """Write each rank's predictions, then, from rank 0, model, history and summary.
 
@@ -29,21 +34,24 @@ def write_shards(
         result: of this rank.
         folder: on a file system that all ranks share.
         ranks: of the run.
-        labels: true classes of all nodes, [N], for accuracy; negative where they do not count.
+        labels: true classes of all nodes, [N], for accuracy.
+        mask: the nodes that accuracy counts, bool [N]; all by default.
 
     Returns:
         The summary.
     """
     folder = Path(folder)
     summary = summarise_run(result, None) | {"ranks": ranks.size, "bytes_sent": result.sent}
-    summary |= _accuracies(result, ranks, labels)
+    summary |= {} if labels is None else _accuracies(result, ranks, labels, mask)
     beside = folder / _shard(ranks.rank, ranks.size, hidden=True)
     try:
         with ranks.agreeing("writing predictions"):
             output_folder(folder)
             _write_own(result, beside)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        # A rank that died has left its own, too.
+        for left in folder.glob(_shard("*", ranks.size, hidden=True)):
+            left.unlink(missing_ok=True)
         raise
     with ranks.agreeing("writing the result"):
         if ranks.rank == 0:
@@ -57,7 +65,7 @@ def _write_own(result: PartAdaptation, path: Path) -> None:
         np.savez(file, nodes=result.nodes.numpy(), probs=probs, labels=labels)
 
 
-def _shard(rank: int, size: int, hidden: bool = False) -> str:
+def _shard(rank: int | str, size: int, hidden: bool = False) -> str:
     return f"{'.' if hidden else ''}predictions-{rank}-of-{size}.npz"
 
 
@@ -73,10 +81,12 @@ def _put_in_place(result: PartAdaptation, folder: Path, size: int, summary: dict
         beside.write_text(json.dumps(summary, indent=2) + "\n")
 
 
-def _accuracies(result: PartAdaptation, ranks: Ranks, labels: Tensor | None) -> dict[str, Any]:
-    if labels is None:
-        return {}
+def _accuracies(
+    result: PartAdaptation, ranks: Ranks, labels: Tensor, mask: Tensor | None
+) -> dict[str, Any]:
     true = labels[result.nodes]
-    found = [float((each.cpu() == true).sum()) for each in (result.labels_before, result.labels)]
-    before, after, number = (float(sum_) for sum_ in ranks.total(*found, float((true >= 0).sum())))
+    counted = torch.ones_like(true, dtype=torch.bool) if mask is None else mask[result.nodes]
+    found = (each.cpu() == true for each in (result.labels_before, result.labels))
+    hits = [float((each & counted).sum()) for each in found]
+    before, after, number = (float(each) for each in ranks.total(*hits, float(counted.sum())))
     return {"accuracy_before": before / number, "accuracy_after": after / number}

@@ -139,13 +139,20 @@ class _OwnFeatures:
         """Every n-th of all nodes, and the mean."""
         part = self.graph.part
         number = part.count(self.graph.num_nodes)
-        every, found, sums = stride(number), [], np.zeros(())
+        every, sums, filled = stride(number), np.zeros(()), 0
+        points: Tensor | None = None
         for rows, own in self:
-            found.append(own[-(part.start + rows.start) % every :: every].clone())
+            if points is None:
+                # One place for all: many small ones would keep freed memory from the system.
+                points = own.new_empty(-(-self.graph.num_nodes // every) + 1, own.shape[1])
+            some = own[-(part.start + rows.start) % every :: every]
+            points[filled : filled + len(some)] = some
+            filled += len(some)
             sums = sums + own.sum(0).cpu().numpy()
-        points = part.gather(joined(found))
+        assert points is not None
         (total,) = part.total(sums)
-        return OwnSample(points, torch.from_numpy(total).to(points) / number, number)
+        sample = part.gather(points[:filled])
+        return OwnSample(sample, torch.from_numpy(total).to(sample) / number, number)
 
 
 class _Fit(NamedTuple):

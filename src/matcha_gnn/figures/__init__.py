@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from matcha_gnn.figures import cover, curves, gamma, pictures, shifts, time
+from matcha_gnn.figures import cover, curves, gamma, pictures, scale, shifts, time
 from matcha_gnn.figures.numbers import Effort, Rows, read_rows, write_rows
 
 __all__ = ["FIGURES", "Effort", "Figure", "Rows", "csv_of", "drawn", "read_rows", "reproduced"]
@@ -49,6 +49,7 @@ FIGURES: dict[str, Figure] = {
         "Step sizes: loss and accuracy", curves.measure_rates, curves.draw_rates
     ),
     "time": Figure("Time of a round beside one inference", time.measure, time.draw),
+    "scale": Figure("Time, memory and accuracy as a graph grows", scale.measure, scale.draw),
 }
 
 

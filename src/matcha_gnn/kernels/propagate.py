@@ -246,10 +246,12 @@ def csr_rows(
     with no_beta_warning():
         arrays = (torch.from_numpy(np.array(part)).to(h.device) for part in (crow, col, values))
         starts, columns, entries = arrays
-        matrix = torch.sparse_csr_tensor(
-            starts, columns.long(), entries.to(h.dtype), (rows, len(h)), check_invariants=False
+        product: Repr = (
+            torch.sparse_csr_tensor(
+                starts, columns.long(), entries.to(h.dtype), (rows, len(h)), check_invariants=False
+            )
+            @ h
         )
-        product: Repr = matrix @ h
     return product
 
 

@@ -14,6 +14,8 @@ from torch import Tensor
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 BLOCK = 1 << 16
+SHORT = 1 << 11
+"""Products that are summed in float32."""
 HALF = (torch.float16, torch.bfloat16)
 """Hops may be stored in half precision; sums over them are taken in float32."""
 
@@ -124,9 +126,18 @@ def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     form = torch.zeros(stack.shape[1], stack.shape[1], dtype=torch.float64, device=stack.device)
     centre = torch.from_numpy(mean).to(_wide(stack[:0]))
     for rows in _blocks(stack.shape[0]):
-        hops = (_wide(stack[rows]) - centre).transpose(0, 1).flatten(1)
-        form += hops @ hops.T
+        form += _products(_wide(stack[rows]) - centre)
     return np.asarray(form.cpu())
+
+
+def _products(hops: HopStack) -> Tensor:
+    """Σ_i ⟨H_k[i], H_l[i]⟩, [K+1, K+1]: float32 loses digits in long sums, so they are short."""
+    nodes, num_hops, width = hops.shape
+    few = max(1, SHORT // width)
+    even = nodes - nodes % few
+    parts = hops[:even].view(-1, few, num_hops, width).transpose(1, 2).flatten(2)
+    rest = hops[even:].transpose(0, 1).flatten(1)
+    return torch.bmm(parts, parts.mT).sum(0, dtype=torch.float64) + rest @ rest.T
 
 
 def _wide(hops: Tensor) -> Tensor:

@@ -272,7 +272,7 @@ class LazyHops(Hops):
     """Hops whose stack is made when it is first read."""
 
     def __init__(self, make: Callable[[], HopStack], part: Part = WHOLE) -> None:
-        self.__dict__.update(key=None, part=part, _kept={}, _make=make)
+        self.__dict__.update(key=None, part=part, _kept={}, _logits=[], _make=make)
 
     @cached_property
     def stack(self) -> HopStack:

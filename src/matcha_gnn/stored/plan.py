@@ -13,7 +13,7 @@ from matcha_gnn.errors import InvalidArgumentError
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 RESERVE = 220 << 20
 """Bytes for compiled code, file pages in use, and what an allocator keeps back."""
-MOST_BLOCK, LEAST_BLOCK = 4 << 20, 64 << 10
+MOST_BLOCK, LEAST_BLOCK = 4 << 20, 1 << 20
 """Bytes of a block of hops: as much as caches hold, and as little as calls are worth."""
 PROBE = 32 << 20
 
@@ -82,8 +82,9 @@ def plan_for(work: Work, memory: int | str | None) -> Plan:
     limit = bytes_of(memory) if memory is not None else int(0.5 * _available())
     base = resident() + RESERVE
     nodes = work.num_nodes
-    held = nodes * work.node_bytes
-    block = max(LEAST_BLOCK, min(MOST_BLOCK, (limit - base - held) // 64))
+    # The default looks at 10,000 nodes' own features in float64, and at them made white.
+    held = nodes * work.node_bytes + (24 * work.width * min(nodes, 10_000) if work.remakes else 0)
+    block = max(LEAST_BLOCK, min(MOST_BLOCK, (limit - base - held) // 32))
     buffers = 10 * block
     # Propagation holds a hop, adaptation what it has for each node; at most times not both.
     least = base + buffers + max(4 * nodes, held + 8 * nodes)

@@ -116,7 +116,8 @@ class GraphStore:
     def _array(self, name: str) -> NDArray[Any]:
         path = self.folder / f"{name}.npy"
         try:
-            found: NDArray[Any] = np.load(path, allow_pickle=False)
+            # Copy on write, though nobody writes: only what is looked at is read.
+            found: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "not a plain array file"
             raise InvalidFileError("store", f"{path} ({reason})", "an array file") from error

@@ -1,0 +1,48 @@
+"""Graphs larger than memory: seconds by stage, peak memory and accuracy from 10,000 nodes on.
+
+Every stage is a command in a process of its own, with a limit on memory. Source model: CSBM with
+5,000 nodes and homophily 0.8; targets: homophily 0.2, average degree 10, 32 features; width 32,
+K = 9, 20 rounds of PIC around ERM, step size 1. Labels are used for scores alone. Seeds 10 and 11.
+`matcha reproduce scale` does the same for all sizes at once.
+
+python benchmarks/scale.py [--sizes 10000,100000] [--folder DIR] [--memory 4GB] [--threads 2]
+writes results/scale.json and the figure's numbers; sizes that are not run keep their record.
+"""
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+import torch
+
+from matcha_gnn.figures import csv_of, drawn, write_rows
+from matcha_gnn.figures.scale import SIZES, measured
+
+RESULTS = Path(__file__).parents[1] / "results"
+RECORD = RESULTS / "scale.json"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "matcha-scale")
+    parser.add_argument("--memory", default="4GB")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--keep", action="store_true", help="leave the stores there")
+    args = parser.parse_args()
+    rows = json.loads(RECORD.read_text())["sizes"] if RECORD.is_file() else []
+    for nodes in (int(size) for size in args.sizes.split(",")):
+        row = measured(nodes, args.folder, args.memory, args.threads, args.keep)
+        rows = sorted([r for r in rows if r["nodes"] != nodes] + [row], key=lambda r: r["nodes"])
+        record = {"command": "python benchmarks/scale.py", "sizes": rows}
+        RECORD.write_text(json.dumps(record, indent=2) + "\n")
+        print(json.dumps(row, indent=2), flush=True)
+    write_rows(rows, csv_of("scale", RESULTS))
+    drawn("scale", RESULTS)
+
+
+if __name__ == "__main__":
+    main()
