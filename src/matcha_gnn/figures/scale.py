@@ -83,7 +83,7 @@ def measured(nodes: int, folder: Path, memory: str, threads: int, keep: bool = F
         threads: of every command.
         keep: leave the store there.
     """
-    model, store, out = source_model(folder, threads), folder / f"csbm-{nodes}", folder / "out"
+    store = store_in(folder, nodes)
     shutil.rmtree(store, ignore_errors=True)
     law = "--nodes", nodes, "--features", FEATURES, "--degree", DEGREE, "--homophily", 0.2
     start = perf_counter()
@@ -91,22 +91,34 @@ def measured(nodes: int, folder: Path, memory: str, threads: int, keep: bool = F
         "make-graph", "csbm", *law, "--seed", TARGET_SEED, "--store", store, threads=threads
     )
     make_seconds = perf_counter() - start
-    adapt = "adapt", model, store, "-o", out, "--memory", memory, "--no-protect", "--epochs"
-    hops = run_command(*adapt, 0, threads=threads)
-    rounds = run_command(*adapt, ROUNDS, threads=threads)
-    files = sorted((store / "hops").rglob("hop-*.npy"))
-    stack = sum(path.stat().st_size for path in files)
-    speed = float(np.median([read_speed(path) for path in files]))
-    epoch = (_looped(rounds) - _looped(hops)) / ROUNDS
-    if not keep:
-        shutil.rmtree(store)
-    return {
+    hops = _adapted(nodes, folder, memory, threads, rounds=0)
+    row = {
         "nodes": nodes,
         "edges": made.said["edges"] // 2,
         "make_seconds": make_seconds,
         "make_peak_gb": made.peak / 1e9,
         "propagate_seconds": hops.said["seconds"]["inference"],
         "propagate_peak_gb": hops.peak / 1e9,
+    }
+    row |= rounds_measured(nodes, folder, memory, threads)
+    if not keep:
+        shutil.rmtree(store)
+    return row
+
+
+def store_in(folder: Path, nodes: int) -> Path:
+    """Where the store of a size is."""
+    return folder / f"csbm-{nodes}"
+
+
+def rounds_measured(nodes: int, folder: Path, memory: str, threads: int) -> Row:
+    """The part of a row that is about adaptation, for a store whose hops are there."""
+    few, rounds = (_adapted(nodes, folder, memory, threads, n) for n in (0, ROUNDS))
+    files = sorted((store_in(folder, nodes) / "hops").rglob("hop-*.npy"))
+    stack = sum(path.stat().st_size for path in files)
+    speed = float(np.median([read_speed(path) for path in files]))
+    epoch = (_looped(rounds) - _looped(few)) / ROUNDS
+    return {
         "setup_seconds": rounds.said["seconds"]["setup"],
         "round_seconds": epoch,
         "round_ns_per_node": 1e9 * epoch / nodes,
@@ -120,6 +132,12 @@ def measured(nodes: int, folder: Path, memory: str, threads: int, keep: bool = F
         "accuracy_before": rounds.said["accuracy_before"],
         "accuracy_after": rounds.said["accuracy_after"],
     }
+
+
+def _adapted(nodes: int, folder: Path, memory: str, threads: int, rounds: int) -> Command:
+    given = "adapt", source_model(folder, threads), store_in(folder, nodes)
+    options = "-o", folder / "out", "--memory", memory, "--no-protect", "--epochs", rounds
+    return run_command(*given, *options, threads=threads)
 
 
 def _looped(command: Command) -> float:
