@@ -47,7 +47,8 @@ def main() -> None:
         record = {"command": "python benchmarks/scale.py", "sizes": rows}
         RECORD.write_text(json.dumps(record, indent=2) + "\n")
         print(json.dumps(row, indent=2), flush=True)
-    write_rows(rows, csv_of("scale", RESULTS))
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    write_rows([{key: row.get(key) for key in keys} for row in rows], csv_of("scale", RESULTS))
     drawn("scale", RESULTS)
 
 
