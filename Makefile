@@ -16,7 +16,7 @@ lint: .venv/.installed-dev
 	$(BIN)/mypy
 
 bench: .venv/.installed-dev
-	for name in epoch propagate inference train; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	for name in first_call epoch propagate inference train; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 	$(BIN)/python benchmarks/draw.py
 
 docs: .venv/.installed-docs

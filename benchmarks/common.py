@@ -79,16 +79,16 @@ def store(name: str, args: argparse.Namespace, parts: dict[str, Any]) -> None:
         "copy_gb_per_second": copy_bandwidth(args.device) / 1e9,
         **parts,
     }
-    text = json.dumps(_rounded(record), indent=1)
+    text = json.dumps(rounded(record), indent=1)
     print(text)
     tag = "-".join("".join(c if c.isalnum() else " " for c in machine.lower()).split())
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / f"{name}-{tag}.json").write_text(text + "\n")
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
+        return {key: rounded(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_rounded(item) for item in value]
+        return [rounded(item) for item in value]
     return float(f"{value:.4g}") if isinstance(value, float | np.floating) else value

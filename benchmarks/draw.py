@@ -33,7 +33,7 @@ EPOCH, PRODUCT = (
 
 
 def records(name: str) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted(RESULTS.glob(f"{name}-*.json"))]
+    return [json.loads(path.read_text()) for path in sorted(RESULTS.glob(f"{name}*.json"))]
 
 
 def multiplications(row: dict[str, Any]) -> float:
@@ -96,7 +96,7 @@ def table(record: dict[str, Any]) -> str:
 
 
 def with_tables(text: str) -> str:
-    for name in ("epoch", "propagate", "inference", "train"):
+    for name in ("first-call", "epoch", "propagate", "inference", "train"):
         made = "\n".join(table(record) for record in records(name)) or "No record yet.\n"
         made += rounds(records(name)) + PICTURES.get(name, "")
         text = re.sub(

@@ -5,7 +5,8 @@ Each run compares four models around one base method: the source's, the publishe
 target's labels. The labels are read for that last one and for scoring alone.
 
 Run: python benchmarks/harm.py test --out results/harm-test.json [--device cuda] [--jobs 2]
-     python benchmarks/harm.py tuning --methods erm --out results/harm-tuning.json
+     python benchmarks/harm.py tuning --methods erm tent --out results/harm-tuning.json
+     python benchmarks/harm.py confirmation --out results/harm-confirmation.json
      python benchmarks/harm.py show results/harm-test.json
 """
 
@@ -77,7 +78,10 @@ def runs(model: Any, graph: Any, case: Case, seed: int, methods: list[str]) -> I
             "chosen": ours.decision.chosen,
             "expected": {c.name: c.expected_accuracy for c in ours.decision.candidates},
             "explanation": str(ours.decision.posterior.shift.explanation),
+            "contradicted": ours.decision.posterior.contradicted,
             "homophily": ours.decision.posterior.homophily,
+            "sharpness": ours.decision.posterior.sharpness / model.source.own_sharpness,
+            "surer": float(ours.decision.posterior.probs.amax(1).mean() - model.source.accuracy),
             "seconds": seconds,
         }
 
@@ -122,22 +126,26 @@ def study(
             yield sorted(records, key=lambda r: (r["case"], r["method"], r["seed"]))
 
 
-def show(records: list[dict]) -> None:
-    """The table of the study, by method, and the runs that were hurt."""
-    print("| | runs | mean change | hurt by more than 1 | worst |")
-    print("|---|---|---|---|---|")
+def table(records: list[dict]) -> str:
+    """Changes of accuracy against no adaptation, by base method."""
+    lines = ["| | runs | mean change | hurt by more than 1 | worst |", "|---|---|---|---|---|"]
     for method in dict.fromkeys(r["method"] for r in records):
         for what in ("published", "ours", "labels"):
             own = [r for r in records if r["method"] == method and r[what] is not None]
             if own:
                 change = np.array([r[what] - r["before"] for r in own])
-                print(
+                lines.append(
                     f"| {method}, {what} | {len(own)} | {change.mean():+.2f} | "
                     f"{(change < -1).mean():.1%} | {change.min():+.1f} |"
                 )
-    still = [r for r in records if r["case"].split(", ")[-1] == "none" or "none," in r["case"]]
-    change = [r["ours"] - r["before"] for r in still]
-    print(f"\nno shift: {len(still)} runs, mean change {np.mean(change):+.2f}")
+    still = [r["ours"] - r["before"] for r in records if "none" in r["case"].split(", ")]
+    lines.append(f"| ours, no shift | {len(still)} | {np.mean(still):+.2f} | | {min(still):+.1f} |")
+    return "\n".join(lines)
+
+
+def show(records: list[dict]) -> None:
+    """The table of the study, and the runs that were hurt."""
+    print(table(records))
     for r in records:
         if r["ours"] - r["before"] < -1:
             print(
@@ -148,7 +156,7 @@ def show(records: list[dict]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", help="tuning, test, or show FILE")
+    parser.add_argument("what", help="tuning, test, confirmation, or show FILE")
     parser.add_argument("file", type=Path, nargs="?")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
@@ -158,7 +166,7 @@ def main() -> None:
     if args.what == "show":
         show(json.loads(args.file.read_text())["runs"])
         return
-    seeds = TEST_SEEDS if args.what == "test" else TUNING_SEEDS
+    seeds = TUNING_SEEDS if args.what == "tuning" else TEST_SEEDS
     halves = {half: [case.name for case in group] for half, group in cases().items()}
     for records in study(args.what, args.methods, seeds, args.device, args.jobs):
         if args.out:

@@ -3,13 +3,14 @@
 A table stands between `<!-- NAME -->` and `<!-- /NAME -->`; `<!-- NAME: ERM, Tent -->` shows the
 rows of these base methods only, `<!-- NAME summary: Matcha -->` counts the rows of that name.
 `<!-- choosing -->` is the decision table of the base methods, `<!-- default -->` sets the default
-beside the published rows of Table 1.
+beside the published rows of Table 1, `<!-- harm: FILE -->` sums up a record of the harm study.
 
 Run: python docs/refresh.py
 """
 
 import json
 import re
+import sys
 from pathlib import Path
 from statistics import mean
 
@@ -19,6 +20,9 @@ from matcha_gnn.files import replacing
 from matcha_gnn.report.tables import markdown_table, summary_line
 
 PROJECT = Path(__file__).parents[1]
+sys.path.append(str(PROJECT / "benchmarks"))
+import harm  # noqa: E402 (a script, found by the line above)
+
 DOCUMENTS = (
     PROJECT / "README.md",
     PROJECT / "docs" / "results.md",
@@ -37,8 +41,16 @@ def refreshed(text: str) -> str:
         text = markers.sub(lambda found, name=name: _filled(name, found), text)
     choosing = re.compile(r"(<!-- choosing -->\n).*?(<!-- /choosing -->)", re.DOTALL)
     text = choosing.sub(lambda found: f"{found[1]}{choosing_table()}\n{found[2]}", text)
+    study = re.compile(r"(<!-- harm: (\S+) -->\n).*?(<!-- /harm -->)", re.DOTALL)
+    text = study.sub(lambda found: f"{found[1]}{harm_table(found[2])}\n{found[3]}", text)
     default = re.compile(r"(<!-- default -->\n).*?(<!-- /default -->)", re.DOTALL)
     return default.sub(lambda found: f"{found[1]}{default_line()}\n{found[2]}", text)
+
+
+def harm_table(name: str) -> str:
+    """What `benchmarks/harm.py show` says of a record."""
+    record = json.loads((PROJECT / "results" / name).read_text())
+    return str(harm.table(record["runs"]))
 
 
 def default_line() -> str:

@@ -194,7 +194,7 @@ def test_bad_files_and_names_get_one_line_and_exit_code_2(files, capsys):
     model, graph, out = files / "m.safetensors", files / "g.npz", files / "out"
     write_pickle(files / "p.npz")
     save_file({"a": torch.ones(1)}, files / "foreign.safetensors")
-    other = {"format": "matcha-gnn model 2", "backbone": "transformer", "config": "{}"}
+    other = {"format": "matcha-gnn model 3", "backbone": "transformer", "config": "{}"}
     save_file({"a": torch.ones(1)}, files / "other.safetensors", metadata=other)
     (files / "a-file").write_text("")
     cases = {

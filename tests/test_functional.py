@@ -26,6 +26,18 @@ def forms(stack, probs, min_share=TINY):
     return functional.between_form(sums, mass, mean, min_share), reference.gram(stack, mean)
 
 
+@pytest.mark.parametrize(
+    "mass", [[3.0, 4.0, 5.0], [3.0, 0.0, 5.0], [0.0, 0.0, 1e-3], [np.nan, np.nan, np.nan]]
+)
+def test_the_slope_of_the_between_form_is_the_form_times_c(mass):
+    generator = np.random.default_rng(0)
+    sums, mean = generator.normal(size=(3, 5, 7)), generator.normal(size=(5, 7))
+    coef, arguments = generator.normal(size=5), (sums, np.array(mass), mean, 1e-9)
+    expected = functional.between_form(*arguments) @ coef
+    slope = functional.between_slope(coef, *arguments)
+    np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-9)
+
+
 def test_entropy_equals_scipy():
     probs = draw()[1]
     expected = scipy.stats.entropy(probs.numpy(), axis=1)

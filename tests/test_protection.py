@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import matcha_gnn as mg
+from matcha_gnn import kernels
 from matcha_gnn.metrics import accuracy
 
 SIZE = {"num_nodes": 1500, "num_features": 64, "signal": 1.3}
@@ -141,3 +142,34 @@ def test_an_empty_graph_is_judged():
     alone.edge_index = alone.edge_index[:, :0]
     result = mg.adapt(model, alone)
     assert bool(result.probs.isfinite().all())
+
+
+READS = ("mix", "hop_logits", "node_sums", "gram", "class_sums", "mixed_sums", "hop_slopes")
+
+
+@pytest.mark.parametrize("shift", [{}, {"shift": 1.0}, {"shares": (0.7, 0.3)}])
+def test_the_hops_are_read_at_most_ten_times(model, shift, monkeypatch):
+    """What 100 rounds of gradient steps would read a hundred times and more."""
+    reads = []
+    width = model.head.in_features
+
+    def counted(name, kernel):
+        def read(stack, *rest):
+            if stack.shape[-1] == width:  # hop logits are a few numbers, kept from the first read
+                reads.append(name)
+            return kernel(stack, *rest)
+
+        return read
+
+    for name in READS:
+        monkeypatch.setattr(kernels, name, counted(name, getattr(kernels, name)))
+    in_one_read = kernels.classifier
+
+    def classifier(*given):
+        made = in_one_read(*given)
+        return lambda coef: (reads.append("classify"), made(coef))[1]
+
+    monkeypatch.setattr(kernels, "classifier", classifier)
+    target = mg.datasets.csbm(1000, model.in_channels, homophily=0.1, signal=2, seed=1, **shift)
+    assert mg.adapt(model, target).status is mg.Status.ADAPTED
+    assert 3 <= len(reads) <= 10, reads

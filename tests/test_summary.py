@@ -118,6 +118,13 @@ def test_histograms_sum_to_one():
         assert shares.sum() == pytest.approx(1, abs=1e-6)
 
 
+def test_accuracy_is_that_of_the_labelled_nodes():
+    given = source()
+    labelled = given["labelled"]
+    right = given["probs"][labelled].argmax(1) == given["labels"][labelled]
+    assert summarise(**given).accuracy == pytest.approx(float(right.float().mean()))
+
+
 def test_batch_norm_statistics_are_copied():
     given = source()
     summary = summarise(**given)

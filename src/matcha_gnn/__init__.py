@@ -70,7 +70,16 @@ _HOME = {
     "wrap": "matcha_gnn.backbones",
     "write_graph": "matcha_gnn.graph",
 }
-_MODULES = ("callbacks", "datasets", "experiments", "functional", "metrics", "testing", "theory")
+_MODULES = (
+    "callbacks",
+    "datasets",
+    "distributed",
+    "experiments",
+    "functional",
+    "metrics",
+    "testing",
+    "theory",
+)
 
 # Silent until the user sets up logging.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
@@ -118,6 +127,7 @@ __all__ = [
     "callbacks",
     "datasets",
     "diagnose",
+    "distributed",
     "experiments",
     "find_gamma",
     "fit",
@@ -137,7 +147,16 @@ __all__ = [
 
 if TYPE_CHECKING:
     __version__: str
-    from matcha_gnn import callbacks, datasets, experiments, functional, metrics, testing, theory
+    from matcha_gnn import (
+        callbacks,
+        datasets,
+        distributed,
+        experiments,
+        functional,
+        metrics,
+        testing,
+        theory,
+    )
     from matcha_gnn.adaptation import adapt
     from matcha_gnn.backbones import (
         APPNP,

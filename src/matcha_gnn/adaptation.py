@@ -93,8 +93,8 @@ def adapt(
         <Status.ADAPTED: 'adapted'>
     """
     method = method or ERM()
-    _require_kinds(model, method, loss or PIC())
-    settings = _checked_settings(
+    settings = checked(
+        model,
         method,
         loss,
         protect=protect,
@@ -106,7 +106,6 @@ def adapt(
         features=features,
         seed=seed,
     )
-    _require(model, method, loss or PIC(), settings)
     target = target_of(graph, model, method, settings, memory)
     _, piece = next(target.pieces())
     model.accept(piece.x)
@@ -124,6 +123,19 @@ def adapt(
     return result
 
 
+def checked(model: Backbone, method: BaseMethod, loss: Loss | None, **given: Any) -> dict[str, Any]:
+    """Every argument that decides the outcome, for the loop and for the record.
+
+    Raises:
+        InvalidArgumentError: bad input.
+        IncompatibleError: the model lacks what the method or the loss needs.
+    """
+    _require_kinds(model, method, loss or PIC())
+    settings = _checked_settings(method, loss, **given)
+    _require(model, method, loss or PIC(), settings)
+    return settings
+
+
 def _require_kinds(model: object, method: object, loss: object) -> None:
     """The three parts are objects of ours; the usual slips are told how to mend them."""
     yours = "a Backbone; a PyG network of your own becomes one by mg.wrap(net)"
@@ -133,7 +145,6 @@ def _require_kinds(model: object, method: object, loss: object) -> None:
 
 
 def _checked_settings(method: BaseMethod, loss: Loss | None, **given: Any) -> dict[str, Any]:
-    """Every argument that decides the outcome, checked, for the loop and for the record."""
     if given["epochs"] < 0:
         raise InvalidArgumentError("epochs", given["epochs"], "an integer >= 0")
     if not 0 < given["lr"] < 1e30:

@@ -113,6 +113,15 @@ def adapt(
     optimizer: Annotated[str, typer.Option(help="sgd, adam or exact.")] = "sgd",
     seed: Seed = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
+    distributed: Annotated[
+        bool, typer.Option("--distributed", help="As one rank of a run started by torchrun.")
+    ] = False,
+    gather: Annotated[
+        bool, typer.Option("--gather", help="With --distributed: rank 0 writes all predictions.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(help="With --distributed: seconds to wait for a rank.")
+    ] = 30.0,
     memory: Annotated[
         str | None,
         typer.Option(help="For a store: the most that may be resident, such as 4GB."),
@@ -126,26 +135,23 @@ def adapt(
 
     Writes predictions, the adapted model, the history of rounds, a summary and report.html.
     """
+    settings: dict[str, Any] = {"method": method, "options": option or [], "loss": loss}
+    settings |= {"protect": protect, "epochs": epochs, "lr": lr, "optimizer": optimizer}
+    settings |= {"seed": seed, "device": device, "hops_dtype": hops_dtype}
+    settings |= {"json": json, "command": context.obj}
+    if distributed:
+        if memory:
+            allowed = "none with --distributed, where a rank holds its part of the hops"
+            raise InvalidArgumentError("--memory", memory, allowed)
+        from matcha_gnn import cluster
+
+        cluster.adapt(model, graph, output, gather=gather, timeout=timeout, **settings)
+        return
+    if gather:
+        raise InvalidArgumentError("--gather", "no --distributed", "--distributed --gather")
     from matcha_gnn import commands
 
-    commands.adapt(
-        model,
-        graph,
-        output,
-        method=method,
-        options=option or [],
-        loss=loss,
-        protect=protect,
-        epochs=epochs,
-        lr=lr,
-        optimizer=optimizer,
-        seed=seed,
-        device=device,
-        memory=memory,
-        hops_dtype=hops_dtype,
-        json=json,
-        command=context.obj,
-    )
+    commands.adapt(model, graph, output, memory=memory, **settings)
 
 
 @app.command()

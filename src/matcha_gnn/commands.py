@@ -17,8 +17,8 @@ from matcha_gnn.diagnosis import diagnose
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.files import output_folder
 from matcha_gnn.graph import GraphLike, read_graph, unlabelled, write_graph
-from matcha_gnn.losses import LOSSES
-from matcha_gnn.methods import METHODS
+from matcha_gnn.losses import LOSSES, Loss
+from matcha_gnn.methods import METHODS, BaseMethod
 from matcha_gnn.modelfile import load_model, save_model
 from matcha_gnn.outputs import write_outputs
 from matcha_gnn.registry import build, parse_options, resolve, resolve_installed
@@ -49,7 +49,7 @@ def demo(output: Path, seed: int, json: bool, command: str) -> None:
         "A GPRGNN trained where 80% of edges join alike nodes meets a graph where 20% do. "
         "Only its hop weights γ move; the labels of that graph are used for this table alone."
     )
-    _print_summary(summary)
+    print_summary(summary)
     console.out.print(f"Look at {folder / 'report.html'}")
 
 
@@ -128,9 +128,7 @@ def adapt(
     command: str,
 ) -> None:
     """Adapt a model file to a graph file or a store and write a folder."""
-    kind = resolve_installed("--method", method, METHODS, METHOD_GROUP)
-    base = build("--option", kind, parse_options("--option", options))
-    objective = resolve("--loss", loss, LOSSES)() if loss else None
+    base, objective = chosen(method, options, loss)
     on = usable_device(device)
     source = load_model(model).to(on)
     is_store = graph.is_dir()
@@ -156,10 +154,17 @@ def adapt(
     if json:
         console.print_json(summary)
         return
-    _print_summary(summary)
+    print_summary(summary)
     console.out.print(f"Written to {output}: predictions.npz, model.safetensors, history.csv, …")
     if not is_store:
         console.out.print(f"Look at {output / 'report.html'}")
+
+
+def chosen(method: str, options: list[str], loss: str | None) -> tuple[BaseMethod, Loss | None]:
+    """Base method and loss that the options --method, --option and --loss ask for."""
+    kind = resolve_installed("--method", method, METHODS, METHOD_GROUP)
+    base = build("--option", kind, parse_options("--option", options))
+    return base, resolve("--loss", loss, LOSSES)() if loss else None
 
 
 def inspect(graph: Path, model: Path | None, json: bool) -> None:
@@ -255,7 +260,8 @@ def _say_written(path: Path | None, nodes: int, edges: int, json: bool) -> None:
         console.out.print(f"{path}: {nodes:,} nodes, {edges:,} directed edges")
 
 
-def _print_summary(summary: dict[str, Any]) -> None:
+def print_summary(summary: dict[str, Any]) -> None:
+    """What an adaptation did, as a table and a sentence."""
     rows = []
     if summary["accuracy_before"] is not None:
         percent = [f"{summary[key]:.1%}" for key in ("accuracy_before", "accuracy_after")]

@@ -1,5 +1,6 @@
 """How a target graph differs from a model's source, and whether to adapt: no label is read."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -29,7 +30,8 @@ class Diagnosis:
         features: what tells own features from the source's.
         drift: length of the offset of own features, in standard deviations within classes.
         confidence: mean largest probability of the source model.
-        expected_accuracy: of the source model and of the best that was tried, on the target.
+        expected_accuracy: of the source model and of the best that was tried, on the target; NaN
+            where nothing can be judged.
         advice: "adapt", "adapt with Tent or T3A (attribute shift)" or "leave it".
         reason: one sentence.
     """
@@ -74,7 +76,7 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
         )
     posterior, target = decision.posterior, unlabelled(graph)
     shift = posterior.shift
-    expected = [candidate.expected_accuracy for candidate in decision.candidates]
+    expected = [c.expected_accuracy for c in decision.candidates] or [math.nan]
     middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS
     advice = LEAVE
     if shift.explanation.moves_offset and not model.takes_offset:

@@ -62,3 +62,7 @@ class IncompatibleError(MatchaError, ValueError):
 
 class NotFittedError(MatchaError, ValueError):
     """Something needs a trained model, or what training ships with it, and it is not there."""
+
+
+class DistributedError(MatchaError, RuntimeError):
+    """The ranks of a cluster have lost each other, or one of them could not do its part."""

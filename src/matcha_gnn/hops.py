@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn import kernels
+from matcha_gnn import functional, kernels
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.parts import WHOLE, Part
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
@@ -47,6 +47,11 @@ def joined(blocks: Sequence[Tensor]) -> Tensor:
     return blocks[0] if len(blocks) == 1 else torch.cat(list(blocks))
 
 
+def _named(coef: Coefficients, sums: FloatArray) -> ClassSums | MixedSums:
+    """Class sums are of every hop, [C, K+1, D], or of Z alone, [C, D]."""
+    return sums if sums.ndim == 3 else MixedSums(np.array(coef.tolist()), sums)
+
+
 @dataclass(frozen=True, eq=False)
 class Hops:
     """H_0 … H_K of every node, and the sums that adaptation takes over them.
@@ -76,6 +81,7 @@ class Hops:
     _kept: dict[tuple[int, ...], tuple[kernels.Classifier | None, Tensor, "Hops"]] = field(
         default_factory=dict, init=False, repr=False
     )
+    _logits: list[tuple[Tensor, Tensor]] = field(default_factory=list, init=False, repr=False)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -120,9 +126,7 @@ class Hops:
     @cached_property
     def gram(self) -> HopForm:
         """S with σ²_total = cᵀ S c in float64, [K+1, K+1]; the same in every epoch."""
-        many = not self.one_block
-        forms = (kernels.gram(block, self.mean, many) for _, block in self.blocks())
-        return self.part.total(sum_of(forms))[0]
+        return self.part.total(sum_of(kernels.gram(b, self.mean) for _, b in self.blocks()))[0]
 
     def mix(self, coef: Coefficients) -> Repr:
         """Z = Σ_k c_k H_k, [N, D]."""
@@ -133,10 +137,16 @@ class Hops:
 
         They may lack what is the same for all classes, which no softmax sees.
         """
-        weight = head.weight.detach().double()
+        weight = head.weight.detach()
+        if self._keeps_logits(len(weight)):
+            kept = self._relative_logits(weight)
+            for first in range(0, kept.shape[2], _WIDE_BLOCK):
+                logits = kept[..., first : first + _WIDE_BLOCK].permute(2, 0, 1).double()
+                yield slice(first, first + len(logits)), nn.functional.pad(logits, (0, 1))
+            return
         for rows, block in self.blocks():
             for first in range(0, len(block), _WIDE_BLOCK):
-                logits = block[first : first + _WIDE_BLOCK].double() @ weight.T
+                logits = block[first : first + _WIDE_BLOCK].double() @ weight.double().T
                 yield slice(rows.start + first, rows.start + first + len(logits)), logits
 
     def class_sums(self, weights: Tensor) -> ClassSums:
@@ -162,20 +172,23 @@ class Hops:
             probs, sums, mass = in_one_read(coef)
             sums, mass = self.part.total(sums, mass)
             return probs, sums, mass
-        probs, *own = self._classify_mixed(coef, head)
-        mixed, mass = self.part.total(*own)
+        probs, own_sums, own_mass = self._classify_mixed(coef, head)
         if probs.shape[1] < 2:
             raise IncompatibleError("model: one output, and classes are told apart from two on")
-        if over is self and not self._whole_sums_pay(probs.shape[1]):
-            return probs, MixedSums(np.array(coef.tolist()), mixed), mass
-        return probs, over.sums(coef, probs), mass
+        if over is not self or self._whole_sums_pay(probs.shape[1]):
+            own_sums = over._own_sums(coef, probs)
+        sums, mass = self.part.total(own_sums, own_mass)
+        return probs, _named(coef, sums), mass
 
     def sums(self, coef: Coefficients, probs: Probs) -> ClassSums | MixedSums:
         """What `between_slope` needs of predictions [N, C], whichever costs less."""
+        return _named(coef, self.part.total(self._own_sums(coef, probs))[0])
+
+    def _own_sums(self, coef: Coefficients, probs: Probs) -> FloatArray:
         if self._whole_sums_pay(probs.shape[1]):
-            return self.class_sums(probs)
-        mixed = sum_of(kernels.mixed_sums(b, coef, probs[rows]) for rows, b in self.blocks())
-        return MixedSums(np.array(coef.tolist()), self.part.total(mixed)[0])
+            first = self._own_class_sums(probs[:, :-1])
+            return np.concatenate([first, (self._own_node_sums - first.sum(0))[None]])
+        return sum_of(kernels.mixed_sums(b, coef, probs[rows]) for rows, b in self.blocks())
 
     def _classify_mixed(
         self, coef: Coefficients, head: nn.Module
@@ -199,7 +212,7 @@ class Hops:
             min_share: see `functional.between_form`.
         """
         if not isinstance(sums, MixedSums):
-            return kernels.between_form(sums, mass, self.mean, min_share) @ coef
+            return functional.between_slope(coef, sums, mass, self.mean, min_share)
         kept = mass > min_share * mass.sum()
         centre = coef @ self.mean
         apart = np.where(kept[:, None], sums.sums - mass[:, None] * centre, 0)
@@ -231,9 +244,25 @@ class Hops:
             return None
         weight = head.weight.detach()
         offset = weight.new_zeros(len(weight)) if head.bias is None else head.bias.detach()
-        logits = kernels.hop_logits(self.stack, weight)
         bias = offset[:-1] - offset[-1]
+        logits = self._relative_logits(weight)
         return kernels.classifier(over.stack, logits, bias, over._own_node_sums)
+
+    def _relative_logits(self, weight: Tensor) -> Tensor:
+        """See `kernels.hop_logits`; kept for the next model with the same weight."""
+        if not (self._logits and torch.equal(self._logits[0][0], weight)):
+            self._logits.clear()
+            self._logits.append((weight.clone(), self._read_logits(weight)))
+        return self._logits[0][1]
+
+    def _read_logits(self, weight: Tensor) -> Tensor:
+        if self.one_block:
+            return kernels.hop_logits(self.stack, weight)
+        nodes, hops, _ = self.shape
+        logits = weight.new_empty(hops, len(weight) - 1, nodes)
+        for rows, block in self.blocks():
+            logits[..., rows] = kernels.hop_logits(block, weight)
+        return logits
 
     def stored_as(self, dtype: torch.dtype) -> "Hops":
         """The same hops in another precision; in half of it every round reads half as much.

@@ -12,7 +12,7 @@ from matcha_gnn.errors import IncompatibleError, InvalidFileError
 from matcha_gnn.files import existing_file, replacing
 from matcha_gnn.summary import SourceSummary
 
-FORMAT = "matcha-gnn model 2"
+FORMAT = "matcha-gnn model 3"
 _SUMMARY = "source_summary."
 _ARTEFACT = "artefact."
 

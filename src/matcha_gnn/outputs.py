@@ -41,7 +41,7 @@ def write_outputs(
     with replacing(folder / "predictions.npz") as beside, open(beside, "wb") as file:
         np.savez(file, probs=result.probs.cpu().numpy(), labels=result.labels.cpu().numpy())
     save_model(result.model, folder / "model.safetensors")
-    _write_history(result, folder / "history.csv")
+    write_history(result, folder / "history.csv")
     if page:
         result.report(folder / "report.html", labels, mask, command=command)
     summary = summarise_run(result, labels, mask)
@@ -76,7 +76,8 @@ def summarise_run(
     }
 
 
-def _write_history(result: Adaptation, path: Path) -> None:
+def write_history(result: Adaptation, path: Path) -> None:
+    """One line per round, as CSV."""
     rows = result.history.rows()
     with replacing(path) as beside, open(beside, "w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0] if rows else ("round", "loss")))

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence import Posterior, fit_hop_weights, infer
 from matcha_gnn.graph import Graph
 from matcha_gnn.hops import Hops
@@ -45,6 +44,7 @@ class _Trial:
     name: str
     run: Run
     expected: float
+    gain: float
 
 
 def protected(
@@ -70,12 +70,12 @@ def protected(
     watch = Stopwatch(graph.device)
     judge = _Judge(graph, method, settings, watch)
     source = judge.run(model, hops)
-    try:
-        with watch.stage("judge"):
-            posterior = infer(model, graph)
-    except IncompatibleError as error:
-        decision = Decision(SOURCE, (), None, f"{error}. {_UNJUDGED}")
-        return _result(model, _Trial(SOURCE, source, float("nan")), source, decision, watch)
+    if model.source is None:
+        return _kept(model, source, None, _UNJUDGED, watch)
+    with watch.stage("judge"):
+        posterior = infer(model, graph)
+    if posterior.contradicted:
+        return _kept(model, source, posterior, _CONTRADICTED, watch)
     judge.posterior = posterior
     trials = [judge.score(SOURCE, source)]
     fitted = loss is None and settings["moves"] == "gamma" and model.mixes_linearly
@@ -92,17 +92,18 @@ def protected(
 
 def _better(trials: list[_Trial]) -> _Trial:
     """The best candidate, or the first one, the source, if it is not clearly better."""
-    source = trials[0]
-    gains = [trial.expected - source.expected for trial in trials]
-    agreed = any(
-        trial.name.endswith(CLOSED_FORM) and gain >= AGREED_MARGIN
-        for trial, gain in zip(trials, gains, strict=True)
-    )
-    enough = max(gains) >= (AGREED_MARGIN if agreed else MARGIN)
-    return max(trials, key=lambda trial: trial.expected) if enough else source
+    agreed = any(t.name.endswith(CLOSED_FORM) and t.gain >= AGREED_MARGIN for t in trials)
+    best = max(trials, key=lambda trial: trial.gain)
+    return best if best.gain >= (AGREED_MARGIN if agreed else MARGIN) else trials[0]
 
 
+_CONTRADICTED = (
+    "its own evidence and the edges would make the target's labels surer than the model is right "
+    "on its source, so that they cannot judge; linked nodes are alike in more than their classes. "
+    "protect=False adapts without a judge"
+)
 _UNJUDGED = (
+    "the model has no summary of its source graph, without which nothing can be judged. "
     "mg.remember_source(model, source_graph) puts one in; protect=False adapts without a judge"
 )
 
@@ -116,27 +117,34 @@ class _Judge:
         self, graph: Graph, method: BaseMethod, settings: dict[str, Any], watch: Stopwatch
     ) -> None:
         self.graph, self.method, self.settings, self.watch = graph, method, settings, watch
-        self.labels_before: torch.Tensor | None = None
+        self._labels_before: torch.Tensor | None = None
 
     def run(self, model: Backbone, hops: Hops | None = None) -> Run:
         """The base method around a model, once."""
         run = Run(model, self.graph, self.method, PIC(), self.settings, hops)
         run.predict()
         self.watch.seconds = dict(Counter(self.watch.seconds) + Counter(run.watch.seconds))
-        if self.labels_before is None:
-            self.labels_before = run.prediction.probs.argmax(1)
+        if self._labels_before is None:
+            self._labels_before = run.prediction.probs.argmax(1)
         return run
+
+    @property
+    def labels_before(self) -> torch.Tensor:
+        """Those of the first run, the source's, [N]."""
+        assert self._labels_before is not None
+        return self._labels_before
 
     def score(self, name: str, run: Run) -> _Trial:
         """How many of its labels are expected to be true."""
         with self.watch.stage("judge"):
-            expected = self.posterior.expected_accuracy(run.prediction.probs.argmax(1))
-        return _Trial(name, run, expected)
+            labels = run.prediction.probs.argmax(1)
+            expected = self.posterior.expected_accuracy(labels)
+            gain = self.posterior.least_gain(labels, over=self.labels_before)
+        return _Trial(name, run, expected, gain)
 
     def candidate(self, trial: _Trial) -> Candidate:
         """What the decision says of a trial."""
         labels = trial.run.prediction.probs.argmax(1)
-        assert self.labels_before is not None
         part, other = self.graph.part, float(labels.ne(self.labels_before).sum())
         changed = float(part.total(other)[0]) / part.count(len(labels))
         return Candidate(trial.name, trial.expected, changed)
@@ -195,6 +203,15 @@ class _Judge:
             found.gamma.data.copy_(result.history.gamma[min(round_number, rounds)])
             hops = source.hops if source.hops_stay else None
             yield self.score(f"round {round_number}", self.run(found, hops))
+
+
+def _kept(
+    model: Backbone, source: Run, posterior: Posterior | None, obstacle: str, watch: Stopwatch
+) -> Adaptation:
+    """The source model, where nothing could be judged."""
+    unknown = float("nan")
+    decision = Decision(SOURCE, (), posterior, obstacle)
+    return _result(model, _Trial(SOURCE, source, unknown, unknown), source, decision, watch)
 
 
 def _result(

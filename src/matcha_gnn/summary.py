@@ -1,5 +1,6 @@
 """What a model file says of its source graph: a few statistics, no rows of data."""
 
+import math
 from dataclasses import asdict, dataclass, fields
 
 import torch
@@ -30,6 +31,7 @@ class SourceSummary:
         own_centroids: mean of `Backbone.own_features` per class, [C, D'].
         own_covariance: their covariance within classes, [D', D'].
         misfit: how badly Gaussians describe them, see `evidence.mixture.misfit`, [3].
+        accuracy: share of the labelled nodes that the model gets right, [].
     """
 
     class_prior: Tensor
@@ -44,6 +46,7 @@ class SourceSummary:
     own_centroids: Tensor
     own_covariance: Tensor
     misfit: Tensor
+    accuracy: Tensor
 
     def tensors(self) -> dict[str, Tensor]:
         """Every field by name."""
@@ -58,6 +61,19 @@ class SourceSummary:
     def own_statistics(self) -> OwnStatistics:
         """What `mixture.explain` compares a target with."""
         return OwnStatistics(self.own_centroids, self.own_covariance, self.class_prior)
+
+    @property
+    def own_sharpness(self) -> float:
+        """What own logits are multiplied by to make them log-probabilities on the source.
+
+        By linear discriminants: how far the centroids of two classes lie apart along the difference
+        of their logits, over the variance along it, both summed over all pairs of classes.
+        """
+        apart, spread = (
+            float(len(m) * m.trace() - m.sum())
+            for m in (self.own_logit_centroids.double(), self.own_logit_covariance.double())
+        )
+        return apart / spread if spread > 0 else math.inf
 
     @property
     def edge_homophily(self) -> float:
@@ -106,6 +122,7 @@ def summarise(
         own_centroids=own.centroids.float(),
         own_covariance=own.covariance.float(),
         misfit=misfit(own_features, own).float(),
+        accuracy=(probs.argmax(1) == labels)[labelled].float().mean(),
     )
     return SourceSummary(**{name: part.cpu() for name, part in found.tensors().items()})
 

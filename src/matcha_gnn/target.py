@@ -13,6 +13,8 @@ from torch import Tensor
 from matcha_gnn.parts import WHOLE, Part
 
 EDGE_BLOCK = 1 << 20
+Message = Callable[[Tensor, Tensor], Tensor]
+"""What edges carry, [E', C], from their senders' rows and their receivers' rows."""
 
 
 class Target:
@@ -57,8 +59,55 @@ class Target:
 
         An edge from a node to itself adds nothing.
         """
-        total = torch.zeros_like(values)
+        return self.message_sums(lambda sender, _: sender, values, values)
+
+    def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
+        """Σ over the incoming edges of each node of what the edge carries, [N, C].
+
+        An edge from a node to itself carries nothing.
+
+        Args:
+            message: from the senders' rows of `sent` and the receivers' rows of `received`, one
+                row for each of some edges, to rows of the same shape.
+            sent: [N, C].
+            received: [N, C].
+        """
+        total = torch.zeros_like(received)
         for sender, receiver in torch.split(self.edge_index, EDGE_BLOCK, 1):
             apart = sender != receiver
-            total.index_add_(0, receiver[apart], values[sender[apart]])
+            sender, receiver = sender[apart], receiver[apart]
+            total.index_add_(0, receiver, message(sent[sender], received[receiver]))
         return total
+
+    @property
+    def reciprocal(self) -> bool:
+        """Whether every edge has one in the other direction, as often."""
+        return imbalance(*self.edge_index) == 0
+
+
+def imbalance(sender: Tensor, receiver: Tensor) -> int:
+    """Zero if every edge has its reverse, as often; that of all edges is the sum over some.
+
+    Σ f(sender) g(receiver) − f(receiver) g(sender), with f and g drawn at random and exact
+    arithmetic modulo 2^64: zero without the reverses by a chance of about one in 2^64.
+
+    Example:
+        >>> imbalance(torch.tensor([0, 1]), torch.tensor([1, 0]))
+        0
+    """
+    there = (_scattered(sender, 0) * _scattered(receiver, 1)).sum()
+    back = (_scattered(receiver, 0) * _scattered(sender, 1)).sum()
+    return int(there - back)
+
+
+def _scattered(numbers: Tensor, stream: int) -> Tensor:
+    """A fixed random 64-bit number for each number in each of two streams, 0 and 1 (SplitMix64)."""
+    mixed = (2 * numbers + stream) * -0x61C8864680B583EB
+    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
+        mixed = (mixed ^ _shifted(mixed, shift)) * factor
+    return mixed ^ _shifted(mixed, 31)
+
+
+def _shifted(numbers: Tensor, places: int) -> Tensor:
+    """To the right as if without a sign."""
+    return (numbers >> places) & ((1 << (64 - places)) - 1)

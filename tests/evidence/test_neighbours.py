@@ -1,10 +1,13 @@
-"""What edges say, against counts of known classes and against Bayes' rule by hand."""
+"""What edges say, against counts of known classes and exact marginals of small trees."""
+
+import itertools
 
 import numpy as np
+import pytest
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn.evidence.neighbours import fit_edge_shares, neighbour_evidence, sample_edges
+from matcha_gnn.evidence.neighbours import believe, fit_edge_shares, sample_edges
 from matcha_gnn.graph import Graph
 from matcha_gnn.summary import class_edge_shares
 
@@ -31,18 +34,50 @@ def test_homophily_is_found_through_noise():
     assert value > none
 
 
-def test_evidence_is_bayes_rule_on_a_star():
-    shares = torch.tensor([0.6, 0.4]).double()
-    edge_shares = torch.tensor([[0.4, 0.2], [0.2, 0.2]]).double()
-    probs = torch.tensor([[0.5, 0.5], [0.9, 0.1], [0.3, 0.7]]).double()
+EDGE_SHARES = torch.tensor([[0.4, 0.2], [0.2, 0.2]]).double()
+
+
+def exact_marginals(evidence: torch.Tensor, links: list[tuple[int, int]]) -> np.ndarray:
+    """By going through all classes of all nodes."""
+    margin = EDGE_SHARES.sum(0)
+    lift = EDGE_SHARES / margin[:, None] / margin
+    total = np.zeros(evidence.shape)
+    for classes in itertools.product(range(2), repeat=len(evidence)):
+        weight = np.exp(sum(float(evidence[i, c]) for i, c in enumerate(classes)))
+        weight *= np.prod([float(lift[classes[i], classes[j]]) for i, j in links])
+        for node, c in enumerate(classes):
+            total[node, c] += weight
+    return total / total.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("links", [[(0, 1)], [(0, 1), (1, 2)], [(0, 1), (0, 2), (0, 3)]])
+def test_beliefs_are_exact_on_trees_two_hops_wide(links):
+    evidence = torch.from_numpy(np.random.default_rng(0).standard_normal((4, 2)))
+    edges = torch.tensor([*links, *((j, i) for i, j in links), (3, 3)]).T
+    found = believe(evidence, EDGE_SHARES, Graph(evidence, edges))
+    np.testing.assert_allclose(found, exact_marginals(evidence, links), rtol=1e-9)
+
+
+def test_without_an_edge_back_there_is_no_echo_to_leave_out():
+    evidence = torch.from_numpy(np.random.default_rng(1).standard_normal((3, 2)))
     edges = torch.tensor([[1, 2, 0], [0, 0, 0]])
-    found = neighbour_evidence(probs, edge_shares, Graph(probs, edges))
-    given = edge_shares / edge_shares.sum(1, keepdim=True)
-    expected = [
-        sum(float((given[c] * probs[j] / shares).sum().log()) for j in (1, 2)) for c in range(2)
-    ]
-    np.testing.assert_allclose(found[0], expected, rtol=1e-4)
-    assert found[1:].abs().max() == 0
+    graph = Graph(evidence, edges)
+    assert not graph.reciprocal
+    found = believe(evidence, EDGE_SHARES, graph)
+    np.testing.assert_allclose(found[1:], evidence[1:].softmax(1))
+    np.testing.assert_allclose(found[0], exact_marginals(evidence, [(0, 1), (0, 2)])[0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_edge_having_its_reverse_is_seen(seed):
+    graph = mg.datasets.csbm(300, 2, degree=4, seed=seed)
+    edges = graph.edge_index
+    shuffled = edges[:, torch.randperm(edges.shape[1])]
+    assert Graph(graph.x, shuffled).reciprocal
+    turned = edges.clone()
+    turned[:, seed] = edges[:, seed].flip(0)
+    assert not Graph(graph.x, turned).reciprocal
+    assert not Graph(graph.x, edges[:, 1:]).reciprocal
 
 
 def test_a_sample_has_no_loops_and_is_bounded():
@@ -57,4 +92,5 @@ def test_no_edges_say_nothing():
     nothing = torch.zeros(2, 0, dtype=torch.long)
     found, value = fit_edge_shares(*probs[nothing], probs.mean(0))
     assert value == 0
-    assert neighbour_evidence(probs, found, Graph(probs, nothing)).abs().max() == 0
+    evidence = probs.log()
+    torch.testing.assert_close(believe(evidence, found, Graph(probs, nothing)), probs)

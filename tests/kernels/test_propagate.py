@@ -112,7 +112,7 @@ def test_edges_and_weights_are_left_alone():
 @pytest.mark.parametrize("name", ["undirected", "directed"])
 def test_transpose_is_the_transpose(name):
     adjacency = ours(edges(name))
-    assert torch.equal(adjacency.transpose.to_dense(), adjacency.matrix.to_dense().T)
+    assert torch.equal(adjacency.transposed.matrix.to_dense(), adjacency.matrix.to_dense().T)
 
 
 def test_another_precision_is_converted_once():
@@ -306,6 +306,17 @@ def test_a_large_graph_with_a_hub_and_rows_without_entries(num_hops):
         plain.append(adjacency.matrix @ plain[-1])
     expected = torch.stack(plain, 1)
     torch.testing.assert_close(propagate(adjacency, h, num_hops), expected, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("nothing_is_cached")
+def test_products_of_a_large_graph_with_vectors_and_with_something_added():
+    adjacency = ours(edges("directed"), dtype=torch.float32)
+    h, base = features(NODES, 4).float(), features(NODES, 4).float() + 1
+    dense = adjacency.matrix.to_dense()
+    torch.testing.assert_close(adjacency @ h[:, 0].contiguous(), dense @ h[:, 0])
+    expected = dense @ h - 0.5 * base
+    torch.testing.assert_close(adjacency.plus(h, -0.5, base), expected)
+    torch.testing.assert_close(adjacency.plus(h, -0.5, base.T.contiguous().T), expected)
 
 
 def test_small_graphs_large_graphs_and_gradients_take_their_own_way(monkeypatch):

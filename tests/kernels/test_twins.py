@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from matcha_gnn import functional, kernels
-from matcha_gnn.kernels import cpu, reference, threads
+from matcha_gnn import kernels
+from matcha_gnn.kernels import cpu, cpu_loops, reference, threads
 
 SHAPES = [(1, 1, 1, 2), (3, 1, 5, 2), (7, 10, 32, 2), (513, 4, 8, 3), (1030, 6, 33, 9)]
 
@@ -22,8 +22,16 @@ def draw(num_nodes, num_hops, width, num_classes):
     return stack, weight, bias, torch.randn(num_hops, generator=generator)
 
 
+@pytest.fixture(params=["numpy", "compiled"])
+def way(request, monkeypatch):
+    monkeypatch.setattr(cpu, "COMPILED_FROM", 0 if request.param == "compiled" else 1 << 60)
+    monkeypatch.setattr(cpu, "BLOCK", 1 << 12)
+    monkeypatch.setattr(cpu, "CACHED_BLOCK", 1 << 10)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("shape", SHAPES)
-def test_compiled_classify_equals_a_plain_head_and_softmax(shape):
+def test_fast_classify_equals_a_plain_head_and_softmax(shape):
     stack, weight, bias, coef = draw(*shape)
     logits = reference.hop_logits(stack, weight)
     arguments = (stack, logits, bias[:-1] - bias[-1], reference.node_sums(stack))
@@ -43,8 +51,9 @@ def test_compiled_classify_equals_a_plain_head_and_softmax(shape):
     np.testing.assert_allclose(mass, twin[2], rtol=1e-5)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("shape", SHAPES)
-def test_compiled_class_sums_equal_the_twin(shape):
+def test_fast_class_sums_equal_the_twin(shape):
     stack = draw(*shape)[0]
     weights = torch.randn(shape[0], shape[3])
     expected = np.einsum("nc,nkd->ckd", weights.double(), stack.double())
@@ -53,16 +62,16 @@ def test_compiled_class_sums_equal_the_twin(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_compiled_mix_equals_the_twin(shape):
+def test_fast_mix_equals_the_twin(shape):
     stack, _, _, coef = draw(*shape)
     torch.testing.assert_close(cpu.mix(stack, coef), reference.mix(stack, coef))
     exact = reference.mix(stack.double(), coef.double())
     torch.testing.assert_close(cpu.mix(stack, coef).double(), exact, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("shape", SHAPES)
-def test_compiled_dots_and_gram_equal_the_twins_in_double_precision(shape, monkeypatch):
-    monkeypatch.setattr(cpu, "_NOT_WORTH_COMPILING", 0)
+def test_fast_dots_and_gram_equal_the_twins_in_double_precision(shape):
     stack = draw(*shape)[0] + 1
     directions, exact = torch.randn(shape[0], shape[2]), stack.double()
     mean, size = reference.node_sums(exact) / len(stack), float(exact.square().sum())
@@ -97,22 +106,18 @@ def test_sums_over_blocks_equal_sums_at_once(monkeypatch):
         np.testing.assert_allclose(a, b, atol=1e-10)
 
 
+def test_gram_of_many_nodes_keeps_its_digits():
+    stack = torch.randn(30_001, 4, 32, generator=torch.Generator().manual_seed(0)).relu()
+    mean = stack.double().mean(0).numpy()
+    exact = reference.gram(stack.double(), mean)
+    for kernel in (reference.gram, cpu.gram):
+        np.testing.assert_allclose(kernel(stack, mean), exact, atol=1e-6 * exact.max())
+
+
 def test_gram_equals_numpy():
     stack = torch.randn(50, 3, 4, dtype=torch.float64)
     flat = (stack - stack.mean(0)).transpose(0, 1).flatten(1).numpy()
     np.testing.assert_allclose(reference.gram(stack, stack.mean(0).numpy()), flat @ flat.T)
-
-
-@pytest.mark.parametrize(
-    "mass", [[3.0, 4.0, 5.0], [3.0, 0.0, 5.0], [0.0, 0.0, 1e-3], [np.nan, np.nan, np.nan]]
-)
-def test_compiled_between_form_equals_the_formula(mass):
-    generator = np.random.default_rng(0)
-    sums, mean = generator.normal(size=(3, 5, 7)), generator.normal(size=(5, 7))
-    arguments = sums, np.array(mass), mean, 1e-9
-    np.testing.assert_allclose(
-        cpu.between_form(*arguments), functional.between_form(*arguments), rtol=1e-10, atol=1e-10
-    )
 
 
 @pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
@@ -134,7 +139,7 @@ def test_many_threads_give_the_numbers_of_one(parts, monkeypatch):
     stack, weight, bias, coef = draw(1030, 6, 33, 9)
     weights, directions = torch.rand(1030, 4), torch.randn(1030, 33)
     mean, logits = reference.node_sums(stack) / 1030, reference.hop_logits(stack, weight)
-    monkeypatch.setattr(cpu, "_NOT_WORTH_COMPILING", 0)
+    monkeypatch.setattr(cpu, "COMPILED_FROM", 0)
 
     def answers():
         apply = cpu.Classifier(stack, logits, bias[:-1] - bias[-1], 1030 * mean)
@@ -143,7 +148,8 @@ def test_many_threads_give_the_numbers_of_one(parts, monkeypatch):
 
     one = answers()
     cuts = np.arange(parts + 1, dtype=np.intp) * 1030 // parts
-    monkeypatch.setattr(cpu, "cuts_of", lambda array: cuts)
+    for module in (cpu, cpu_loops):
+        monkeypatch.setattr(module, "cuts_of", lambda array: cuts)
     for a, b in zip(answers(), one, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3)
 

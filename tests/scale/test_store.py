@@ -101,7 +101,7 @@ def test_the_matrix_is_the_adjacency_of_the_graph(tmp_path, monkeypatch):
     h = torch.randn(100, 5, generator=torch.Generator().manual_seed(0))
     p, stored = graph.adjacency, matrix.StoredMatrix(store)
     torch.testing.assert_close(stored @ h, p.matrix @ h)
-    torch.testing.assert_close(stored.transposed @ h, p.transpose @ h)
+    torch.testing.assert_close(stored.transposed @ h, p.transposed @ h)
     torch.testing.assert_close(stored @ h[:, 0], (p.matrix @ h)[:, 0])
     torch.testing.assert_close((stored @ h.double()).float(), p.matrix @ h)
     torch.testing.assert_close(stored.transposed.transposed @ h, p.matrix @ h)

@@ -55,14 +55,38 @@ def fit_edge_shares(senders: Probs, receivers: Probs, shares: Tensor) -> tuple[T
     return found, value
 
 
-def neighbour_evidence(probs: Probs, edge_shares: Tensor, graph: Target) -> Tensor:
-    """Log-likelihood of each node's classes given what its senders seem to be, [N, C].
+def believe(evidence: Tensor, edge_shares: Tensor, graph: Target) -> Probs:
+    """Classes given a node's own evidence and what it hears over two hops, [N, C].
+
+    Two rounds of belief propagation: each node tells its neighbours what it is, then tells them
+    again after having listened, leaving out what the listener itself had said. Without that, a node
+    hears its own voice as its neighbours' and grows too sure.
 
     Args:
-        probs: of the senders, [N, C].
+        evidence: log-probabilities by own features, [N, C].
         edge_shares: from `fit_edge_shares`, [C, C].
         graph: its edges; one from a node to itself says nothing.
+
+    Example:
+        >>> import torch
+        >>> from matcha_gnn.graph import Graph
+        >>> pair = Graph(torch.ones(2, 1), torch.tensor([[0, 1], [1, 0]]))
+        >>> alike = torch.tensor([[0.45, 0.05], [0.05, 0.45]]).double()
+        >>> believe(torch.tensor([[2.0, 0.0], [0.0, 0.0]]).double(), alike, pair).round(decimals=2)
+        tensor([[0.8800, 0.1200],
+                [0.8000, 0.2000]], dtype=torch.float64)
     """
     of_receiver = edge_shares / edge_shares.sum(1, keepdim=True)
     lift = of_receiver / edge_shares.sum(0)
-    return graph.neighbour_sums((probs @ lift.T).clamp_min(1e-12).log_())
+
+    def told(probs: Probs) -> Tensor:
+        return (probs @ lift.T).clamp_min(1e-12).log_()
+
+    first = told(evidence.softmax(1))
+    heard = evidence + graph.neighbour_sums(first)
+    if not graph.reciprocal:
+        return (evidence + graph.neighbour_sums(told(heard.softmax(1)))).softmax(1)
+    again = graph.message_sums(
+        lambda sender, own: told((sender - own).softmax(1)), sent=heard, received=first
+    )
+    return (evidence + again).softmax(1)

@@ -11,16 +11,21 @@ from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.evidence.neighbours import fit_edge_shares, neighbour_evidence, sample_edges
+from matcha_gnn.evidence.neighbours import believe, fit_edge_shares, sample_edges
 from matcha_gnn.graph import Graph
 from matcha_gnn.hops import joined
 from matcha_gnn.mixture import OwnSample, OwnShift, explain, stride
 from matcha_gnn.parts import WHOLE, Part, tensor_total
 from matcha_gnn.typing import Probs
 
-ROUNDS = 2
-"""How often neighbours' evidence is passed on."""
-MIN_SHARPNESS, MAX_SHARPNESS = 0.24, 8.1
+STEP = math.sqrt(2)
+LOWEST, HIGHEST = -8, 2
+"""Own evidence is sought from 1/16 to 2 times as sharp as on the source, in steps of √2."""
+SHARPER_THAN_SOURCE, SURER_THAN_SOURCE = 1.5, 0.05
+"""How much sharper than on the source own evidence may be, and by how much the judge may be surer
+than the model is right there: it is not better on new nodes than on those it was trained on."""
+DOUBT = 2.0
+"""Log-likelihood below the best up to which another sharpness is as good."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +38,10 @@ class Posterior:
         shift: how own features moved between source and target.
         edge_shares: share of edges from a sender of class a to a receiver of class b, [C, C].
         sharpness: what own logits are multiplied by to make them log-probabilities.
+        doubts: `probs` for each other sharpness that explains edges about as well, [N, C] each.
+        contradicted: own evidence is sharper than on the source beyond doubt, or the judge surer
+            than the model is right there, which cannot be: linked nodes are alike in more than
+            their classes.
         part: which nodes these are.
     """
 
@@ -41,6 +50,8 @@ class Posterior:
     shift: OwnShift
     edge_shares: Tensor
     sharpness: float
+    doubts: tuple[Probs, ...]
+    contradicted: bool
     part: Part = WHOLE
 
     @property
@@ -50,7 +61,15 @@ class Posterior:
 
     def expected_accuracy(self, labels: Tensor) -> float:
         """Probability that a label [N] is true, averaged over nodes."""
-        hits = self.probs.gather(1, labels[:, None].to(self.probs.device))
+        return self._hits(self.probs, labels)
+
+    def least_gain(self, labels: Tensor, over: Tensor) -> float:
+        """By how much labels [N] are expected to be better than others, whichever doubt holds."""
+        every = (self.probs, *self.doubts)
+        return min(self._hits(probs, labels) - self._hits(probs, over) for probs in every)
+
+    def _hits(self, probs: Probs, labels: Tensor) -> float:
+        hits = probs.gather(1, labels[:, None].to(probs.device))
         (total,) = self.part.total(float(hits.sum()))
         return float(total) / self.part.count(len(hits))
 
@@ -60,8 +79,8 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
     """Infer the classes of a target graph's nodes; labels are not read.
 
     Own logits become probabilities whose mean is the estimated class shares, and whose sharpness
-    is that under which the two ends of an edge explain each other best. Then neighbours speak,
-    `ROUNDS` times, through the class-to-class shares of edges estimated on the way.
+    is that under which the two ends of an edge explain each other best. Then neighbours speak
+    through the class-to-class shares of edges estimated on the way.
 
     Raises:
         IncompatibleError: the model has no summary of its source.
@@ -77,13 +96,27 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
     logits = logits - logits.mean(1, keepdim=True)
     links = sample_edges(graph)
     ends = part.rows(logits, links.flatten()).view(*links.shape, logits.shape[1])
-    fit = _sharpest(_Calibration(logits, shift.shares, ends, part))
-    edge_shares, sharpness = fit.edge_shares, fit.sharpness
-    evidence = sharpness * logits + fit.prior
-    own_probs = probs = evidence.softmax(1)
-    for _ in range(ROUNDS):
-        probs = (evidence + neighbour_evidence(probs, edge_shares, graph)).softmax(1)
-    return Posterior(probs, own_probs, shift, edge_shares.T, sharpness, part)
+    calibration = _Calibration(logits, shift.shares, ends, part)
+    fits = _plausible(calibration, source.own_sharpness)
+    best, *others = fits
+
+    def believed(fit: _Fit) -> Probs:
+        return believe(fit.sharpness * logits + fit.prior, fit.edge_shares, graph)
+
+    probs = believed(best)
+    (sure,) = part.total(float(probs.amax(1).sum()))
+    surer = float(sure) / part.count(len(probs)) - float(source.accuracy)
+    sharper = min(fit.sharpness for fit in fits) / source.own_sharpness
+    return Posterior(
+        probs=probs,
+        own_probs=(best.sharpness * logits + best.prior).softmax(1),
+        shift=shift,
+        edge_shares=best.edge_shares.T,
+        sharpness=best.sharpness,
+        doubts=tuple(map(believed, others)),
+        contradicted=sharper > SHARPER_THAN_SOURCE or surer > SURER_THAN_SOURCE,
+        part=part,
+    )
 
 
 class _OwnFeatures:
@@ -123,6 +156,8 @@ class _OwnFeatures:
 
 
 class _Fit(NamedTuple):
+    """One sharpness, and how well it explains edges: a log-likelihood."""
+
     sharpness: float
     prior: Tensor
     edge_shares: Tensor
@@ -140,22 +175,36 @@ class _Calibration(NamedTuple):
     def at(self, sharpness: float) -> _Fit:
         prior = _matched(sharpness * self.logits, self.shares, self.part)
         senders, receivers = (sharpness * self.ends + prior).softmax(2)
-        return _Fit(sharpness, prior, *fit_edge_shares(senders, receivers, self.shares))
+        edge_shares, gain = fit_edge_shares(senders, receivers, self.shares)
+        # An edge is an observation of two nodes, and all nodes make half as many pairs.
+        pairs = min(len(senders), self.part.count(len(self.logits))) / 2
+        return _Fit(sharpness, prior, edge_shares, gain * pairs)
 
 
-def _sharpest(calibration: _Calibration) -> _Fit:
-    """Climb from sharpness 1 in steps of √2 as long as edges are explained better."""
-    best = calibration.at(1.0)
-    for factor in (math.sqrt(2), math.sqrt(0.5)):
-        start = best
-        while MIN_SHARPNESS <= best.sharpness * factor <= MAX_SHARPNESS:
-            trial = calibration.at(best.sharpness * factor)
-            if trial.value <= best.value:
-                break
-            best = trial
-        if best is not start:
-            break
-    return best
+def _plausible(calibration: _Calibration, on_source: float) -> list[_Fit]:
+    """The sharpness that explains edges best, and those that do about as well.
+
+    Climbs from the source's in steps of `STEP`, then looks to both sides of the summit.
+    """
+    on_source = min(max(on_source, 1e-3), 1e3)
+    found: dict[int, _Fit] = {}
+
+    def at(step: int) -> _Fit:
+        if step not in found:
+            found[step] = calibration.at(on_source * STEP**step)
+        return found[step]
+
+    top = 0
+    for side in (-1, 1):
+        while LOWEST <= top + side <= HIGHEST and at(top + side).value > at(top).value:
+            top += side
+    plausible = [at(top)]
+    for side in (-1, 1):
+        step = top + side
+        while LOWEST <= step <= HIGHEST and at(step).value >= at(top).value - DOUBT:
+            plausible.append(at(step))
+            step += side
+    return plausible
 
 
 def _matched(logits: Tensor, shares: Tensor, part: Part) -> Tensor:

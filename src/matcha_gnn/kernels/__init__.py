@@ -10,8 +10,7 @@ from typing import Any
 
 from torch import Tensor, device, float32, nn
 
-from matcha_gnn import functional
-from matcha_gnn.kernels import reference, two_pass
+from matcha_gnn.kernels import cpu, reference, two_pass
 from matcha_gnn.kernels.dropout import masked_dropout
 from matcha_gnn.kernels.propagate import (
     Adjacency,
@@ -21,13 +20,13 @@ from matcha_gnn.kernels.propagate import (
     one_hop,
     propagate,
 )
+from matcha_gnn.kernels.reference import turned
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 Classifier = Callable[[Coefficients], tuple[Probs, ClassSums, FloatArray]]
 """See `reference.Classifier`."""
 
 __all__ = [
-    "between_form",
     "Classifier",
     "Adjacency",
     "Operator",
@@ -45,6 +44,7 @@ __all__ = [
     "node_sums",
     "one_hop",
     "propagate",
+    "turned",
     "whole_sums_pay",
 ]
 
@@ -85,16 +85,9 @@ def classifier(stack: HopStack, logits: Tensor, bias: Tensor, node_sums: FloatAr
     return made
 
 
-def gram(stack: HopStack, mean: FloatArray, one_of_many: bool = False) -> HopForm:
-    """S_kl = Σ_i ⟨H_k[i] − m_k, H_l[i] − m_l⟩ in float64, [K+1, K+1]; mean is [K+1, D].
-
-    Args:
-        stack: [N, K+1, D].
-        mean: [K+1, D].
-        one_of_many: the stack is a block, and others will follow.
-    """
-    name = "gram_of_block" if one_of_many and hasattr(_compiled(stack), "gram_of_block") else "gram"
-    form: HopForm = _fastest(stack, name)(stack, mean)
+def gram(stack: HopStack, mean: FloatArray) -> HopForm:
+    """S_kl = Σ_i ⟨H_k[i] − m_k, H_l[i] − m_l⟩ in float64, [K+1, K+1]; mean is [K+1, D]."""
+    form: HopForm = _fastest(stack, "gram")(stack, mean)
     return form
 
 
@@ -115,11 +108,6 @@ def classify_mixed(
     stack: HopStack, coef: Coefficients, head: nn.Module
 ) -> tuple[Probs, FloatArray, FloatArray]:
     """Softmax of a head on Z [N, C], Σ_i Y_ic z_i [C, D] and mass [C]: the first of two passes."""
-    if stack.is_cuda and isinstance(head, nn.Linear):
-        gpu = _compiled(stack)
-        if gpu and gpu.fits(stack, len(head.weight)):
-            answer: tuple[Probs, FloatArray, FloatArray] = gpu.classify_mixed(stack, coef, head)
-            return answer
     return two_pass.classify(stack, coef, head, _fastest(stack, "mix"))
 
 
@@ -138,14 +126,6 @@ def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatAr
     return two_pass.hop_slopes(stack, probs, directions, _fastest(stack, "hop_dots"))
 
 
-def between_form(
-    class_sums: ClassSums, mass: FloatArray, mean: FloatArray, min_share: float
-) -> HopForm:
-    """`functional.between_form`: B with σ²_inter = cᵀ B c, [K+1, K+1]."""
-    form: HopForm = (_numba_kernels() or functional).between_form(class_sums, mass, mean, min_share)
-    return form
-
-
 def _fastest(stack: HopStack, name: str) -> Any:
     """The kernel of that name in the module for this stack, or else the plain one."""
     return getattr(_compiled(stack), name, None) or getattr(reference, name)
@@ -153,25 +133,14 @@ def _fastest(stack: HopStack, name: str) -> Any:
 
 def _compiled(stack: HopStack) -> ModuleType | None:
     if stack.is_cpu:
-        return _numba_kernels() if stack.dtype is float32 else None
+        return cpu if stack.dtype is float32 else None
     return _triton_kernels() if stack.is_cuda and stack.dtype in STORED_ON_GPU else None
-
-
-# Imported on first use: either takes half a second, and `import matcha_gnn` should not.
-
-
-@cache
-def _numba_kernels() -> ModuleType | None:
-    try:
-        from matcha_gnn.kernels import cpu
-    except ImportError:
-        return None
-    return cpu
 
 
 @cache
 def _triton_kernels() -> ModuleType | None:
     try:
+        # Takes half a second, and `import matcha_gnn` should not.
         from matcha_gnn.kernels import gpu
     except ImportError:
         return None

@@ -13,7 +13,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from matcha_gnn.kernels.cpu import FAST
+from matcha_gnn.kernels.cpu_loops import FAST
 
 _AHEAD = 16
 _FLOATS_PER_LINE = 16
@@ -37,7 +37,7 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     return types.void(array, types.intp), build
 
 
-def balanced_cuts(crow: NDArray[np.int64], parts: int) -> NDArray[np.intp]:
+def balanced_cuts(crow: NDArray[np.integer], parts: int) -> NDArray[np.intp]:
     """Rows at which to cut a CSR matrix so that parts hold about equally many entries."""
     cuts = np.searchsorted(crow, np.linspace(0, crow[-1], parts + 1)).astype(np.intp)
     cuts[0], cuts[-1] = 0, len(crow) - 1
@@ -46,9 +46,9 @@ def balanced_cuts(crow: NDArray[np.int64], parts: int) -> NDArray[np.intp]:
 
 @numba.njit(**FAST)
 def product(  # type: ignore[no-untyped-def]
-    part, crow, col, values, h, cuts, out, also, offset
+    part, crow, col, values, h, cuts, out, also, offset, base, share
 ):
-    """Write rows of P h into `out` [N, D], and into D columns of `also` [N, any] from `offset`."""
+    """Rows of P h + share · base into `out` [N, D], and from column `offset` into `also` too."""
     width, last, flat = h.shape[1], len(col) - 1, h.reshape(-1)
     for i in range(cuts[part], cuts[part + 1]):
         for entry in range(crow[i], crow[i + 1]):
@@ -56,14 +56,8 @@ def product(  # type: ignore[no-untyped-def]
             for d in range(0, width, _FLOATS_PER_LINE):
                 _prefetch(flat, sender * width + d)  # type: ignore[call-arg]
         entry, stop = crow[i], crow[i + 1]
-        if entry == stop:
-            for d in range(width):
-                out[i, d] = 0
-        else:
-            w0, c0 = values[entry], col[entry]
-            for d in range(width):
-                out[i, d] = w0 * h[c0, d]
-            entry += 1
+        for d in range(width):
+            out[i, d] = share * base[i, d]
         while entry + 4 <= stop:
             w0, w1, w2, w3 = values[entry], values[entry + 1], values[entry + 2], values[entry + 3]
             c0, c1, c2, c3 = col[entry], col[entry + 1], col[entry + 2], col[entry + 3]

@@ -7,12 +7,13 @@ the normalisation of its receiver. Memory is O(E) plus the hops: no message per 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from matcha_gnn.kernels.propagate import Adjacency, beyond_cache, no_beta_warning
+from matcha_gnn.kernels.propagate import Adjacency, no_beta_warning
 from matcha_gnn.typing import Coefficients, Repr
 
 
@@ -87,11 +88,22 @@ class EdgePattern:
 
     def matrix(self, values: Tensor) -> Tensor:
         """A CSR tensor with these entries, [N, N]."""
-        return self._csr(self.crow, self.col, values)
+        crow, col, _, _ = self._narrow
+        return self._csr(crow, col, values)
 
     def transpose(self, values: Tensor) -> Tensor:
         """The transpose of `matrix`, as a CSR tensor too."""
-        return self._csr(self.crow_t, self.col_t, values.index_select(0, self.order))
+        _, _, crow, col = self._narrow
+        return self._csr(crow, col, values.index_select(0, self.order))
+
+    @cached_property
+    def _narrow(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Row starts and columns both ways; on the CPU in 32 bits, as torch wants them there."""
+        wide = self.crow, self.col, self.crow_t, self.col_t
+        if not self.crow.is_cpu or len(self.col) > torch.iinfo(torch.int32).max:
+            return wide
+        crow, col, crow_t, col_t = (positions.int() for positions in wide)
+        return crow, col, crow_t, col_t
 
     def weight_gradient(self, value_gradient: Tensor, weight: Tensor) -> Tensor:
         """Carry a gradient in the entries of P [M] back to the raw weights [M].
@@ -225,10 +237,7 @@ def _nested(matrix: Adjacency, h: Tensor, coef: list[float]) -> Iterator[Tensor]
     mixed = h * coef[-1]
     yield mixed
     for share in reversed(coef[:-1]):
-        if beyond_cache(mixed):
-            mixed = (matrix @ mixed).add_(h, alpha=share)
-        else:
-            mixed = torch.addmm(h, matrix.matrix, mixed, beta=share)
+        mixed = matrix.plus(mixed, share, h)
         yield mixed
 
 

@@ -2,7 +2,7 @@
 
 import abc
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -18,8 +18,8 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from matcha_gnn.kernels.threads import run
 from matcha_gnn.typing import Coefficients, HopStack, Repr
 
-CACHED = 1 << 20
-"""Numbers of one hop (4 MB) up to which the library's sparse product is the faster one."""
+CACHED = 3 << 19
+"""Numbers of one hop (6 MB) up to which the library's sparse product is the faster one."""
 PARTS_PER_THREAD = 4
 MAX_DEGREE = 4096
 """On a GPU, rows are summed side by side, and the longest holds up the others."""
@@ -82,14 +82,10 @@ class Adjacency(Operator):
         return cls(csr_tensor(csr, dtype).to(edge_index.device))
 
     @cached_property
-    def transpose(self) -> Tensor:
-        """Pᵀ; the same numbers when the graph is undirected."""
-        return csr_tensor(_scipy(self.matrix).T.tocsr(), self.matrix.dtype).to(self.matrix.device)
-
-    @property
     def transposed(self) -> "Adjacency":
-        """Pᵀ as such a matrix."""
-        return Adjacency(self.transpose)
+        """Pᵀ; the same numbers when the graph is undirected."""
+        turned = csr_tensor(scipy_csr(self.matrix).T.tocsr(), self.matrix.dtype)
+        return Adjacency(turned.to(self.matrix.device))
 
     def to(self, dtype: torch.dtype) -> "Adjacency":
         """The same matrix in another precision; converted once."""
@@ -102,15 +98,24 @@ class Adjacency(Operator):
     def __matmul__(self, h: Repr) -> Repr:
         """P h, one hop."""
         if beyond_cache(h) and (fast := _numba_product()):
-            out = torch.empty_like(h)
-            fast(self, h, out, out, 0)
+            out = empty((self.matrix.shape[0], h.shape[1]), h)
+            nothing = h if len(h) >= len(out) else out.zero_()
+            fast(self, h, out, out, 0, nothing, 0.0)
             return out
-        product: Repr = self.matrix @ h
+        product: Repr = self.narrow @ h
         return product
+
+    def plus(self, h: Repr, share: float, base: Repr) -> Repr:
+        """P h + share · base in one pass, for h and base [N, D]: a step of Horner's rule."""
+        if beyond_cache(h) and base.is_contiguous() and (fast := _numba_product()):
+            out = empty(h.shape, h)
+            fast(self, h, out, out, 0, base, share)
+            return out
+        return torch.addmm(base, self.narrow, h, beta=share)
 
     def write_product(self, h: Repr, out: Repr) -> None:
         """P h into a place that is there already, such as one hop of a stack."""
-        torch.addmm(out, self.matrix, h, beta=0, out=out)
+        torch.addmm(out, self.narrow, h, beta=0, out=out)
 
     @cached_property
     def max_degree(self) -> int:
@@ -118,9 +123,22 @@ class Adjacency(Operator):
         return int(self.matrix.crow_indices().diff().max())
 
     @cached_property
-    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-        """Row starts, columns and values on the CPU; columns in half the bytes."""
-        parts = self.matrix.crow_indices(), self.matrix.col_indices().int(), self.matrix.values()
+    def narrow(self) -> Tensor:
+        """On the CPU, the matrix with 32-bit positions: others torch converts in every product."""
+        matrix = self.matrix
+        if not matrix.is_cpu or matrix.values().numel() > np.iinfo(np.int32).max:
+            return matrix
+        crow, col = matrix.crow_indices().int(), matrix.col_indices().int()
+        with no_beta_warning():
+            return torch.sparse_csr_tensor(
+                crow, col, matrix.values(), matrix.shape, check_invariants=False
+            )
+
+    @cached_property
+    def arrays(self) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.float32]]:
+        """Row starts, columns and values on the CPU."""
+        matrix = self.narrow
+        parts = matrix.crow_indices(), matrix.col_indices(), matrix.values()
         crow, col, values = (part.numpy() for part in parts)
         return crow, col, values
 
@@ -128,13 +146,24 @@ class Adjacency(Operator):
 def propagate(adjacency: Operator, h: Repr, num_hops: int) -> HopStack:
     """Stack h, P h, …, P^K h node-major, so that a node's hops lie side by side: [N, K+1, D]."""
     adjacency = adjacency.to(h.dtype)
-    stack = torch.empty(h.shape[0], num_hops + 1, h.shape[1], dtype=h.dtype, device=h.device)
+    stack = empty((h.shape[0], num_hops + 1, h.shape[1]), h)
     stack[:, 0] = h
     if h.requires_grad or not isinstance(adjacency, Adjacency):
         _plain_hops(adjacency, h, stack)
     else:
         _fastest_hops(adjacency, h, num_hops)(adjacency, h, stack)
     return stack
+
+
+def empty(shape: Sequence[int], like: Tensor) -> Tensor:
+    """Memory for results, in the precision and place of another tensor.
+
+    NumPy asks for huge pages, torch does not: the first touch of a large stack is several times
+    faster, and rows that lie far apart are found faster.
+    """
+    if like.is_cpu and like.dtype in (torch.float32, torch.float64):
+        return torch.from_numpy(np.empty(tuple(shape), str(like.dtype).removeprefix("torch.")))
+    return torch.empty(shape, dtype=like.dtype, device=like.device)
 
 
 def _fastest_hops(
@@ -163,30 +192,35 @@ def _hops_in_place(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
 def _hops_beyond_cache(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
     """Each hop from a dense copy of the one before, which is closer together than the stack."""
     fast, flat = _numba_product(), stack.flatten(1)
-    spare = [torch.empty_like(h) for _ in range(min(2, stack.shape[1] - 1))]
+    spare = [empty(h.shape, h) for _ in range(min(2, stack.shape[1] - 1))]
     for k in range(1, stack.shape[1]):
         out = spare[k % 2 if len(spare) > 1 else 0]
-        fast(adjacency, h, out, flat, k * h.shape[1])  # type: ignore[misc]
+        fast(adjacency, h, out, flat, k * h.shape[1], h, 0.0)  # type: ignore[misc]
         h = out
 
 
 def beyond_cache(h: Repr) -> bool:
     """Whether rows of neighbours have to be fetched from memory, in float32 on the CPU."""
-    return h.is_cpu and h.dtype == torch.float32 and h.numel() > CACHED and h.is_contiguous()
+    large = h.is_cpu and h.dtype == torch.float32 and h.numel() > CACHED
+    return large and h.dim() == 2 and h.is_contiguous()
 
 
 @cache
-def _numba_product() -> Callable[[Adjacency, Repr, Repr, Tensor, int], None] | None:
+def _numba_product() -> Callable[[Adjacency, Repr, Repr, Tensor, int, Repr, float], None] | None:
     cpu_sparse = _numba_sparse()
     if cpu_sparse is None:
         return None
 
-    def product(adjacency: Adjacency, h: Repr, out: Repr, also: Tensor, offset: int) -> None:
+    def product(
+        adjacency: Adjacency, h: Repr, out: Repr, also: Tensor, offset: int,
+        base: Repr, share: float,
+    ) -> None:  # fmt: skip
         crow, col, values = adjacency.arrays
         parts = PARTS_PER_THREAD * torch.get_num_threads()
         cuts = cpu_sparse.balanced_cuts(crow, parts)
-        given, *written = (t.detach().numpy() for t in (h, out, also))
-        run(cpu_sparse.product, parts, crow, col, values, given, cuts, *written, offset)
+        given, *written, added = (t.detach().numpy() for t in (h, out, also, base))
+        matrix = (crow, col, values, given, cuts)
+        run(cpu_sparse.product, parts, *matrix, *written, offset, added, np.float32(share))
 
     return product
 
@@ -204,18 +238,20 @@ def csr_rows(
     """
     rows = len(crow) - 1
     if h.is_cpu and h.dtype == torch.float32 and (sparse := _numba_sparse()):
-        out = np.empty((rows, h.shape[1]), np.float32)
+        out = np.zeros((rows, h.shape[1]), np.float32)
         parts = PARTS_PER_THREAD * torch.get_num_threads()
-        cuts = sparse.balanced_cuts(crow, parts)
-        run(sparse.product, parts, crow, col, values, h.detach().numpy(), cuts, out, out, 0)
+        given = (crow, col, values, h.detach().numpy(), sparse.balanced_cuts(crow, parts))
+        run(sparse.product, parts, *given, out, out, 0, out, np.float32(0))
         return torch.from_numpy(out)
     with no_beta_warning():
         arrays = (torch.from_numpy(np.array(part)).to(h.device) for part in (crow, col, values))
         starts, columns, entries = arrays
-        matrix = torch.sparse_csr_tensor(
-            starts, columns.long(), entries.to(h.dtype), (rows, len(h)), check_invariants=False
+        product: Repr = (
+            torch.sparse_csr_tensor(
+                starts, columns.long(), entries.to(h.dtype), (rows, len(h)), check_invariants=False
+            )
+            @ h
         )
-        product: Repr = matrix @ h
     return product
 
 
@@ -273,11 +309,13 @@ class _PolynomialFilter(torch.autograd.Function):
     def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         (g,) = gradients
         coef, *hops = ctx.saved_tensors  # type: ignore[attr-defined]
-        transpose = ctx.adjacency.transpose  # type: ignore[attr-defined]
+        transpose = ctx.adjacency.transposed  # type: ignore[attr-defined]
         coef_gradient = torch.stack([(g * hop).sum() for hop in hops])
-        h_gradient = g * coef[-1]
-        for weight in coef[:-1].flip(0):
-            h_gradient = (transpose @ h_gradient).addcmul_(g, weight)
+        g = g.contiguous()
+        *rest, last = coef.tolist()
+        h_gradient = g * last
+        for weight in reversed(rest):
+            h_gradient = transpose.plus(h_gradient, weight, g)
         return h_gradient, coef_gradient, None
 
 
@@ -305,7 +343,7 @@ class _Product(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None]:
-        return ctx.adjacency.transpose @ gradients[0], None  # type: ignore[attr-defined]
+        return ctx.adjacency.transposed @ gradients[0], None  # type: ignore[attr-defined]
 
 
 @contextmanager
@@ -328,7 +366,8 @@ def csr_tensor(matrix: scipy.sparse.csr_array, dtype: torch.dtype) -> Tensor:
         )
 
 
-def _scipy(matrix: Tensor) -> scipy.sparse.csr_array:
+def scipy_csr(matrix: Tensor) -> scipy.sparse.csr_array:
+    """A sparse CSR tensor as a SciPy matrix on the CPU."""
     parts = (matrix.values(), matrix.col_indices(), matrix.crow_indices())
     rows, columns = matrix.shape
     return scipy.sparse.csr_array(tuple(p.cpu().numpy() for p in parts), shape=(rows, columns))

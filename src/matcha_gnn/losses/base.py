@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn import kernels
+from matcha_gnn import functional
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.methods.base import Prediction, Prepared, View
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
@@ -86,7 +86,7 @@ class ClusterLoss(Loss):
 
     def _forms(self, view: View, prediction: Prediction) -> tuple[HopForm, HopForm]:
         hops, sums = view.hops, prediction.class_sums(view)
-        between = kernels.between_form(sums, prediction.mass, hops.mean, self.min_share)
+        between = functional.between_form(sums, prediction.mass, hops.mean, self.min_share)
         return between, hops.gram
 
 

@@ -99,8 +99,8 @@ def stein_forms(view: View, noise_share: float | None = None) -> SteinForms:
     own_mean = torch.from_numpy(view.hops.mean[0]).to(head) @ apart
     ones, traces = _powers(view)
     sums = np.zeros(())
-    for rows, block in view.hops.blocks():
-        centred = block.to(head.dtype) @ apart - ones[rows, :, None] * own_mean
+    for rows, logits in view.hops.hop_logits(view.model.head):
+        centred = logits - logits.mean(2, keepdim=True) - ones[rows, :, None] * own_mean
         sums = sums + kernels.gram(centred, np.zeros(centred.shape[1:]))
     gram = view.graph.part.total(sums)[0] / view.hops.num_nodes
     noise = float(gram[0, 0]) * noise_share if noise_share is not None else _source_noise(view)

@@ -10,6 +10,7 @@ from torch.nn import functional as F  # noqa: N812
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.hops import joined
+from matcha_gnn.kernels import turned
 from matcha_gnn.methods.base import (
     BaseMethod,
     Prediction,
@@ -121,7 +122,7 @@ class T3A(BaseMethod):
         if self.scale == "model":
             prototypes = prototypes * _matching_scale(view, prototypes)
         # Few classes and many nodes: softmax is many times faster down the long side.
-        probs = [(prototypes @ z.T).softmax(0).T.contiguous() for _, z in view.blocks()]
+        probs = [turned((prototypes @ z.T).softmax(0)) for _, z in view.blocks()]
         return Prediction(joined(probs)), state
 
     def _prototypes(self, view: View, rows: "Rows") -> Tensor:
@@ -201,7 +202,7 @@ def lowest(
 
 def _entropy(logits: Tensor) -> Tensor:
     """Entropy of softmax(logits) for each row, [N]."""
-    log_probs = logits.T.contiguous().log_softmax(0)
+    log_probs = turned(logits).log_softmax(0)
     return -(log_probs.exp() * log_probs).sum(0)
 
 

@@ -20,7 +20,7 @@ from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels import Operator, propagate
 from matcha_gnn.methods.base import Prediction, View
-from matcha_gnn.parts import tensor_total
+from matcha_gnn.parts import WHOLE, Part, tensor_total
 from matcha_gnn.typing import HopStack, Repr
 
 Values: TypeAlias = dict[str, Tensor]
@@ -263,16 +263,16 @@ def descend(
             values, moments = descent.step(point.values, totals, moments)
             point = tuner.at(values)
             logits = logits_at(point)
-    probs = _class_major(logits).softmax(0).T.contiguous()
-    own = LazyHops(partial(tuner.stack, point))
+    probs = kernels.turned(_class_major(logits).softmax(0))
+    own = LazyHops(partial(tuner.stack, point), part)
     return Prediction(probs, hops=own), Tuned(tuner, point, moments)
 
 
 class LazyHops(Hops):
     """Hops whose stack is made when it is first read."""
 
-    def __init__(self, make: Callable[[], HopStack]) -> None:
-        self.__dict__.update(key=None, _kept={}, _make=make)
+    def __init__(self, make: Callable[[], HopStack], part: Part = WHOLE) -> None:
+        self.__dict__.update(key=None, part=part, _kept={}, _logits=[], _make=make)
 
     @cached_property
     def stack(self) -> HopStack:

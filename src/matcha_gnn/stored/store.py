@@ -116,7 +116,8 @@ class GraphStore:
     def _array(self, name: str) -> NDArray[Any]:
         path = self.folder / f"{name}.npy"
         try:
-            found: NDArray[Any] = np.load(path, allow_pickle=False)
+            # Copy on write, though nobody writes: only what is looked at is read.
+            found: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "not a plain array file"
             raise InvalidFileError("store", f"{path} ({reason})", "an array file") from error
@@ -226,6 +227,6 @@ def _check_features(block: NDArray[Any], width: int, dtype: np.dtype[Any]) -> No
 
 def _is_symmetric(graph: Graph) -> bool:
     matrix = graph.adjacency
-    pair = (matrix.matrix.cpu(), matrix.transpose.cpu())
+    pair = (matrix.matrix.cpu(), matrix.transposed.matrix.cpu())
     parts = ([m.crow_indices(), m.col_indices(), m.values()] for m in pair)
     return all(torch.equal(a, b) for a, b in zip(*parts, strict=True))

@@ -48,7 +48,7 @@ class StreamedHops(Hops, abc.ABC):
         logit_bytes: int,
         device: torch.device,
     ) -> None:
-        fields: dict[str, Any] = {"key": key, "part": WHOLE, "_kept": {}}
+        fields: dict[str, Any] = {"key": key, "part": WHOLE, "_kept": {}, "_logits": []}
         self.__dict__.update(fields, _shape=shape, _logit_bytes=logit_bytes, _device=device)
 
     @abc.abstractmethod
@@ -81,18 +81,6 @@ class StreamedHops(Hops, abc.ABC):
         """Refused, as `stack` is; `View.blocks` gives it in blocks."""
         return self.stack
 
-    def hop_logits(self, head: nn.Linear) -> Iterator[tuple[slice, Tensor]]:
-        """From the logits that are kept, less those of the last class; else from the hops."""
-        kept = self._classifier(head, self)
-        if not isinstance(kept, _StreamedClassifier):
-            yield from super().hop_logits(head)
-            return
-        hops, free, nodes = kept.logits.shape
-        size = max(1, _NODES // (hops * (free + 1)))
-        for start in range(0, nodes, size):
-            some = kept.logits[..., start : start + size].permute(2, 0, 1).double()
-            yield slice(start, start + len(some)), nn.functional.pad(some, (0, 1))
-
     def _keeps_logits(self, num_classes: int) -> bool:
         nodes, hops, _ = self.shape
         fits = 4 * nodes * hops * (num_classes - 1) <= self.__dict__["_logit_bytes"]
@@ -103,10 +91,7 @@ class StreamedHops(Hops, abc.ABC):
             return None
         weight = head.weight.detach()
         offset = weight.new_zeros(len(weight)) if head.bias is None else head.bias.detach()
-        logits = weight.new_empty(self.shape[1], len(weight) - 1, self.shape[0])
-        for rows, block in self.blocks():
-            logits[..., rows] = kernels.hop_logits(block, weight)
-        return _StreamedClassifier(self, logits, offset[:-1] - offset[-1])
+        return _StreamedClassifier(self, self._relative_logits(weight), offset[:-1] - offset[-1])
 
 
 class _StreamedClassifier:

@@ -1,0 +1,86 @@
+"""Would hop weights of their own for nodes of each degree do better than one set for all?
+
+On the degree shifts of the tuning half of the harm study: the default, weights per degree group
+fitted to the same posterior, both again fitted with the target's labels, and the posterior's own
+labels, which is what any weights could at best agree with. Labels are read for the two label-fitted
+columns and for scoring alone.
+
+Run: python benchmarks/degree_groups.py [--device cuda] [--out results/degree-groups.json]
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+from harm import label_fitted
+from harm_cases import TUNING_SEEDS, Case, cases, source_graph, target_graph
+
+import matcha_gnn as mg
+from matcha_gnn.evidence import fit_hop_weights, infer
+from matcha_gnn.files import replacing
+from matcha_gnn.metrics import accuracy
+
+SHIFTS = ("high-low", "attr-high-low", "few epochs, homo-hetero", "homo-hetero")
+GROUPS = ((0, 0), (1, 1), (2, 2), (3, 4), (5, 9), (10, 10**9))
+FEWEST = 30
+"""Nodes that a group needs for weights of its own; smaller ones keep the source's."""
+
+
+@torch.no_grad()
+def grouped(model: mg.Backbone, graph: mg.Graph, targets: torch.Tensor) -> torch.Tensor:
+    """Predictions [N, C] of weights fitted to `targets` within each degree group."""
+    degrees = torch.bincount(graph.edge_index[1], minlength=graph.num_nodes)
+    stack = model.hops(graph, keyed=False).stack
+    probs = targets.new_zeros(targets.shape)
+    for low, high in GROUPS:
+        inside = (degrees >= low) & (degrees <= high)
+        hops, gamma = mg.Hops(stack[inside]), model.gamma.detach()
+        if inside.sum() >= FEWEST:
+            view = mg.View(model, graph, hops, gamma, 0)
+            gamma = fit_hop_weights(view, targets[inside], intercept=False).gamma
+        if inside.any():
+            probs[inside] = mg.View(model, graph, hops, gamma, 0).classify().probs.to(probs)
+    return probs
+
+
+def measure(case: Case, seed: int, device: str) -> dict[str, object]:
+    source = source_graph(case.source, seed).to(device)
+    model = mg.GPRGNN(source.num_features, 2).to(device)
+    mg.fit(model, source, seed=seed, **case.source.train)
+    model, labelled = model.cpu(), target_graph(case, seed)
+    graph = mg.unlabelled(labelled)
+    default = mg.adapt(model, labelled)
+    moved = default.model if "moved back" in default.decision.chosen else model
+    posterior = infer(model, graph)
+    truth = torch.nn.functional.one_hot(labelled.y, 2).double()
+    answers = {
+        "before": default.probs_before,
+        "default": default.probs,
+        "per degree": grouped(moved, graph, posterior.probs),
+        "labels": label_fitted(moved, labelled),
+        "labels, per degree": grouped(moved, graph, truth),
+        "posterior": posterior.probs,
+    }
+    scores = {name: 100 * accuracy(probs, labelled.y) for name, probs in answers.items()}
+    return {"case": case.name, "seed": seed, **scores}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    chosen = [case for case in cases()["tuning"] if case.name in SHIFTS]
+    runs = []
+    for case in chosen:
+        for seed in TUNING_SEEDS:
+            runs.append(measure(case, seed, args.device))
+            print(runs[-1], flush=True)
+    if args.out:
+        with replacing(args.out) as beside:
+            beside.write_text(json.dumps({"runs": runs}, indent=0) + "\n")
+
+
+if __name__ == "__main__":
+    main()

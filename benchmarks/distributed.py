@@ -1,0 +1,155 @@
+"""Ranks on one machine, a thread each: seconds and bytes of an epoch, beside the cost model.
+
+A CSBM graph is drawn into a store; 1, 2 and 4 ranks adapt to it around ERM, started by torchrun and
+talking over loopback. An epoch is the median one of the slowest rank, in the best of three runs.
+Bytes are counted by the ranks and by the operating system, which sees the frames of messages too.
+With more ranks than cores the seconds say nothing; the predictions are compared all the same.
+
+Run: python benchmarks/distributed.py [--nodes 1000000] [--ranks 1 2 4]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from common import processor, rounded
+from torch_geometric.data import Data
+
+import matcha_gnn as mg
+from matcha_gnn import distributed
+from matcha_gnn.datasets import store_csbm
+from matcha_gnn.distributed import costs
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "tests" / "distributed"))
+RECORD = ROOT / "results" / "distributed.json"
+FEATURES, DEGREE, WIDTH, HOPS, CLASSES = 32, 5, 32, 9, 2
+FEW, MANY, RUNS = 5, 25, 3
+TIMEOUT = 120.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, default=1_000_000)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--out", type=Path, default=RECORD)
+    parser.add_argument("--rank-in", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    if args.rank_in:
+        one_rank(args.rank_in)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        record = measure(Path(name), args.nodes, args.ranks)
+    text = json.dumps(rounded(record), indent=1)
+    print(text)
+    args.out.write_text(text + "\n")
+
+
+def measure(folder: Path, nodes: int, sizes: list[int]) -> dict[str, Any]:
+    graph = {"num_features": FEATURES, "degree": DEGREE, "signal": 2}
+    store = store_csbm(folder / "store", nodes, homophily=0.2, seed=1, **graph)
+    model = mg.GPRGNN(FEATURES, CLASSES, WIDTH, HOPS)
+    mg.fit(model, mg.datasets.csbm(5000, homophily=0.8, seed=0, **graph), epochs=100)
+    mg.save_model(model, folder / "model.safetensors")
+    alone = adapted(mg.adapt, model, in_memory(store), MANY)
+    rows = [{"ranks": size, **over_ranks(folder, size, alone)} for size in sizes]
+    for row in rows:
+        row["epochs_faster_than_one_rank"] = rows[0]["epoch_ms"] / row["epoch_ms"]
+    return {
+        "command": f"python benchmarks/distributed.py --nodes {nodes}",
+        "machine": f"{processor('cpu')} a rank, {os.cpu_count()} cores",
+        "torch": torch.__version__,
+        "nodes": nodes,
+        "edges": int(store.meta["num_edges"]),
+        "width": WIDTH,
+        "hops": HOPS,
+        "classes": CLASSES,
+        "rows": rows,
+    }
+
+
+def in_memory(store: mg.GraphStore) -> Data:
+    """The same graph for one process."""
+    starts, senders = store.indptr.array, torch.from_numpy(store.indices.array.astype(np.int64))
+    receivers = torch.repeat_interleave(torch.from_numpy(np.diff(starts)))
+    apart = senders != receivers
+    edges = torch.stack([senders[apart], receivers[apart]])
+    return Data(x=torch.from_numpy(np.array(store.x.array)), edge_index=edges)
+
+
+def over_ranks(folder: Path, size: int, alone: mg.Adaptation) -> dict[str, Any]:
+    """Start the ranks, and put what they found together."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", str(size), __file__, "--rank-in", str(folder)]
+    subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    found = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(size)]
+    probs = torch.from_numpy(np.load(folder / "probs.npy"))
+    model = costs.epoch_bytes(CLASSES, HOPS, WIDTH, size)
+    return {
+        "epoch_ms": 1e3 * max(each["epoch"] for each in found),
+        "propagation_s": max(each["propagation"] for each in found),
+        "epoch_bytes": found[0]["epoch_bytes"],
+        "epoch_bytes_of_the_model": model,
+        "epoch_bytes_on_the_wire": found[0]["epoch_bytes_on_the_wire"],
+        "hop_bytes": max(each["hop_bytes"] for each in found),
+        "hop_bytes_of_the_model": max(each["hop_bytes_of_the_model"] for each in found),
+        "hops_bytes_on_the_wire": max(each["hops_bytes_on_the_wire"] for each in found),
+        "largest_difference_of_probabilities": float((probs - alone.probs).abs().max()),
+        "largest_difference_of_gamma": float(
+            (torch.tensor(found[0]["gamma"]) - alone.gamma).abs().max()
+        ),
+    }
+
+
+def adapted(run: Any, model: mg.Backbone, graph: Any, epochs: int, **options: Any) -> Any:
+    return run(model, graph, mg.ERM(), mg.PIC(), protect=False, epochs=epochs, lr=0.1, **options)
+
+
+def one_rank(folder: Path) -> None:
+    from tcp import bytes_sent
+
+    model, store = mg.load_model(folder / "model.safetensors"), mg.GraphStore(folder / "store")
+    with distributed.joined(TIMEOUT) as ranks:
+        start = bytes_sent()
+        results = [adapted(distributed.adapt, model, store, FEW)]
+        after_hops = bytes_sent()
+        clocks = [[] for _ in range(RUNS)]
+        for clock in clocks:
+            told = {"progress": lambda *_, clock=clock: clock.append(perf_counter())}
+            results.append(adapted(distributed.adapt, model, store, MANY, **told))
+        wire = [bytes_sent()]
+        for epochs in (FEW, MANY):
+            adapted(distributed.adapt, model, store, epochs)
+            wire.append(bytes_sent())
+        last = adapted(distributed.adapt, model, store, MANY, gather=True)
+        if ranks.rank == 0:
+            np.save(folder / "probs.npy", last.probs.numpy())
+        halo = results[0].graph.adjacency.halo
+        rows = sum(halo.to) - halo.to[ranks.rank]
+        ranks.wait("end")
+    first, *timed = results
+    more = (timed[0].sent["sums"] - first.sent["sums"]) // (MANY - FEW)
+    said = {
+        "epoch": min(float(np.median(np.diff(clock))) for clock in clocks),
+        "propagation": first.seconds["inference"],
+        "epoch_bytes": more,
+        "epoch_bytes_on_the_wire": int(np.diff(wire, 2)[0]) // (MANY - FEW),
+        "hop_bytes": first.sent.get("halo", 0) // HOPS,
+        "hop_bytes_of_the_model": costs.hop_bytes(rows, WIDTH),
+        "hops_bytes_on_the_wire": after_hops - start,
+        "gamma": last.gamma.tolist(),
+    }
+    (folder / f"{ranks.rank}.json").write_text(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main()

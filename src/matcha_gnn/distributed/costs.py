@@ -1,0 +1,110 @@
+"""The cost model: bytes that one rank sends, by what is sent."""
+
+from collections.abc import Sequence
+
+SUM = 8
+"""Bytes of a number in a sum over nodes."""
+
+
+def all_reduce_bytes(size: int, ranks: int) -> int:
+    """Adding up a message of `size` bytes around a ring: twice all but one share of it.
+
+    Example:
+        >>> all_reduce_bytes(1000, 4)
+        1500
+    """
+    return 2 * (ranks - 1) * size // ranks
+
+
+def all_gather_bytes(size: int, ranks: int) -> int:
+    """Everybody's message of `size` bytes to everybody.
+
+    Example:
+        >>> all_gather_bytes(1000, 4)
+        3000
+    """
+    return (ranks - 1) * size
+
+
+def hop_bytes(rows: int, width: int, itemsize: int = 4) -> int:
+    """A hop: each row that other ranks need, once for each of them.
+
+    Args:
+        rows: that this rank sends.
+        width: D.
+        itemsize: bytes of a number.
+
+    Example:
+        >>> hop_bytes(rows=1000, width=32)
+        128000
+    """
+    return rows * width * itemsize
+
+
+def epoch_bytes(classes: int, hops: int, width: int, ranks: int, whole_sums: bool = True) -> int:
+    """A round of PIC around ERM: the class sums C × (K+1) × D and the mass C, added up once.
+
+    Args:
+        classes: C.
+        hops: K.
+        width: D.
+        ranks: R.
+        whole_sums: False where classes are many and two reads of the hops cost less than one
+            (`kernels.whole_sums_pay`): then C × D and the mass, and after the second read K+1.
+
+    Example:
+        >>> epoch_bytes(classes=2, hops=9, width=32, ranks=2)
+        5136
+    """
+    if whole_sums:
+        return all_reduce_bytes(SUM * classes * ((hops + 1) * width + 1), ranks)
+    first = all_reduce_bytes(SUM * classes * (width + 1), ranks)
+    return first + all_reduce_bytes(SUM * (hops + 1), ranks)
+
+
+def t3a_epoch_bytes(
+    classes: int, hops: int, width: int, ranks: int, candidates: Sequence[int] = ()
+) -> int:
+    """A round of PIC around T3A: counts, prototypes, mass and class sums, and who is kept.
+
+    Args:
+        classes: C.
+        hops: K.
+        width: D.
+        ranks: R.
+        candidates: for each class that has more supports than it may keep, how many a rank shows
+            the others: k, or fewer where no rank has as many.
+
+    Example:
+        >>> t3a_epoch_bytes(classes=2, hops=9, width=32, ranks=2, candidates=(100, 100))
+        6536
+    """
+    numbers = [classes, classes * width, classes, classes * (hops + 1) * width]
+    if candidates:
+        numbers += [1] + [ranks] * (2 * len(candidates))
+    added = sum(all_reduce_bytes(SUM * each, ranks) for each in numbers)
+    return added + sum(all_gather_bytes(4 * each, ranks) for each in candidates)
+
+
+def tent_epoch_bytes(
+    classes: int, hops: int, width: int, ranks: int, rows: tuple[int, int], steps: int = 1
+) -> int:
+    """A round of PIC around Tent: K narrow hops there and back a step, gradients, mass, class sums.
+
+    Args:
+        classes: C; C − 1 columns are propagated, if that is fewer than D.
+        hops: K.
+        width: D.
+        ranks: R.
+        rows: that this rank sends in a hop, and that it receives.
+        steps: of Tent in a round.
+
+    Example:
+        >>> tent_epoch_bytes(classes=2, hops=9, width=32, ranks=2, rows=(1000, 1000))
+        77648
+    """
+    narrow = min(classes - 1, width)
+    step = hops * (hop_bytes(rows[0], narrow) + hop_bytes(rows[1], narrow))
+    step += 2 * all_reduce_bytes(SUM * width, ranks)
+    sums = all_reduce_bytes(SUM * classes, ranks)
+    return steps * step + sums + all_reduce_bytes(SUM * classes * (hops + 1) * width, ranks)

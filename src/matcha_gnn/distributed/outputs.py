@@ -1,0 +1,92 @@
+"""The files of a run over ranks: all of them or none, and each rank writes its own part."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from matcha_gnn.distributed.ranks import Ranks
+from matcha_gnn.distributed.result import PartAdaptation
+from matcha_gnn.files import output_folder, replacing
+from matcha_gnn.modelfile import save_model
+from matcha_gnn.outputs import summarise_run, write_history
+
+SUMMARY = "summary.json"
+
+
+def write_shards(
+    result: PartAdaptation,
+    folder: str | Path,
+    ranks: Ranks,
+    labels: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> dict[str, Any]:
+    """Write each rank's predictions, then, from rank 0, model, history and summary.
+
+    A rank writes beside its place. Once all have done so, rank 0 alone puts everything into place,
+    the summary last: a folder that has one is complete.
+
+    Args:
+        result: of this rank.
+        folder: on a file system that all ranks share.
+        ranks: of the run.
+        labels: true classes of all nodes, [N], for accuracy.
+        mask: the nodes that accuracy counts, bool [N]; all by default.
+
+    Returns:
+        The summary.
+    """
+    folder = Path(folder)
+    summary = summarise_run(result, None) | {"ranks": ranks.size, "bytes_sent": result.sent}
+    summary |= {} if labels is None else _accuracies(result, ranks, labels, mask)
+    beside = folder / _shard(ranks.rank, ranks.size, hidden=True)
+    try:
+        with ranks.agreeing("writing predictions"):
+            output_folder(folder)
+            _write_own(result, beside)
+    except BaseException:
+        # A rank that died has left its own, too.
+        for left in folder.glob(_shard("*", ranks.size, hidden=True)):
+            left.unlink(missing_ok=True)
+        raise
+    with ranks.agreeing("writing the result"):
+        if ranks.rank == 0:
+            _put_in_place(result, folder, ranks.size, summary)
+    return summary
+
+
+def _write_own(result: PartAdaptation, path: Path) -> None:
+    probs, labels = result.probs.cpu().numpy(), result.labels.cpu().numpy()
+    with open(path, "wb") as file:
+        np.savez(file, nodes=result.nodes.numpy(), probs=probs, labels=labels)
+
+
+def _shard(rank: int | str, size: int, hidden: bool = False) -> str:
+    return f"{'.' if hidden else ''}predictions-{rank}-of-{size}.npz"
+
+
+def _put_in_place(result: PartAdaptation, folder: Path, size: int, summary: dict[str, Any]) -> None:
+    (folder / SUMMARY).unlink(missing_ok=True)
+    for old in folder.glob("predictions*.npz"):
+        old.unlink()
+    for rank in range(size):
+        os.replace(folder / _shard(rank, size, hidden=True), folder / _shard(rank, size))
+    save_model(result.model, folder / "model.safetensors")
+    write_history(result, folder / "history.csv")
+    with replacing(folder / SUMMARY) as beside:
+        beside.write_text(json.dumps(summary, indent=2) + "\n")
+
+
+def _accuracies(
+    result: PartAdaptation, ranks: Ranks, labels: Tensor, mask: Tensor | None
+) -> dict[str, Any]:
+    true = labels[result.nodes]
+    counted = torch.ones_like(true, dtype=torch.bool) if mask is None else mask[result.nodes]
+    found = (each.cpu() == true for each in (result.labels_before, result.labels))
+    hits = [float((each & counted).sum()) for each in found]
+    before, after, number = (float(each) for each in ranks.total(*hits, float(counted.sum())))
+    return {"accuracy_before": before / number, "accuracy_after": after / number}

@@ -1,0 +1,102 @@
+"""Ranks that read their parts of a store, keep their hops there, and go on from them."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from spawning import results_of, run_ranks
+from test_equality import (
+    assert_equal_to_one_process,
+    moved_graph,
+    small_graph,
+    small_model,
+    told,
+    trained_model,
+)
+
+import matcha_gnn as mg
+from matcha_gnn.distributed import adapt
+from matcha_gnn.errors import DistributedError
+from matcha_gnn.stored.propagation import HopFiles
+
+SETTINGS = {"protect": False, "epochs": 3, "lr": 0.5}
+METHODS = {"erm": mg.ERM, "t3a": lambda: mg.T3A(k=5), "tent": mg.Tent}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A graph with parallel edges and self loops, as a store."""
+    mg.GraphStore.create(tmp_path / "store", small_graph())
+    return tmp_path / "store"
+
+
+def from_store(rank, folder, hops_dtype="float32"):
+    store = mg.GraphStore(folder, hops_dtype)
+    return {
+        name: told(adapt(small_model(), store, make(), mg.PIC(), **SETTINGS))
+        for name, make in METHODS.items()
+    }
+
+
+def alone(name):
+    return mg.adapt(small_model(), small_graph(), METHODS[name](), mg.PIC(), **SETTINGS)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_ranks_on_a_store_give_what_one_process_gives_in_memory(ranks, folder):
+    answers = results_of(ranks, from_store, folder)
+    for name in METHODS:
+        assert_equal_to_one_process([answer[name] for answer in answers], alone(name))
+    (key,) = os.listdir(folder / "hops")
+    files = [len(files) for _, _, files in os.walk(folder / "hops" / key) if files]
+    assert files == [small_model().num_hops + 1] * ranks
+
+
+def test_hops_in_half_the_space_are_close(folder):
+    answers = results_of(2, from_store, folder, "float16")
+    whole = alone("erm")
+    for answer in answers:
+        nodes = answer["erm"]["nodes"]
+        np.testing.assert_allclose(answer["erm"]["probs"], whole.probs[nodes], atol=2e-3)
+
+
+def by_default(rank, folder, model):
+    result = adapt(model, mg.GraphStore(folder))
+    return result.nodes, result.probs, result.decision.chosen
+
+
+def test_the_default_on_a_store(tmp_path):
+    model, graph = trained_model().float(), moved_graph(0.5)
+    graph.x = graph.x.float()
+    mg.GraphStore.create(tmp_path / "store", graph)
+    whole = mg.adapt(model, graph)
+    assert whole.decision.adapted
+    for nodes, probs, chosen in results_of(2, by_default, tmp_path / "store", model):
+        assert chosen == whole.decision.chosen
+        np.testing.assert_allclose(probs, whole.probs[nodes], atol=1e-5)
+
+
+def struck_while_writing(rank, folder, at_hop):
+    """Rank 1 is killed as it begins to write a hop; tells which hops it has made."""
+    begun, write = [], HopFiles.writing
+
+    def writing(self, hop, slab):
+        begun.append(hop)
+        if rank == 1 and hop == at_hop:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return write(self, hop, slab)
+
+    HopFiles.writing = writing
+    return begun, told(adapt(small_model(), mg.GraphStore(folder), mg.ERM(), mg.PIC(), **SETTINGS))
+
+
+def test_a_run_that_lost_a_rank_goes_on_from_the_hops_that_are_stored(folder):
+    first, _, third = run_ranks(3, struck_while_writing, folder, 2, silent=[1])
+    assert isinstance(first, DistributedError)
+    assert isinstance(third, DistributedError)
+    again = results_of(3, struck_while_writing, folder, None)
+    assert again[1][0] == [2, 3, 4]
+    assert all(0 not in begun and 1 not in begun for begun, _ in again)
+    assert_equal_to_one_process([told for _, told in again], alone("erm"))
+    assert [begun for begun, _ in results_of(3, struck_while_writing, folder, None)] == [[]] * 3
