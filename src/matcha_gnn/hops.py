@@ -252,12 +252,17 @@ class Hops:
         """See `kernels.hop_logits`; kept for the next model with the same weight."""
         if not (self._logits and torch.equal(self._logits[0][0], weight)):
             self._logits.clear()
-            nodes, hops, _ = self.shape
-            logits = weight.new_empty(hops, len(weight) - 1, nodes)
-            for rows, block in self.blocks():
-                logits[..., rows] = kernels.hop_logits(block, weight)
-            self._logits.append((weight.clone(), logits))
+            self._logits.append((weight.clone(), self._read_logits(weight)))
         return self._logits[0][1]
+
+    def _read_logits(self, weight: Tensor) -> Tensor:
+        if self.one_block:
+            return kernels.hop_logits(self.stack, weight)
+        nodes, hops, _ = self.shape
+        logits = weight.new_empty(hops, len(weight) - 1, nodes)
+        for rows, block in self.blocks():
+            logits[..., rows] = kernels.hop_logits(block, weight)
+        return logits
 
     def stored_as(self, dtype: torch.dtype) -> "Hops":
         """The same hops in another precision; in half of it every round reads half as much.

@@ -81,16 +81,23 @@ class Target:
 
     @property
     def reciprocal(self) -> bool:
-        """Whether every edge has one in the other direction, as often.
+        """Whether every edge has one in the other direction, as often."""
+        return imbalance(*self.edge_index) == 0
 
-        Σ f(sender) g(receiver) over all edges, with f and g drawn at random and exact arithmetic
-        modulo 2^64, keeps its value when the directions are swapped only then, or by a chance of
-        about one in 2^64.
-        """
-        sender, receiver = self.edge_index
-        there = (_scattered(sender, 0) * _scattered(receiver, 1)).sum()
-        back = (_scattered(receiver, 0) * _scattered(sender, 1)).sum()
-        return bool(there == back)
+
+def imbalance(sender: Tensor, receiver: Tensor) -> int:
+    """Zero if every edge has its reverse, as often; that of all edges is the sum over some.
+
+    Σ f(sender) g(receiver) − f(receiver) g(sender), with f and g drawn at random and exact
+    arithmetic modulo 2^64: zero without the reverses by a chance of about one in 2^64.
+
+    Example:
+        >>> imbalance(torch.tensor([0, 1]), torch.tensor([1, 0]))
+        0
+    """
+    there = (_scattered(sender, 0) * _scattered(receiver, 1)).sum()
+    back = (_scattered(receiver, 0) * _scattered(sender, 1)).sum()
+    return int(there - back)
 
 
 def _scattered(numbers: Tensor, stream: int) -> Tensor:

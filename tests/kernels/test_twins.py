@@ -25,7 +25,8 @@ def draw(num_nodes, num_hops, width, num_classes):
 @pytest.fixture(params=["numpy", "compiled"])
 def way(request, monkeypatch):
     monkeypatch.setattr(cpu, "COMPILED_FROM", 0 if request.param == "compiled" else 1 << 60)
-    monkeypatch.setattr(cpu, "_BLOCK", 1 << 12)
+    monkeypatch.setattr(cpu, "BLOCK", 1 << 12)
+    monkeypatch.setattr(cpu, "CACHED_BLOCK", 1 << 10)
 
 
 @pytest.mark.usefixtures("way")

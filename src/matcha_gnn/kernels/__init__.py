@@ -108,11 +108,6 @@ def classify_mixed(
     stack: HopStack, coef: Coefficients, head: nn.Module
 ) -> tuple[Probs, FloatArray, FloatArray]:
     """Softmax of a head on Z [N, C], Σ_i Y_ic z_i [C, D] and mass [C]: the first of two passes."""
-    if stack.is_cuda and isinstance(head, nn.Linear):
-        gpu = _compiled(stack)
-        if gpu and gpu.fits(stack, len(head.weight)):
-            answer: tuple[Probs, FloatArray, FloatArray] = gpu.classify_mixed(stack, coef, head)
-            return answer
     return two_pass.classify(stack, coef, head, _fastest(stack, "mix"))
 
 

@@ -1,8 +1,8 @@
 """The same kernels for float32 on the CPU, by NumPy: one read of the stack, nothing to compile.
 
 Sums over a block of nodes are taken in float32, by BLAS or in one pass of `einsum`; blocks are
-added up in float64, in an order that does not depend on timing. For stacks that take longer to
-read than a loop to compile, the two sums that NumPy is slow at are in `cpu_loops`.
+added up in float64, in an order that does not depend on timing. The one sum that NumPy is slow at,
+the Gram matrix, is in `cpu_loops` for stacks that take longer to read than a loop to compile.
 """
 
 from functools import cache
@@ -21,8 +21,8 @@ COMPILED_FROM = 1 << 24
 """Numbers of a stack (64 MB) from which a loop of our own is worth its compilation."""
 FEW = 4
 """Columns up to which one matrix-vector product for each is faster than a product of matrices."""
-_BLOCK = 1 << 22
-"""Numbers of a block (16 MB) that is read once from memory, then for each column from cache."""
+BLOCK, CACHED_BLOCK = 1 << 22, 1 << 18
+"""Numbers of a block that is read once, and of one (1 MB) that is read for several columns."""
 _DOTS_BLOCK = 512
 """Nodes whose products are summed in float32."""
 
@@ -42,12 +42,12 @@ def mix(stack: HopStack, coef: Coefficients) -> Repr:
 
 def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
     """Twin of `reference.class_sums`."""
-    flat, count = stack.numpy().reshape(len(stack), -1), weights.shape[1]
-    if count > 1 and flat.size >= COMPILED_FROM and (loops := _loops()):
-        sums = loops.class_sums(flat, weights.float().contiguous().numpy())
-    else:
-        sums = _sums_by_blas(flat, weights.T.float().contiguous().numpy())
-    return np.asarray(sums).reshape(count, *stack.shape[1:])
+    flat, rows = stack.numpy().reshape(len(stack), -1), weights.T.float().contiguous().numpy()
+    sums = np.zeros((len(rows), flat.shape[1]))
+    size = max(1, (BLOCK if len(rows) == 1 else CACHED_BLOCK) // flat.shape[1])
+    for start in range(0, len(flat), size):
+        _add_sums(flat[start : start + size], rows[:, start : start + size], sums)
+    return sums.reshape(-1, *stack.shape[1:])
 
 
 class Classifier(reference.Classifier):
@@ -78,18 +78,13 @@ def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     return reference.gram(stack, mean)
 
 
-def _sums_by_blas(flat: NDArray[np.float32], weights: NDArray[np.float32]) -> FloatArray:
-    """Sums of rows [N, M] with weights [C, N], in float64, [C, M]."""
-    sums = np.zeros((len(weights), flat.shape[1]))
-    size = max(1, _BLOCK // flat.shape[1])
-    for start in range(0, len(flat), size):
-        rows, block = weights[:, start : start + size], flat[start : start + size]
-        if len(rows) <= FEW:
-            for total, row in zip(sums, rows, strict=True):
-                total += row @ block
-        else:
-            sums += rows @ block
-    return sums
+def _add_sums(block: NDArray[np.float32], weights: NDArray[np.float32], sums: FloatArray) -> None:
+    """Add the sums of rows [n, M] with weights [C, n] to those of other blocks [C, M]."""
+    if len(weights) > FEW:
+        sums += weights @ block
+        return
+    for total, row in zip(sums, weights, strict=True):
+        total += row @ block
 
 
 @cache

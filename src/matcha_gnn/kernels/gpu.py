@@ -4,51 +4,83 @@ Every program takes a range of nodes and leaves its own partial sums, in float32
 in float64 in a fixed order. Hops may be stored in half precision: they are widened on arrival.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 import triton
-from torch import Tensor, nn
+from torch import Tensor
 
 from matcha_gnn.kernels import gpu_programs as on_gpu
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
-MAX_WIDTH, MAX_CLASSES = 256, 128
-"""A tile of representations and a tile of predictions must fit a program's registers."""
+MAX_HOPS, MAX_WIDTH, MAX_CLASSES = 16, 128, 64
+"""All hops of a few nodes and the directions of all classes must fit a processor's memory."""
 _PROGRAMS = 1056
-_FULL = 2112
-"""Programs of four warps that run at once on a GPU of 132 processors."""
+"""Programs of eight warps that run at once on a GPU of 132 processors."""
 _SMALLEST_DOT = 16
 
 
 def fits(stack: HopStack, num_classes: int) -> bool:
-    """Whether the kernels of the two passes have room for tiles of this width."""
-    return stack.shape[2] <= MAX_WIDTH and num_classes <= MAX_CLASSES
+    """Whether `hop_slopes` has room for them."""
+    fits_stack = stack.shape[1] <= MAX_HOPS and stack.shape[2] <= MAX_WIDTH
+    return fits_stack and num_classes <= MAX_CLASSES
 
 
 class Classifier:
-    """Twin of `reference.Classifier` on a GPU."""
+    """Twin of `reference.Classifier` on a GPU.
+
+    What an epoch starts there is recorded once and replayed: one by one, the starts would take as
+    long as a read of a million nodes.
+    """
 
     def __init__(
         self, stack: HopStack, logits: Tensor, bias: Tensor, node_sums: FloatArray
     ) -> None:
         self.stack, self.logits, self.bias, self.node_sums = stack, logits, bias, node_sums
+        num_hops, self.last, num_nodes = logits.shape
+        self.block = max(32, 1024 // _padded(self.last + 1))
+        self.coef = logits.new_empty(num_hops)
+        self.probs = logits.new_empty(num_nodes, self.last + 1)
+        self.mass = logits.new_empty(triton.cdiv(num_nodes, self.block), self.last + 1)
+        size = self.last * stack[0].numel() + self.last + 1
+        self.packed = torch.empty(size, dtype=torch.float64, pin_memory=stack.is_cuda)
+        self.start = _recorded(self._start) if stack.is_cuda else self._start
 
     def __call__(self, coef: Coefficients) -> tuple[Probs, ClassSums, FloatArray]:
         """Predictions, class sums and mass, in one read."""
-        num_hops, last, num_nodes = self.logits.shape
-        probs = self.logits.new_empty(num_nodes, last + 1)
-        block = max(32, 1024 // _padded(last + 1))
-        blocks = triton.cdiv(num_nodes, block)
-        mass = self.logits.new_empty(blocks, last + 1)
-        on_gpu.softmax[(blocks,)](
-            self.logits, coef.to(self.logits), self.bias, probs, mass, num_nodes,
-            HOPS=num_hops, LAST=last, CLASSES=_padded(last + 1), BLOCK=block,
-        )  # fmt: skip
-        sums = _weighted_sums(self.stack, probs, last)
-        packed = torch.cat([sums.flatten(), mass.sum(0, dtype=torch.float64)]).cpu().numpy()
-        first = packed[: sums.numel()].reshape(last, *self.stack.shape[1:])
+        self.coef.copy_(coef)
+        self.start()
+        if self.stack.is_cuda:
+            torch.cuda.current_stream().synchronize()
+        packed = self.packed.numpy().copy()
+        first = packed[: -self.last - 1].reshape(self.last, *self.stack.shape[1:])
         total = np.concatenate([first, (self.node_sums - first.sum(0))[None]])
-        return probs, total, packed[sums.numel() :]
+        return self.probs.clone(), total, packed[-self.last - 1 :]
+
+    def _start(self) -> None:
+        num_hops, last, num_nodes = self.logits.shape
+        on_gpu.softmax[(len(self.mass),)](
+            self.logits, self.coef, self.bias, self.probs, self.mass, num_nodes,
+            HOPS=num_hops, LAST=last, CLASSES=_padded(last + 1), BLOCK=self.block,
+        )  # fmt: skip
+        sums = _weighted_sums(self.stack, self.probs, last)
+        packed = torch.cat([sums.flatten(), self.mass.sum(0, dtype=torch.float64)])
+        self.packed.copy_(packed, non_blocking=True)
+
+
+def _recorded(work: Callable[[], None]) -> Callable[[], None]:
+    """Some starts on the GPU as one; they must write to the same places every time."""
+    stream: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    graph = torch.cuda.CUDAGraph()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        work()  # compiles what is not compiled yet
+        graph.capture_begin(capture_error_mode="thread_local")
+        work()
+        graph.capture_end()
+    torch.cuda.current_stream().wait_stream(stream)
+    return graph.replay
 
 
 def mix(stack: HopStack, coef: Coefficients) -> Repr:
@@ -86,36 +118,17 @@ def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     return np.asarray(form.cpu())
 
 
-def classify_mixed(
-    stack: HopStack, coef: Coefficients, head: nn.Linear
-) -> tuple[Probs, FloatArray, FloatArray]:
-    """Twin of `two_pass.classify` on a GPU, for stacks that fit."""
-    num_nodes, num_hops, width = stack.shape
-    weight = head.weight.detach().contiguous()
-    bias = weight.new_zeros(len(weight)) if head.bias is None else head.bias.detach()
-    classes = len(weight)
-    padded, programs = max(_SMALLEST_DOT, _padded(classes)), min(_PROGRAMS, num_nodes)
-    probs = torch.empty(num_nodes, classes, device=stack.device)
-    partial = torch.empty(programs, padded, width + 1, device=stack.device)
-    on_gpu.classify_mixed[(programs,)](
-        stack, coef.to(probs), weight, bias, probs, partial, num_nodes, num_hops, width, classes,
-        CLASSES=padded, WIDTH=max(_SMALLEST_DOT, _padded(width)), BLOCK=32, num_warps=8,
-    )  # fmt: skip
-    sums = partial.sum(0, dtype=torch.float64)[:classes].cpu().numpy()
-    return probs, sums[:, :-1], sums[:, -1]
-
-
 def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:
     """Twin of `two_pass.hop_slopes` on a GPU, for stacks that fit."""
     num_nodes, num_hops, width = stack.shape
-    classes = len(directions)
-    programs = min(_PROGRAMS, num_nodes)
-    partial = torch.empty(programs, num_hops, device=stack.device)
+    classes, hops = len(directions), _padded(num_hops)
+    columns, rows = max(_SMALLEST_DOT, _padded(width)), _SMALLEST_DOT
+    partial = torch.empty(min(_PROGRAMS // 2, num_nodes), num_hops, device=stack.device)
     along = torch.from_numpy(directions).to(partial)
-    on_gpu.hop_slopes[(programs,)](
+    on_gpu.hop_slopes[(len(partial),)](
         stack, probs, along, partial, num_nodes, num_hops, width, classes,
-        HOPS=_padded(num_hops), CLASSES=max(_SMALLEST_DOT, _padded(classes)),
-        WIDTH=max(_SMALLEST_DOT, _padded(width)), BLOCK=64, num_warps=4,
+        HOPS=hops, CLASSES=max(_SMALLEST_DOT, _padded(classes)), WIDTH=columns, BLOCK=rows,
+        num_warps=max(4, min(16, hops * rows * columns // 2048)),
     )  # fmt: skip
     return np.asarray(partial.sum(0, dtype=torch.float64).cpu())
 
@@ -144,11 +157,12 @@ def _weighted_sums(stack: HopStack, weights: Tensor, count: int) -> Tensor:
     num_nodes, size = len(stack), stack[0].numel()
     chunk, classes = 64, 1 if count == 1 else min(64, max(_SMALLEST_DOT, _padded(count)))
     chunks, groups = triton.cdiv(size, chunk), triton.cdiv(count, classes)
-    ranges = max(1, min(triton.cdiv(num_nodes, 64), _FULL // (chunks * groups)))
+    programs, warps = (_PROGRAMS, 8) if classes == 1 else (2 * _PROGRAMS, 4)
+    ranges = max(1, min(triton.cdiv(num_nodes, 64), programs // (chunks * groups)))
     partial = torch.empty(ranges, count, size, device=stack.device)
     on_gpu.class_sums[(ranges, chunks, groups)](
         stack, weights, partial, num_nodes, size, weights.shape[1], count,
         triton.cdiv(num_nodes, ranges),
-        CLASSES=classes, CHUNK=chunk, BLOCK=32 if classes == 1 else 64,
+        CLASSES=classes, CHUNK=chunk, BLOCK=32 if classes == 1 else 64, num_warps=warps,
     )  # fmt: skip
     return partial.sum(0, dtype=torch.float64)

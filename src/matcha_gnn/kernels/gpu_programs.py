@@ -71,16 +71,6 @@ def class_sums(
 
 
 @triton.jit
-def mixed_rows(stack, coef, rows, columns, inside, num_hops: tl.constexpr, width):
-    # Unrolled, so that all hops are under way at once.
-    at = stack + rows[:, None] * num_hops * width + columns[None, :]
-    z = tl.load(coef) * tl.load(at, inside, 0.0).to(tl.float32)
-    for k in tl.static_range(1, num_hops):
-        z += tl.load(coef + k) * tl.load(at + k * width, inside, 0.0).to(tl.float32)
-    return z
-
-
-@triton.jit
 def mix(
     stack, coef, z, num_nodes, num_hops: tl.constexpr, width,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr,
@@ -88,7 +78,10 @@ def mix(
     rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     columns = tl.arange(0, WIDTH)
     inside = (rows < num_nodes)[:, None] & (columns < width)[None, :]
-    mixed = mixed_rows(stack, coef, rows, columns, inside, num_hops, width)
+    at = stack + rows[:, None] * num_hops * width + columns[None, :]
+    mixed = tl.load(coef) * tl.load(at, inside, 0.0).to(tl.float32)
+    for k in tl.static_range(1, num_hops):
+        mixed += tl.load(coef + k) * tl.load(at + k * width, inside, 0.0).to(tl.float32)
     tl.store(z + rows[:, None] * width + columns[None, :], mixed, inside)
 
 
@@ -116,43 +109,11 @@ def gram(
 
 
 @triton.jit
-def classify_mixed(
-    stack, coef, weight, bias, probs, partial, num_nodes, num_hops: tl.constexpr, width,
-    num_classes,
-    CLASSES: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Predictions of one range of nodes, Σ_i Y_ic z_i, and the mass in one column more."""
-    share = tl.cdiv(num_nodes, tl.num_programs(0)).to(tl.int64)
-    start = tl.program_id(0) * share
-    stop = tl.minimum(start + share, num_nodes)
-    columns, classes = tl.arange(0, WIDTH), tl.arange(0, CLASSES)
-    wide, real = columns < width, classes < num_classes
-    head = tl.load(
-        weight + classes[None, :] * width + columns[:, None], wide[:, None] & real[None, :], 0.0
-    )
-    offset = tl.load(bias + classes, real, 0.0)[None, :]
-    sums, mass = tl.zeros((CLASSES, WIDTH), tl.float32), tl.zeros((CLASSES,), tl.float32)
-    for first in range(start, stop, BLOCK):
-        rows = first + tl.arange(0, BLOCK)
-        inside = (rows < stop)[:, None]
-        z = mixed_rows(stack, coef, rows, columns, inside & wide[None, :], num_hops, width)
-        logits = tl.dot(z, head, input_precision="tf32x3") + offset
-        shares = tl.where(inside, row_softmax(logits, real[None, :]), 0.0)
-        at = probs + rows[:, None] * num_classes + classes[None, :]
-        tl.store(at, shares, inside & real[None, :])
-        sums = tl.dot(tl.trans(shares), z, sums, input_precision="tf32x3")
-        mass += tl.sum(shares, 0)
-    base = partial + (tl.program_id(0) * CLASSES + classes) * (width + 1)
-    tl.store(base[:, None] + columns[None, :], sums, wide[None, :] & (classes >= 0)[:, None])
-    tl.store(base + width, mass)
-
-
-@triton.jit
 def hop_slopes(
-    stack, probs, along, partial, num_nodes, num_hops: tl.constexpr, width, num_classes,
+    stack, probs, along, partial, num_nodes, num_hops, width, num_classes,
     HOPS: tl.constexpr, CLASSES: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Σ_i ⟨Σ_c Y_ic a_c, H_k[i]⟩ over one range of nodes, for every hop."""
+    """Σ_i ⟨Σ_c Y_ic a_c, H_k[i]⟩ over one range of nodes, for all hops side by side."""
     share = tl.cdiv(num_nodes, tl.num_programs(0)).to(tl.int64)
     start = tl.program_id(0) * share
     stop = tl.minimum(start + share, num_nodes)
@@ -161,17 +122,19 @@ def hop_slopes(
     means = tl.load(
         along + classes[:, None] * width + columns[None, :], real[:, None] & wide[None, :], 0.0
     )
-    dots = tl.zeros((HOPS,), tl.float32)
+    products = tl.zeros((HOPS, BLOCK, WIDTH), tl.float32)
+    inner = hops[:, None, None] * width + columns[None, None, :]
+    known = (hops < num_hops)[:, None, None] & wide[None, None, :]
     for first in range(start, stop, BLOCK):
         rows = first + tl.arange(0, BLOCK)
-        inside = (rows < stop)[:, None]
+        inside = rows < stop
         at = probs + rows[:, None] * num_classes + classes[None, :]
-        shares = tl.load(at, inside & real[None, :], 0.0)
+        shares = tl.load(at, inside[:, None] & real[None, :], 0.0)
+        there = stack + rows[None, :, None] * num_hops * width + inner
+        hop = tl.load(there, known & inside[None, :, None], 0.0).to(tl.float32)
         slope = tl.dot(shares, means, input_precision="tf32x3")
-        for k in tl.static_range(num_hops):
-            there = stack + (rows[:, None] * num_hops + k) * width + columns[None, :]
-            hop = tl.load(there, inside & wide[None, :], 0.0).to(tl.float32)
-            dots += tl.where(hops == k, tl.sum(tl.sum(slope * hop, 1), 0), 0.0)
+        products += slope[None, :, :] * hop
+    dots = tl.sum(tl.sum(products, 2), 1)
     tl.store(partial + tl.program_id(0) * num_hops + hops, dots, hops < num_hops)
 
 

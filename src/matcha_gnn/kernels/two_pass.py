@@ -16,8 +16,8 @@ from torch import Tensor
 from matcha_gnn.typing import Coefficients, FloatArray, HopStack, Probs, Repr
 
 Mix = Callable[[HopStack, Coefficients], Repr]
-BLOCK_FLOATS = {"cpu": 1 << 20, "cuda": 1 << 24}
-"""Hops of a block, in numbers: a few megabytes on a CPU, enough to fill a GPU."""
+BLOCK_FLOATS = {"cpu": 1 << 20, "cuda": 1 << 27}
+"""Hops of a block, in numbers: a few megabytes on a CPU, many times what starts a GPU's work."""
 
 
 def classify(

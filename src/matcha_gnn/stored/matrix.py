@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from matcha_gnn.kernels import Operator, csr_rows
+from matcha_gnn.target import Message, imbalance
 from matcha_gnn.typing import Repr
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 ENTRIES = 1 << 21
 """Entries of P in a block: 16 MB."""
+LINKS = 1 << 18
+"""Edges that carry messages at a time."""
 OUT_BYTES = 8 << 20
 """Of the rows of a product that are made at a time."""
 
@@ -72,10 +75,33 @@ class StoredMatrix(Operator):
             total[rows] = torch.from_numpy(matrix @ given).to(total)
         return total
 
-    def blocks(self, most: int = 1 << 20) -> Iterator[tuple[slice, Rows]]:
+    def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
+        """Σ over incoming edges of what they carry, [N, C]; see `Target.message_sums`."""
+        total = torch.zeros_like(received)
+        for rows, sender, receiver in self.links():
+            sender, receiver = sender.to(sent.device), receiver.to(sent.device)
+            carried = message(sent[sender], received[receiver])
+            total[rows].index_add_(0, receiver - rows.start, carried)
+        return total
+
+    @property
+    def reciprocal(self) -> bool:
+        """Whether every edge has its reverse, as often."""
+        if self.store.symmetric:
+            return True
+        return sum(imbalance(*ends) for _, *ends in self.links()) % 2**64 == 0
+
+    def links(self) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Receiving rows, and the ends of the edges between different nodes that end there."""
+        for rows, (crow, col, _) in self.blocks(entries=LINKS):
+            row = np.repeat(np.arange(rows.start, rows.stop), np.diff(crow))
+            apart = col != row
+            yield rows, torch.from_numpy(col[apart].astype(np.int64)), torch.from_numpy(row[apart])
+
+    def blocks(self, most: int = 1 << 20, entries: int = ENTRIES) -> Iterator[tuple[slice, Rows]]:
         """Rows, `most` at a time, and P in them; valid until the next block is asked for."""
         store = self.store
-        for rows in row_ranges(store.indptr.array, ENTRIES, most):
+        for rows in row_ranges(store.indptr.array, entries, most):
             crow = np.array(store.indptr.rows(rows.start, rows.stop + 1))
             first, last = int(crow[0]), int(crow[-1])
             for array in (store.indices, store.values):

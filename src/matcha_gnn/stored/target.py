@@ -18,6 +18,7 @@ from matcha_gnn.stored.plan import Plan, Work, bytes_of, estimate, plan_for
 from matcha_gnn.stored.propagation import HopFiles, make_hops
 from matcha_gnn.stored.store import GraphStore
 from matcha_gnn.stored.streaming import TORCH_TYPES, StoredHops
+from matcha_gnn.target import Message
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
@@ -86,6 +87,15 @@ class StoredGraph(Graph):
     def neighbour_sums(self, values: Tensor) -> Tensor:
         """See `Target.neighbour_sums`."""
         return self.adjacency.neighbour_sums(values)
+
+    def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
+        """See `Target.message_sums`."""
+        return self.adjacency.message_sums(message, sent, received)
+
+    @property
+    def reciprocal(self) -> bool:
+        """Whether every edge has its reverse, as often."""
+        return self.adjacency.reciprocal
 
     def hops(self, model: "Backbone") -> StoredHops:
         """A model's hops, from the store's folder; what is missing there is made first."""
