@@ -9,7 +9,7 @@ Reading order, which is also the data flow:
 5. `losses`     what the hop weights γ minimise; `evidence`, what is known without labels
 6. `rounds`     Algorithm 1; `protection` the default around it; `adaptation` the front door
 7. `result`     predictions, decision, history, status; `stored`, graphs larger than memory
-8. `experiments`, `report`, `cli`
+8. `experiments`, `report`, `distributed`, `cli`
 
 Names are loaded when first used, so that `matcha --help` does not wait for torch.
 """

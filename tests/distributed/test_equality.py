@@ -9,7 +9,9 @@ from spawning import results_of
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
-from matcha_gnn.distributed import adapt
+from matcha_gnn.distributed import Ranks, adapt
+from matcha_gnn.distributed.part import part_of
+from matcha_gnn.graph import unlabelled
 
 NODES, FEATURES, CLASSES = 151, 6, 3
 
@@ -177,3 +179,13 @@ def test_predictions_come_together_on_the_first_rank_in_the_order_of_the_graph(p
     np.testing.assert_allclose(probs, alone.probs, atol=1e-5)
     np.testing.assert_allclose(before, alone.probs_before, atol=1e-5)
     assert all(kind == "PartAdaptation" and len(rows) < NODES for kind, rows, _, _ in others)
+
+
+def knows_both_ways(rank):
+    graphs = small_graph(), small_graph(directed=True)
+    return [part_of(unlabelled(each), Ranks(), "contiguous").reciprocal for each in graphs]
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_ranks_know_together_whether_every_edge_has_its_reverse(ranks):
+    assert results_of(ranks, knows_both_ways) == [[True, False]] * ranks

@@ -16,7 +16,7 @@ from matcha_gnn.graph import Graph
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.propagate import csr_tensor, scipy_csr
 from matcha_gnn.parts import Part
-from matcha_gnn.target import Message
+from matcha_gnn.target import Message, imbalance
 from matcha_gnn.typing import FloatArray
 
 LINKS, LINKS_SEED = 20_000, 0
@@ -120,14 +120,12 @@ class Rows(NamedTuple):
         x: features of the nodes here, [n, F].
         edges: those that end here, [2, E_r].
         links: some between different nodes of the whole graph, [2, E'].
-        both_ways: every edge of the whole graph has one in the other direction.
     """
 
     matrix: scipy.sparse.csr_array
     x: Tensor
     edges: Nodes
     links: Nodes
-    both_ways: bool
 
 
 def assembled(part: RankPart, rows: Rows) -> GraphPart:
@@ -142,8 +140,16 @@ def assembled(part: RankPart, rows: Rows) -> GraphPart:
         part=part,
         own_adjacency=PartAdjacency(Adjacency(matrix.to(device)), halo),
         links=torch.from_numpy(rows.links).to(device),
-        both_ways=rows.both_ways,
+        both_ways=_both_ways(rows.edges, part.ranks),
     )
+
+
+def _both_ways(edges: Nodes, ranks: Ranks) -> bool:
+    """Whether every edge of the whole graph has its reverse, from those that end here."""
+    own = imbalance(*torch.from_numpy(edges)) % 2**64
+    # Halves of a 64-bit number are added up exactly in float64.
+    high, low = (int(half) for half in ranks.total(float(own >> 32), float(own % 2**32)))
+    return ((high << 32) + low) % 2**64 == 0
 
 
 def part_of(graph: Graph, ranks: Ranks, kind: str) -> GraphPart:
@@ -167,7 +173,7 @@ def part_of(graph: Graph, ranks: Ranks, kind: str) -> GraphPart:
     ends_here = (edges[1] >= part.start) & (edges[1] < part.stop)
     links = partition.positions(graph.sample_links(LINKS, LINKS_SEED).cpu().numpy())
     x = _taken(graph.x, part.nodes)
-    return assembled(part, Rows(own, x, edges[:, ends_here], links, graph.reciprocal))
+    return assembled(part, Rows(own, x, edges[:, ends_here], links))
 
 
 def partition_of(matrix: scipy.sparse.csr_array, ranks: Ranks, kind: str) -> Partition:

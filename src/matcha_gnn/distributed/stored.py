@@ -76,7 +76,6 @@ def _rows(store: GraphStore, part: RankPart) -> Rows:
         x=torch.from_numpy(store.x.rows(first, last)),
         edges=np.stack([senders.astype(np.int64), receivers]),
         links=store.links.numpy().astype(np.int64),
-        both_ways=store.symmetric,
     )
 
 
