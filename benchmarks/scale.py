@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from matcha_gnn.figures import csv_of, drawn, write_rows
-from matcha_gnn.figures.scale import SIZES, measured
+from matcha_gnn.figures.scale import SIZES, measured, rounds_measured
 
 RESULTS = Path(__file__).parents[1] / "results"
 RECORD = RESULTS / "scale.json"
@@ -32,15 +32,23 @@ def main() -> None:
     parser.add_argument("--memory", default="4GB")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--keep", action="store_true", help="leave the stores there")
+    parser.add_argument(
+        "--rounds-only", action="store_true", help="measure rounds again, on stores that were kept"
+    )
     args = parser.parse_args()
     rows = json.loads(RECORD.read_text())["sizes"] if RECORD.is_file() else []
     for nodes in (int(size) for size in args.sizes.split(",")):
-        row = measured(nodes, args.folder, args.memory, args.threads, args.keep)
+        given = nodes, args.folder, args.memory, args.threads
+        if args.rounds_only:
+            row = next(r for r in rows if r["nodes"] == nodes) | rounds_measured(*given)
+        else:
+            row = measured(*given, args.keep)
         rows = sorted([r for r in rows if r["nodes"] != nodes] + [row], key=lambda r: r["nodes"])
         record = {"command": "python benchmarks/scale.py", "sizes": rows}
         RECORD.write_text(json.dumps(record, indent=2) + "\n")
         print(json.dumps(row, indent=2), flush=True)
-    write_rows(rows, csv_of("scale", RESULTS))
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    write_rows([{key: row.get(key) for key in keys} for row in rows], csv_of("scale", RESULTS))
     drawn("scale", RESULTS)
 
 

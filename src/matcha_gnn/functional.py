@@ -96,7 +96,7 @@ def between_slope(
     if not kept.all():
         class_sums, mass = class_sums[kept], mass[kept]
     apart = class_sums - mass[:, None, None] * mean
-    along = np.einsum("ckd,k->cd", apart, coef) / mass[:, None]
+    along = coef @ apart / mass[:, None]
     return np.asarray(np.einsum("ckd,cd->k", apart, along))
 
 

@@ -25,8 +25,7 @@ def draw(num_nodes, num_hops, width, num_classes):
 @pytest.fixture(params=["numpy", "compiled"])
 def way(request, monkeypatch):
     monkeypatch.setattr(cpu, "COMPILED_FROM", 0 if request.param == "compiled" else 1 << 60)
-    monkeypatch.setattr(cpu, "BLOCK", 1 << 12)
-    monkeypatch.setattr(cpu, "CACHED_BLOCK", 1 << 10)
+    monkeypatch.setattr(cpu, "_ITEMS", 3)
 
 
 @pytest.mark.usefixtures("way")

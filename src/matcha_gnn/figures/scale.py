@@ -42,6 +42,11 @@ class Command(NamedTuple):
 
 def run_command(*arguments: object, threads: int) -> Command:
     """Run `matcha ARGUMENTS --json` in a process of its own."""
+    return run_process("-m", "matcha_gnn", *arguments, "--json", threads=threads)
+
+
+def run_process(*arguments: object, threads: int) -> Command:
+    """Run `python ARGUMENTS`, which prints a JSON document, in a process of its own."""
     # By way of a small process: a child's peak counts from that of the process it was forked from.
     environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
     code = (
@@ -50,7 +55,7 @@ def run_command(*arguments: object, threads: int) -> Command:
         "peak = 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss\n"
         "print(json.dumps([json.loads(done.stdout or '{}'), peak, done.returncode]))\n"
     )
-    command = [sys.executable, "-m", "matcha_gnn", *map(str, arguments), "--json"]
+    command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(
         [sys.executable, "-c", code, *command],
         stdout=subprocess.PIPE,
@@ -83,7 +88,7 @@ def measured(nodes: int, folder: Path, memory: str, threads: int, keep: bool = F
         threads: of every command.
         keep: leave the store there.
     """
-    model, store, out = source_model(folder, threads), folder / f"csbm-{nodes}", folder / "out"
+    store = store_in(folder, nodes)
     shutil.rmtree(store, ignore_errors=True)
     law = "--nodes", nodes, "--features", FEATURES, "--degree", DEGREE, "--homophily", 0.2
     start = perf_counter()
@@ -91,41 +96,58 @@ def measured(nodes: int, folder: Path, memory: str, threads: int, keep: bool = F
         "make-graph", "csbm", *law, "--seed", TARGET_SEED, "--store", store, threads=threads
     )
     make_seconds = perf_counter() - start
-    adapt = "adapt", model, store, "-o", out, "--memory", memory, "--no-protect", "--epochs"
-    hops = run_command(*adapt, 0, threads=threads)
-    rounds = run_command(*adapt, ROUNDS, threads=threads)
-    files = sorted((store / "hops").rglob("hop-*.npy"))
-    stack = sum(path.stat().st_size for path in files)
-    speed = float(np.median([read_speed(path) for path in files]))
-    epoch = (_looped(rounds) - _looped(hops)) / ROUNDS
-    if not keep:
-        shutil.rmtree(store)
-    return {
+    hops = _adapted(nodes, folder, memory, threads, rounds=0)
+    row = {
         "nodes": nodes,
         "edges": made.said["edges"] // 2,
         "make_seconds": make_seconds,
         "make_peak_gb": made.peak / 1e9,
         "propagate_seconds": hops.said["seconds"]["inference"],
         "propagate_peak_gb": hops.peak / 1e9,
-        "setup_seconds": rounds.said["seconds"]["setup"],
-        "round_seconds": epoch,
-        "round_ns_per_node": 1e9 * epoch / nodes,
+    }
+    row |= rounds_measured(nodes, folder, memory, threads)
+    if not keep:
+        shutil.rmtree(store)
+    return row
+
+
+def store_in(folder: Path, nodes: int) -> Path:
+    """Where the store of a size is."""
+    return folder / f"csbm-{nodes}"
+
+
+def rounds_measured(nodes: int, folder: Path, memory: str, threads: int) -> Row:
+    """The part of a row that is about adaptation, for a store whose hops are there."""
+    command = run_process(
+        *("-m", "matcha_gnn.figures.rounds", source_model(folder, threads)),
+        *(store_in(folder, nodes), memory, ROUNDS),
+        threads=threads,
+    )
+    files = sorted((store_in(folder, nodes) / "hops").rglob("hop-*.npy"))
+    stack = sum(path.stat().st_size for path in files)
+    speed = float(np.median([read_speed(path) for path in files]))
+    said, seconds = command.said, command.said["round_seconds"]
+    return {
+        "setup_seconds": said["setup_seconds"],
+        "round_seconds": min(seconds),
+        "round_seconds_median": float(np.median(seconds)),
+        "round_ns_per_node": 1e9 * min(seconds) / nodes,
         "rounds": ROUNDS,
-        "adapt_peak_gb": rounds.peak / 1e9,
+        "adapt_peak_gb": command.peak / 1e9,
         "memory_gb": bytes_of(memory) / 1e9,
         "threads": threads,
         "stack_gb": stack / 1e9,
         "disk_read_gb_per_second": speed / 1e9,
         "round_seconds_from_disk": stack / speed,
-        "accuracy_before": rounds.said["accuracy_before"],
-        "accuracy_after": rounds.said["accuracy_after"],
+        "accuracy_before": said["accuracy_before"],
+        "accuracy_after": said["accuracy_after"],
     }
 
 
-def _looped(command: Command) -> float:
-    """Seconds that grow with the rounds."""
-    stages = "forward", "loss", "backward", "update"
-    return sum(float(command.said["seconds"].get(stage, 0.0)) for stage in stages)
+def _adapted(nodes: int, folder: Path, memory: str, threads: int, rounds: int) -> Command:
+    given = "adapt", source_model(folder, threads), store_in(folder, nodes)
+    options = "-o", folder / "out", "--memory", memory, "--no-protect", "--epochs", rounds
+    return run_command(*given, *options, threads=threads)
 
 
 def measure(effort: Effort) -> Rows:

@@ -1,0 +1,67 @@
+"""The command on a store, as a user meets it."""
+
+import json
+
+import numpy as np
+import pytest
+from small_stores import FEATURES, source_model, target_graph
+
+import matcha_gnn as mg
+from matcha_gnn import cli
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([str(a) for a in arguments])
+    said = capsys.readouterr()
+    return stopped.value.code, said.out, said.err
+
+
+@pytest.fixture
+def files(tmp_path):
+    mg.save_model(source_model(), tmp_path / "m.safetensors")
+    mg.write_graph(target_graph(), tmp_path / "g.npz")
+    return tmp_path
+
+
+def test_a_drawn_store_is_adapted_to_and_the_estimate_said_first(files, capsys):
+    law = ("--nodes", 900, "--features", FEATURES, "--homophily", 0.2, "--seed", 11)
+    code, said, _ = run(capsys, "make-graph", "csbm", *law, "--store", files / "store", "--json")
+    assert code == 0
+    assert json.loads(said)["nodes"] == 900
+    adapt = ("adapt", files / "m.safetensors", files / "store", "-o", files / "out")
+    options = ("--no-protect", "--epochs", 3, "--memory", "3GB", "--hops-dtype", "float16")
+    code, said, err = run(capsys, *adapt, *options)
+    assert code == 0
+    assert "accuracy" in said
+    assert "3 reads" not in err
+    assert "7 reads of the hops" in err
+    names = {"predictions.npz", "model.safetensors", "history.csv", "summary.json"}
+    assert {path.name for path in (files / "out").iterdir()} == names
+    with np.load(files / "out" / "predictions.npz") as predictions:
+        assert predictions["probs"].shape == (900, 2)
+
+
+def test_any_graph_becomes_a_store(files, capsys):
+    code, said, _ = run(capsys, "make-graph", files / "g.npz", "--store", files / "store")
+    assert code == 0
+    assert "700 nodes" in said
+    found = mg.adapt(source_model(), mg.GraphStore(files / "store"), protect=False, epochs=2)
+    expected = mg.adapt(source_model(), target_graph(), protect=False, epochs=2)
+    assert float((found.probs - expected.probs).abs().max()) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("make-graph", "csbm"), "one of them"),
+        (("make-graph", "csbm", "--store", "a", "-o", "b.npz"), "one of them"),
+        (("adapt", "m.safetensors", ".", "-o", "out"), "no meta.json"),
+    ],
+)
+def test_one_line_for_what_is_wrong(arguments, words, files, capsys, monkeypatch):
+    monkeypatch.chdir(files)
+    code, _, err = run(capsys, *arguments)
+    assert code == 2
+    assert words in err
+    assert err.count("\n") == 1
