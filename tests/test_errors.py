@@ -6,6 +6,7 @@ import pytest
 
 from matcha_gnn import errors
 from matcha_gnn.errors import (
+    DistributedError,
     IncompatibleError,
     InvalidArgumentError,
     InvalidFileError,
@@ -20,7 +21,7 @@ ABOUT_INPUT = [*WITH_PARTS, IncompatibleError, NotFittedError]
 
 def test_the_lists_above_name_every_error_of_the_module():
     found = {e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, Exception)}
-    assert found == {MatchaError, *ABOUT_INPUT}
+    assert found == {MatchaError, DistributedError, *ABOUT_INPUT}
 
 
 @pytest.mark.parametrize("kind", ABOUT_INPUT)
