@@ -11,8 +11,8 @@ import matcha_gnn as mg
 from matcha_gnn.stored.plan import bytes_of
 
 RUN = Path(__file__).with_name("runs.py")
-NODES, FEATURES, WIDTH, HOPS = 120_000, 16, 256, 9
-MEMORY = "600MB"
+NODES, FEATURES, WIDTH, HOPS = 140_000, 16, 256, 9
+MEMORY = "650MB"
 
 
 @pytest.fixture(scope="module")

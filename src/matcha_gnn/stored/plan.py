@@ -11,8 +11,8 @@ from time import perf_counter
 from matcha_gnn.errors import InvalidArgumentError
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-RESERVE = 220 << 20
-"""Bytes for compiled code, file pages in use, and what an allocator keeps back."""
+RESERVE = 200 << 20
+"""Bytes for file pages in use, and what an allocator keeps back."""
 MOST_BLOCK, LEAST_BLOCK = 4 << 20, 1 << 20
 """Bytes of a block of hops: as much as caches hold, and as little as calls are worth."""
 PROBE = 32 << 20
