@@ -11,8 +11,8 @@ import matcha_gnn as mg
 from matcha_gnn.stored.plan import bytes_of
 
 RUN = Path(__file__).with_name("runs.py")
-NODES, FEATURES, WIDTH, HOPS = 140_000, 16, 256, 9
-MEMORY = "650MB"
+NODES, FEATURES, WIDTH, HOPS = 190_000, 16, 256, 9
+MEMORY = "900MB"
 
 
 @pytest.fixture(scope="module")
