@@ -173,3 +173,14 @@ def test_the_hops_are_read_at_most_ten_times(model, shift, monkeypatch):
     target = mg.datasets.csbm(1000, model.in_channels, homophily=0.1, signal=2, seed=1, **shift)
     assert mg.adapt(model, target).status is mg.Status.ADAPTED
     assert 3 <= len(reads) <= 10, reads
+
+
+def test_a_kept_source_says_what_could_be_gained_beyond_doubt(model):
+    decision = mg.adapt(model, mg.datasets.csbm(**SIZE, homophily=0.85, seed=1)).decision
+    assert decision.chosen == "source"
+    best = max(decision.candidates[1:], key=lambda c: c.least_gain)
+    assert best.least_gain < 0.02
+    assert f"({100 * best.least_gain:+.1f} points, {best.name})" in decision.sentence
+    for one in decision.candidates:
+        expected = one.expected_accuracy - decision.candidates[0].expected_accuracy
+        assert one.least_gain <= expected + 1e-12

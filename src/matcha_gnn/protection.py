@@ -147,7 +147,7 @@ class _Judge:
         labels = trial.run.prediction.probs.argmax(1)
         part, other = self.graph.part, float(labels.ne(self.labels_before).sum())
         changed = float(part.total(other)[0]) / part.count(len(labels))
-        return Candidate(trial.name, trial.expected, changed)
+        return Candidate(trial.name, trial.expected, trial.gain, changed)
 
     def fitted(self, model: Backbone, source: Run) -> Iterator[_Trial]:
         """Hop weights in closed form, and fitted to the posterior, where own features say it is."""

@@ -74,11 +74,13 @@ class Candidate:
     Attributes:
         name: "source", or how it was made.
         expected_accuracy: share of its labels that are expected to be true.
+        least_gain: by how much that is more than the source's, whichever doubt of the judge holds.
         changed: share of labels that differ from the source's: accuracy cannot differ by more.
     """
 
     name: str
     expected_accuracy: float
+    least_gain: float
     changed: float
 
 
@@ -122,10 +124,11 @@ class Decision:
                 f"{chosen.changed:.1%} of labels changed: accuracy cannot move by more."
             )
         others = [c for c in self.candidates if c is not source]
-        best = max(others, key=lambda c: c.expected_accuracy, default=source)
+        best = max(others, key=lambda c: c.least_gain, default=source)
         return (
             f"Kept the source model: {source.expected_accuracy:.1%} of its labels are expected to "
-            f"be true, and at best {best.expected_accuracy:.1%} after adapting ({best.name})."
+            f"be true, and what adapting would gain beyond doubt is too little "
+            f"({100 * best.least_gain:+.1f} points, {best.name})."
         )
 
 

@@ -88,3 +88,13 @@ def test_edges_between_lookalikes_are_no_judge(model):
     assert "alike in more than their classes" in result.decision.sentence
     torch.testing.assert_close(result.probs, result.probs_before)
     assert np.isnan(mg.diagnose(model, alike).expected_accuracy[0])
+
+
+def test_a_source_whose_own_logits_say_nothing_can_still_be_judged(model):
+    blank = copy.deepcopy(model)
+    nothing = torch.zeros_like(model.source.own_logit_centroids)
+    blank.source = dataclasses.replace(model.source, own_logit_centroids=nothing)
+    assert blank.source.own_sharpness == 0
+    posterior = infer(blank, mg.unlabelled(target()))
+    assert posterior.probs.isfinite().all()
+    assert posterior.sharpness > 0

@@ -97,7 +97,9 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
     links = sample_edges(graph)
     ends = part.rows(logits, links.flatten()).view(*links.shape, logits.shape[1])
     calibration = _Calibration(logits, shift.shares, ends, part)
-    fits = _plausible(calibration, source.own_sharpness)
+    # Classes that do not differ at all, or without any spread, have no sharpness of their own.
+    on_source = min(max(source.own_sharpness, 1e-3), 1e3)
+    fits = _plausible(calibration, on_source)
     best, *others = fits
 
     def believed(fit: _Fit) -> Probs:
@@ -106,7 +108,7 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
     probs = believed(best)
     (sure,) = part.total(float(probs.amax(1).sum()))
     surer = float(sure) / part.count(len(probs)) - float(source.accuracy)
-    sharper = min(fit.sharpness for fit in fits) / source.own_sharpness
+    sharper = min(fit.sharpness for fit in fits) / on_source
     return Posterior(
         probs=probs,
         own_probs=(best.sharpness * logits + best.prior).softmax(1),
@@ -186,7 +188,6 @@ def _plausible(calibration: _Calibration, on_source: float) -> list[_Fit]:
 
     Climbs from the source's in steps of `STEP`, then looks to both sides of the summit.
     """
-    on_source = min(max(on_source, 1e-3), 1e3)
     found: dict[int, _Fit] = {}
 
     def at(step: int) -> _Fit:
