@@ -5,7 +5,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 import matcha_gnn as mg
-from matcha_gnn.evidence.weights import _sums, fit_hop_weights
+from matcha_gnn.evidence.weights import _Regression, fit_hop_weights
 
 
 def small_view(backbone=mg.GPRGNN, classes=2, seed=0):
@@ -35,14 +35,14 @@ def test_gradient_and_curvature_are_finite_differences():
         view, graph = small_view(backbone, classes=3)
         targets = torch.rand(400, 3).double()
         targets /= targets.sum(1, keepdim=True)
-        size = view.gamma.numel()
-        point = torch.cat([view.gamma.double(), torch.tensor([0.2, -0.1]).double()])
-        point[:size] += 0.1
-        sums = _sums(view, targets, point, 2)
+        regression = _Regression(view, targets, True, backbone is mg.APPNP)
+        point = regression.start()
+        point += torch.linspace(0.1, 0.3, len(point)).double()
+        sums = regression.sums(point)
         for k in range(len(point)):
             step = torch.zeros_like(point)
             step[k] = 1e-6
-            ahead, behind = (_sums(view, targets, point + s, 2) for s in (step, -step))
+            ahead, behind = (regression.sums(point + s) for s in (step, -step))
             slope = (ahead.value - behind.value) / 2e-6
             assert abs(slope - float(sums.slope[k])) < 1e-5
             if backbone is mg.GPRGNN:
@@ -54,7 +54,18 @@ def test_a_fit_never_raises_the_cross_entropy():
     view, graph = small_view(classes=3)
     targets = torch.nn.functional.one_hot(graph.y, 3).double()
     fit = fit_hop_weights(view, targets, intercept=False)
-    before = _sums(view, targets, view.gamma.double(), 0).value
-    after = _sums(view, targets, fit.gamma.double(), 0).value
+    regression = _Regression(view, targets, False, False)
+    before, after = (regression.sums(g.double()).value for g in (view.gamma, fit.gamma))
     assert after < before
     assert fit.intercept.abs().max() == 0
+
+
+def test_a_model_that_is_too_sure_is_not_made_less_sure_by_its_hop_weights():
+    """Labels that own features alone explain: α must go to one, however large the logits are."""
+    for sureness in (1.0, 30.0):
+        view, _ = small_view(mg.APPNP, seed=3)
+        view.model.head.weight.data *= sureness
+        own = view.model.head(view.hops.stack[:, 0])
+        targets = (own / sureness).softmax(1)
+        fit = fit_hop_weights(view, targets, intercept=False)
+        assert float(fit.gamma) > 0.9

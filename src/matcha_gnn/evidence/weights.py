@@ -36,17 +36,18 @@ class _Sums(NamedTuple):
 def fit_hop_weights(view: View, targets: Probs, *, intercept: bool) -> Fit:
     """Minimise the cross entropy between `targets` and the softmax of the mixed hops' logits.
 
-    Newton steps in γ, each one read of the hops; a step that does not help is halved.
+    Newton steps in γ, each one read of the hops; a step that does not help is halved. Where γ
+    cannot scale the mixture by itself, as APPNP's α, a scale of the logits is fitted beside it and
+    forgotten: otherwise α would be spent on making predictions less sure.
 
     Args:
         view: a model that mixes cached hops linearly; its γ is the start.
         targets: probabilities to agree with, [N, C].
         intercept: fit one number per class beside γ.
     """
-    size, classes = view.gamma.numel(), targets.shape[1]
-    free = classes - 1 if intercept else 0
-    point = torch.cat([view.gamma.double().flatten(), view.gamma.new_zeros(free).double()])
-    sums, passes = _sums(view, targets, point, free), 1
+    regression = _Regression(view, targets, intercept, not view.model.gamma_is_coefficients)
+    point = regression.start()
+    sums, passes = regression.sums(point), 1
     step_length = 1.0
     while passes < STEPS:
         damping = _RIDGE * sums.curvature.trace() / len(point)
@@ -54,51 +55,76 @@ def fit_hop_weights(view: View, targets: Probs, *, intercept: bool) -> Fit:
             sums.curvature + damping * torch.eye(len(point)).to(point), sums.slope
         )
         trial = point - step_length * direction
-        new, passes = _sums(view, targets, trial, free), passes + 1
+        new, passes = regression.sums(trial), passes + 1
         if not new.value < sums.value:
             step_length /= 4
             continue
         gained, sums, point, step_length = sums.value - new.value, new, trial, 1.0
         if gained < _TOLERANCE:
             break
-    gamma = point[:size].view_as(view.gamma).to(view.gamma)
-    return Fit(gamma, _whole(point[size:], classes).to(view.gamma), passes)
+    gamma, added, scale = regression.parts(point)
+    return Fit(gamma, (added / scale).to(view.gamma), passes)
 
 
-def _whole(free: Tensor, classes: int) -> Tensor:
-    """The intercept of all classes; that of the last is zero, as softmax sees differences only."""
-    return torch.cat([free, free.new_zeros(classes - len(free))])
+class _Regression(NamedTuple):
+    """Probabilities [N, C] as softmax(scale · (Σ_k c_k(γ) H_k Wᵀ + b) + intercept).
 
+    A point is γ, the intercept of all classes but the last, as softmax sees differences only, and
+    the logarithm of the scale; the last two where they are free.
+    """
 
-def _sums(view: View, targets: Probs, point: Tensor, free: int) -> _Sums:
-    """Mean cross entropy, its gradient and its second derivative in γ and intercept."""
-    size, classes = view.gamma.numel(), targets.shape[1]
-    gamma = point[:size].view_as(view.gamma).to(view.gamma)
-    jacobian = _coefficient_slopes(view, gamma)
-    coef = view.model.coefficients(gamma).double()
-    head = view.model.head
-    offset = 0 if head.bias is None else head.bias.double()
-    added = _whole(point[size:], classes) + offset
-    value, slope = 0.0, torch.zeros_like(point)
-    curvature = torch.outer(slope, slope)
-    corner = torch.eye(classes, free).to(point)
-    for rows, hop_logits in view.hops.hop_logits(head):
-        wanted = targets[rows].double()
-        logits = torch.einsum("nkc,k->nc", hop_logits, coef) + added
-        value -= float((wanted * logits.log_softmax(1)).sum())
-        probs = logits.softmax(1)
-        inputs = torch.cat(
-            [hop_logits.transpose(1, 2) @ jacobian, corner.expand(len(wanted), classes, free)], 2
-        )
-        slope += torch.einsum("ncp,nc->p", inputs, probs - wanted)
-        mean = torch.einsum("ncp,nc->np", inputs, probs)
-        scaled = inputs * probs[:, :, None].sqrt()
-        flat = scaled.reshape(-1, len(point))
-        curvature += flat.T @ flat - mean.T @ mean
-    number = view.hops.num_nodes
-    sums = view.graph.part.total(value, slope.cpu().numpy(), curvature.cpu().numpy())
-    total, of_slope, of_curvature = (torch.from_numpy(each).to(point) / number for each in sums)
-    return _Sums(float(total), of_slope, of_curvature)
+    view: View
+    targets: Probs
+    has_intercept: bool
+    has_scale: bool
+
+    @property
+    def free(self) -> int:
+        """Numbers of the intercept."""
+        return self.targets.shape[1] - 1 if self.has_intercept else 0
+
+    def start(self) -> Tensor:
+        """The model's own γ, no intercept and scale 1."""
+        gamma = self.view.gamma.double().flatten()
+        return torch.cat([gamma, gamma.new_zeros(self.free + self.has_scale)])
+
+    def parts(self, point: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """γ, the intercept [C] and the scale."""
+        like = self.view.gamma
+        gamma, added, scale = torch.split(point, [like.numel(), self.free, int(self.has_scale)])
+        missing = added.new_zeros(self.targets.shape[1] - self.free)
+        return gamma.view_as(like).to(like), torch.cat([added, missing]), scale.sum().exp()
+
+    def sums(self, point: Tensor) -> _Sums:
+        """Mean cross entropy, its gradient and its second derivative."""
+        view, classes = self.view, self.targets.shape[1]
+        gamma, added, scale = self.parts(point)
+        slopes, coef = _coefficient_slopes(view, gamma), view.model.coefficients(gamma).double()
+        head = view.model.head
+        offset = 0 if head.bias is None else head.bias.double()
+        value, slope = 0.0, torch.zeros_like(point)
+        curvature = torch.outer(slope, slope)
+        corner = torch.eye(classes, self.free).to(point)
+        for rows, hop_logits in view.hops.hop_logits(head):
+            wanted = self.targets[rows].double()
+            mixed = scale * (torch.einsum("nkc,k->nc", hop_logits, coef) + offset)
+            logits = mixed + added
+            value -= float((wanted * logits.log_softmax(1)).sum())
+            probs = logits.softmax(1)
+            inputs = [
+                scale * hop_logits.transpose(1, 2) @ slopes,
+                corner.expand(len(wanted), -1, -1),
+            ]
+            inputs += [mixed[:, :, None]] * self.has_scale
+            each = torch.cat(inputs, 2)
+            slope += torch.einsum("ncp,nc->p", each, probs - wanted)
+            mean = torch.einsum("ncp,nc->np", each, probs)
+            flat = (each * probs[:, :, None].sqrt()).reshape(-1, len(point))
+            curvature += flat.T @ flat - mean.T @ mean
+        number = view.hops.num_nodes
+        sums = view.graph.part.total(value, slope.cpu().numpy(), curvature.cpu().numpy())
+        total, of_slope, of_curvature = (torch.from_numpy(each).to(point) / number for each in sums)
+        return _Sums(float(total), of_slope, of_curvature)
 
 
 def _coefficient_slopes(view: View, gamma: Tensor) -> Tensor:
