@@ -51,12 +51,13 @@ class Classifier:
         """Predictions, class sums and mass, in one read."""
         self.coef.copy_(coef)
         self.start()
+        probs = self.probs.clone()
         if self.stack.is_cuda:
             torch.cuda.current_stream().synchronize()
         packed = self.packed.numpy().copy()
         first = packed[: -self.last - 1].reshape(self.last, *self.stack.shape[1:])
         total = np.concatenate([first, (self.node_sums - first.sum(0))[None]])
-        return self.probs.clone(), total, packed[-self.last - 1 :]
+        return probs, total, packed[-self.last - 1 :]
 
     def _start(self) -> None:
         num_hops, last, num_nodes = self.logits.shape
@@ -86,7 +87,8 @@ def _recorded(work: Callable[[], None]) -> Callable[[], None]:
 def mix(stack: HopStack, coef: Coefficients) -> Repr:
     """Twin of `reference.mix` on a GPU."""
     num_nodes, num_hops, width = stack.shape
-    z, block = torch.empty(num_nodes, width, device=stack.device), _rows_for(width)
+    z = torch.empty(num_nodes, width, device=stack.device)
+    block = max(1, min(32, 1024 // _padded(width)))
     on_gpu.mix[(triton.cdiv(num_nodes, block),)](
         stack, coef.to(z), z, num_nodes, num_hops, width, WIDTH=_padded(width), BLOCK=block
     )
