@@ -116,16 +116,11 @@ def adapt(
     method: str,
     options: list[str],
     loss: str | None,
-    protect: bool,
-    epochs: int,
-    lr: float,
-    optimizer: str,
-    seed: int,
     device: str,
-    memory: str | None,
     hops_dtype: str,
     json: bool,
     command: str,
+    **settings: Any,
 ) -> None:
     """Adapt a model file to a graph file or a store and write a folder."""
     base, objective = chosen(method, options, loss)
@@ -135,19 +130,7 @@ def adapt(
     data: Any = GraphStore(graph, hops_dtype, console.say) if is_store else read_graph(graph).to(on)
     output_folder(output)
     with console.progress_bar("adapting", quiet=json) as progress:
-        result = adapt_model(
-            source,
-            data,
-            base,
-            objective,
-            protect=protect,
-            epochs=epochs,
-            lr=lr,
-            optimizer=optimizer,
-            memory=memory,
-            seed=seed,
-            progress=progress,
-        )
+        result = adapt_model(source, data, base, objective, progress=progress, **settings)
     labels = data.labels if is_store else data.y
     mask = data.mask("test_mask") if is_store else getattr(data, "test_mask", None)
     summary = write_outputs(result, output, labels, mask, command, page=not is_store)

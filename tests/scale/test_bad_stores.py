@@ -103,6 +103,13 @@ def test_too_little_memory_says_what_would_do(store):
     with pytest.raises(InvalidArgumentError, match="words such as 4GB"):
         mg.adapt(source_model(), store, memory="lots")
     assert not (store.folder / "hops").exists()
+    mg.adapt(source_model(), store, memory=wanted)
+
+
+def test_too_little_free_memory_is_told_from_too_small_a_promise(store, monkeypatch):
+    monkeypatch.setattr(plan, "_available", lambda: 2 * 10**8)
+    with pytest.raises(InvalidArgumentError, match="got 100.0 MB, half of what is free; allowed"):
+        mg.adapt(source_model(), store)
 
 
 def test_a_limit_for_a_graph_in_memory_is_refused():
