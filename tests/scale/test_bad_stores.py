@@ -75,6 +75,18 @@ def test_a_store_that_was_not_finished_is_none(tmp_path):
         mg.GraphStore(tmp_path / "half")
 
 
+def test_what_a_killed_writer_left_is_cleared_away_by_the_next(tmp_path):
+    left = tmp_path / "half" / ".spool-of-a-killed-run"
+    left.mkdir(parents=True)
+    (left / "pairs").write_bytes(b"some edges")
+    (tmp_path / "half" / "x.npy").write_bytes(b"half a file")
+    with pytest.raises(mg.InvalidFileError, match="it is written last"):
+        mg.GraphStore(tmp_path / "half")
+    store = mg.GraphStore.create(tmp_path / "half", target_graph())
+    assert store.num_nodes == target_graph().num_nodes
+    assert not list(store.folder.glob(".*"))
+
+
 @pytest.mark.parametrize(
     ("block", "edges"),
     [
