@@ -22,7 +22,6 @@ from matcha_gnn.stored.plan import bytes_of
 RECORD = Path(__file__).parents[1] / "results" / "scale-memory.json"
 CASES: dict[str, tuple[str, tuple[str, ...]]] = {
     "default": ("1.1GB", ()),
-    "default around t3a": ("1.2GB", ("--method", "t3a")),
     "20 rounds of PIC": ("1GB", ("--no-protect", "--epochs", "20")),
 }
 
