@@ -52,6 +52,10 @@ def main() -> None:
         found[name] = {
             "probabilities": float((outside.probs - inside.probs).abs().max()),
             "gamma": float((outside.gamma - inside.gamma).abs().max()),
+            "gamma_of_its_largest": float(
+                (outside.gamma - inside.gamma).abs().max() / inside.gamma.abs().max()
+            ),
+            "chosen": [each.decision.chosen for each in (outside, inside) if each.decision],
             "labels_that_differ": int((outside.labels != inside.labels).sum()),
             "accuracy": float((outside.labels == store.labels).double().mean()),
             "seconds_from_store": middle - start,

@@ -3,15 +3,13 @@
 from pathlib import Path
 from typing import Any, cast
 
-from torch import Tensor
-
 from matcha_gnn import console
-from matcha_gnn.commands import chosen, print_summary
+from matcha_gnn.commands import chosen, for_scores, print_summary, read_target
 from matcha_gnn.distributed import PartAdaptation, Ranks, joined, write_shards
 from matcha_gnn.distributed import adapt as adapt_over_ranks
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.files import output_folder
-from matcha_gnn.graph import GraphLike, read_graph
+from matcha_gnn.graph import GraphLike
 from matcha_gnn.modelfile import load_model
 from matcha_gnn.outputs import write_outputs
 from matcha_gnn.result import Adaptation
@@ -46,8 +44,7 @@ def adapt(
     with joined(timeout, device) as ranks:
         with ranks.agreeing("input"):
             source = load_model(model).to(ranks.device)
-            tell = {} if ranks.rank else {"tell": console.say}
-            data = GraphStore(graph, hops_dtype, **tell) if graph.is_dir() else read_graph(graph)
+            data = read_target(graph, hops_dtype, _unheard if ranks.rank else console.say)
             output_folder(output)
         result = adapt_over_ranks(source, data, base, objective, gather=gather, **settings)
         write = _gathered if gather else _in_shards
@@ -68,7 +65,7 @@ def _gathered(
     page, summary = not isinstance(data, GraphStore), dict[str, Any]()
     with ranks.agreeing("writing the result"):
         if ranks.rank == 0:
-            summary = write_outputs(result, output, *_labels(data), command, page=page)
+            summary = write_outputs(result, output, *for_scores(data), command, page=page)
     return summary
 
 
@@ -76,11 +73,8 @@ def _in_shards(
     result: Adaptation, data: GraphLike | GraphStore, output: Path, ranks: Ranks, command: str
 ) -> dict[str, Any]:
     """Each rank's part of the predictions, and the rest from rank 0."""
-    return write_shards(cast(PartAdaptation, result), output, ranks, *_labels(data))
+    return write_shards(cast(PartAdaptation, result), output, ranks, *for_scores(data))
 
 
-def _labels(data: GraphLike | GraphStore) -> tuple[Tensor | None, Tensor | None]:
-    """True classes, and the nodes that accuracy counts; either may be missing."""
-    if isinstance(data, GraphStore):
-        return data.labels, data.mask("test_mask")
-    return getattr(data, "y", None), getattr(data, "test_mask", None)
+def _unheard(line: str) -> None:
+    """What one rank says is enough."""

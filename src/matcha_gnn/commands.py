@@ -1,5 +1,6 @@
 """What each command does, for `cli` to call: read files, call the library, write, print."""
 
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -116,41 +117,23 @@ def adapt(
     method: str,
     options: list[str],
     loss: str | None,
-    protect: bool,
-    epochs: int,
-    lr: float,
-    optimizer: str,
-    seed: int,
     device: str,
-    memory: str | None,
     hops_dtype: str,
     json: bool,
     command: str,
+    **settings: Any,
 ) -> None:
     """Adapt a model file to a graph file or a store and write a folder."""
     base, objective = chosen(method, options, loss)
     on = usable_device(device)
     source = load_model(model).to(on)
-    is_store = graph.is_dir()
-    data: Any = GraphStore(graph, hops_dtype, console.say) if is_store else read_graph(graph).to(on)
+    data: Any = read_target(graph, hops_dtype, console.say)
+    is_store = isinstance(data, GraphStore)
+    data = data if is_store else data.to(on)
     output_folder(output)
     with console.progress_bar("adapting", quiet=json) as progress:
-        result = adapt_model(
-            source,
-            data,
-            base,
-            objective,
-            protect=protect,
-            epochs=epochs,
-            lr=lr,
-            optimizer=optimizer,
-            memory=memory,
-            seed=seed,
-            progress=progress,
-        )
-    labels = data.labels if is_store else data.y
-    mask = data.mask("test_mask") if is_store else getattr(data, "test_mask", None)
-    summary = write_outputs(result, output, labels, mask, command, page=not is_store)
+        result = adapt_model(source, data, base, objective, progress=progress, **settings)
+    summary = write_outputs(result, output, *for_scores(data), command, page=not is_store)
     if json:
         console.print_json(summary)
         return
@@ -158,6 +141,23 @@ def adapt(
     console.out.print(f"Written to {output}: predictions.npz, model.safetensors, history.csv, …")
     if not is_store:
         console.out.print(f"Look at {output / 'report.html'}")
+
+
+def read_target(path: Path, hops_dtype: str, tell: Callable[[str], None]) -> GraphLike | GraphStore:
+    """A graph file, or the folder of a store that tells what a run will take."""
+    if path.is_dir():
+        return GraphStore(path, hops_dtype, tell)
+    if hops_dtype != "float32":
+        raise InvalidArgumentError("--hops-dtype", hops_dtype, "float32, but for a store")
+    graph: GraphLike = read_graph(path)
+    return graph
+
+
+def for_scores(data: GraphLike | GraphStore) -> tuple[Tensor | None, Tensor | None]:
+    """True classes, and the nodes that accuracy counts; either may be missing."""
+    if isinstance(data, GraphStore):
+        return data.labels, data.mask("test_mask")
+    return getattr(data, "y", None), getattr(data, "test_mask", None)
 
 
 def chosen(method: str, options: list[str], loss: str | None) -> tuple[BaseMethod, Loss | None]:

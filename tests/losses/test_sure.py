@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn import functional, kernels
+from matcha_gnn.losses import sure
 from matcha_gnn.losses.sure import SteinForms, stein_forms
 from matcha_gnn.methods import View
 from matcha_gnn.testing import tiny_graph, trained_model
@@ -86,6 +89,31 @@ def test_forms_equal_their_definition():
     assert forms.noise == pytest.approx(float((centre @ noise @ centre).trace()), rel=1e-6)
     traces = np.array([float(torch.linalg.matrix_power(dense, k).trace()) for k in range(4)]) / 120
     np.testing.assert_allclose((gram[0] - forms.signal) / forms.noise, traces, atol=0.05)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Bytes of the largest tensor that is made."""
+
+    most = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor):
+            self.most = max(self.most, out.nbytes)
+        return out
+
+
+def test_random_signs_take_a_byte_each_and_are_drawn_in_small_blocks():
+    nodes = 200_000
+    graph = mg.unlabelled(Data(x=torch.ones(nodes, 1), edge_index=torch.zeros(2, 0).long()))
+    view = view_of(mg.GPRGNN(1, 2, 4, 1), graph)
+    with LargestTensor() as seen:
+        columns = sure._ones_and_signs(view, nodes)
+    assert seen.most == columns.nbytes == nodes * (1 + sure.PROBES)
+    generator = torch.Generator().manual_seed(view.seed)
+    drawn = torch.randint(0, 2, (nodes, sure.PROBES), generator=generator)
+    assert torch.equal(columns[:, 1:].long(), 2 * drawn - 1)
+    assert (columns[:, 0] == 1).all()
 
 
 def test_scaled_risk_is_the_risk_at_the_best_scale():

@@ -75,6 +75,18 @@ def test_a_store_that_was_not_finished_is_none(tmp_path):
         mg.GraphStore(tmp_path / "half")
 
 
+def test_what_a_killed_writer_left_is_cleared_away_by_the_next(tmp_path):
+    left = tmp_path / "half" / ".spool-of-a-killed-run"
+    left.mkdir(parents=True)
+    (left / "pairs").write_bytes(b"some edges")
+    (tmp_path / "half" / "x.npy").write_bytes(b"half a file")
+    with pytest.raises(mg.InvalidFileError, match="it is written last"):
+        mg.GraphStore(tmp_path / "half")
+    store = mg.GraphStore.create(tmp_path / "half", target_graph())
+    assert store.num_nodes == target_graph().num_nodes
+    assert not list(store.folder.glob(".*"))
+
+
 @pytest.mark.parametrize(
     ("block", "edges"),
     [
@@ -103,6 +115,13 @@ def test_too_little_memory_says_what_would_do(store):
     with pytest.raises(InvalidArgumentError, match="words such as 4GB"):
         mg.adapt(source_model(), store, memory="lots")
     assert not (store.folder / "hops").exists()
+    mg.adapt(source_model(), store, memory=wanted)
+
+
+def test_too_little_free_memory_is_told_from_too_small_a_promise(store, monkeypatch):
+    monkeypatch.setattr(plan, "_available", lambda: 2 * 10**8)
+    with pytest.raises(InvalidArgumentError, match="got 100.0 MB, half of what is free; allowed"):
+        mg.adapt(source_model(), store)
 
 
 def test_a_limit_for_a_graph_in_memory_is_refused():

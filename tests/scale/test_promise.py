@@ -25,7 +25,7 @@ def files(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("method", ["erm", "tent"])
+@pytest.mark.parametrize("method", ["erm", "tent", "default"])
 def test_the_promise_is_kept(method, files):
     stack = 4 * NODES * WIDTH * (HOPS + 1)
     given = files / "model.safetensors", files / "store", files / "answer.npz", MEMORY, method

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,10 @@ from small_stores import set_blocks, source_model, target_graph
 
 import matcha_gnn as mg
 from matcha_gnn.stored import propagation
+from matcha_gnn.stored.target import hop_files, target_of
 
 RUN = Path(__file__).with_name("runs.py")
+SETTINGS = {"moves": "gamma", "features": "source", "protect": False, "epochs": 1}
 
 
 class Killed(BaseException):
@@ -47,6 +50,22 @@ def test_a_run_that_is_broken_off_goes_on_at_the_last_finished_hop(after, tmp_pa
     unbroken = mg.adapt(source_model(), other, **given)
     assert torch.equal(resumed.probs, unbroken.probs)
     assert torch.equal(resumed.gamma, unbroken.gamma)
+
+
+@pytest.mark.parametrize(("begun", "now", "goes_on"), [(4, 7, True), (2, 7, False), (5, 4, False)])
+def test_a_run_goes_on_with_slabs_that_fit_and_are_not_much_narrower(begun, now, goes_on, tmp_path):
+    store, model = mg.GraphStore.create(tmp_path / "store", target_graph()), source_model()
+    target = target_of(store, model, mg.ERM(), SETTINGS, None)
+    target.__dict__["plan"] = replace(target.plan, slab=begun)
+    whole = target.hops(model)
+    stack = torch.cat([block.clone() for _, block in whole.blocks()])
+    for path in (store.folder / "hops").rglob("hop-02-*"):
+        path.unlink()
+    found = hop_files(store, model.hops_key(target), model, now)
+    assert found.widths[0] == (begun if goes_on else now)
+    target.__dict__["plan"] = replace(target.plan, slab=now)
+    again = torch.cat([block.clone() for _, block in target.hops(model).blocks()])
+    torch.testing.assert_close(again, stack)
 
 
 @pytest.fixture(scope="module")

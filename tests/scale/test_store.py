@@ -142,6 +142,17 @@ def test_few_columns_at_a_time_give_the_same_hops(store, monkeypatch):
             path.unlink()
 
 
+def test_the_gram_matrix_is_summed_in_float64(store, monkeypatch):
+    set_blocks(monkeypatch, 100_000)
+    model = source_model()
+    settings = {"moves": "gamma", "features": "source", "protect": False, "epochs": 1}
+    hops = target_of(store, model, mg.ERM(), settings, None).hops(model)
+    wide = torch.cat([block.double() for _, block in hops.blocks()]).numpy()
+    apart = wide - wide.mean(0)
+    expected = np.einsum("nkd,nld->kl", apart, apart)
+    np.testing.assert_allclose(hops.gram, expected, rtol=1e-10)
+
+
 def test_weights_of_float64_models_and_features(tmp_path, monkeypatch):
     set_blocks(monkeypatch, 500)
     graph = target_graph().clone()

@@ -57,6 +57,8 @@ def test_any_graph_becomes_a_store(files, capsys):
         (("make-graph", "csbm"), "one of them"),
         (("make-graph", "csbm", "--store", "a", "-o", "b.npz"), "one of them"),
         (("adapt", "m.safetensors", ".", "-o", "out"), "no meta.json"),
+        (("adapt", "m.safetensors", "g.npz", "-o", "out", "--hops-dtype", "float16"), "a store"),
+        (("adapt", "m.safetensors", "g.npz", "-o", "out", "--memory", "1GB"), "GraphStore"),
     ],
 )
 def test_one_line_for_what_is_wrong(arguments, words, files, capsys, monkeypatch):

@@ -22,7 +22,7 @@ from matcha_gnn.files import output_folder
 from matcha_gnn.graph import write_graph
 from matcha_gnn.stored.plan import bytes_of, read_speed
 
-SIZES, QUICK_SIZES = (10_000, 100_000, 1_000_000, 10_000_000), (1000, 10_000)
+SIZES, QUICK_SIZES = (5000, 10_000, 100_000, 1_000_000, 10_000_000), (1000, 10_000)
 FEATURES, DEGREE, ROUNDS = 32, 10, 20
 SOURCE_SEED, TARGET_SEED = 10, 11
 MODEL = "model.safetensors"

@@ -14,14 +14,14 @@ from torch import Tensor
 
 from matcha_gnn import functional, kernels
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
-from matcha_gnn.hops import joined
 from matcha_gnn.losses.base import Loss
 from matcha_gnn.methods.base import Prediction, View
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
 
 PROBES = 16
 """Random sign vectors for the traces of the powers of P."""
-_BLOCK = 1 << 20
+_BLOCK = 1 << 16
+"""Nodes whose signs are drawn, or multiplied, at a time."""
 
 
 class SteinForms(NamedTuple):
@@ -111,8 +111,7 @@ def _powers(view: View) -> tuple[Tensor, FloatArray]:
     """P^k 1, [N, K+1], and estimates of tr P^k / N, [K+1], by random signs."""
     num_nodes, num_hops, _ = view.hops.shape
     like = view.model.head.weight.detach()
-    signs = _signs(view, num_nodes)
-    columns = torch.cat([torch.ones_like(signs[:, :1]), signs], 1)
+    columns = _ones_and_signs(view, num_nodes)
     powers, traces = like.new_ones(num_nodes, num_hops), np.zeros(num_hops)
     for group in torch.split(columns, min(PROBES + 1, max(2, view.graph.most_columns)), 1):
         h = group.to(like)
@@ -132,14 +131,17 @@ def _dot(h: Tensor, signs: Tensor) -> float:
     return sum(float((rows * of_rows).sum(dtype=torch.float64)) for rows, of_rows in pairs)
 
 
-def _signs(view: View, num_nodes: int) -> Tensor:
-    """Random signs of the nodes here, a byte each, [N, PROBES]; as drawn for all nodes at once."""
+def _ones_and_signs(view: View, num_nodes: int) -> Tensor:
+    """Ones, and random signs as drawn for all nodes of the graph at once; bytes, [N, 1+PROBES]."""
     generator, first = torch.Generator().manual_seed(view.seed), view.graph.part.start
-    end, found = first + num_nodes, []
-    for start in range(0, end, _BLOCK):
-        drawn = torch.randint(0, 2, (min(_BLOCK, end - start), PROBES), generator=generator)
-        found.append((2 * drawn[max(0, first - start) :] - 1).to(torch.int8))
-    return joined(found).to(view.graph.device)
+    columns = torch.ones(num_nodes, 1 + PROBES, dtype=torch.int8)
+    for start in range(0, first + num_nodes, _BLOCK):
+        size = min(_BLOCK, first + num_nodes - start)
+        drawn = torch.randint(0, 2, (size, PROBES), generator=generator, dtype=torch.int8)
+        here = drawn[max(0, first - start) :]
+        at = max(0, start - first)
+        columns[at : at + len(here), 1:] = 2 * here - 1
+    return columns.to(view.graph.device)
 
 
 def _source_noise(view: View) -> float:

@@ -31,6 +31,7 @@ class Work:
         hop_bytes: of a stored number.
         node_bytes: memory that base method and loop hold for each node.
         reads: of the whole stack.
+        reads_for_logits: as many more where hop logits cannot be kept in memory.
         remakes: hops may have to be made while all that is held.
     """
 
@@ -42,6 +43,7 @@ class Work:
     hop_bytes: int
     node_bytes: int
     reads: int
+    reads_for_logits: int
     remakes: bool
 
     @property
@@ -79,7 +81,7 @@ def plan_for(work: Work, memory: int | str | None) -> Plan:
     Raises:
         InvalidArgumentError: the memory does not do.
     """
-    limit = bytes_of(memory) if memory is not None else int(0.5 * _available())
+    limit = bytes_of(memory) if memory is not None else _available() // 2
     base = resident() + RESERVE
     nodes = work.num_nodes
     # The default looks at 10,000 nodes' own features in float64, and at them made white.
@@ -89,8 +91,11 @@ def plan_for(work: Work, memory: int | str | None) -> Plan:
     # Propagation holds a hop, adaptation what it has for each node; at most times not both.
     least = base + buffers + max(4 * nodes, held + 8 * nodes)
     if limit < least:
-        allowed = f"at least {in_words(least)} for this graph, model and method"
-        raise InvalidArgumentError("memory", in_words(limit), allowed)
+        # Rounded up: what is said here has to do in the next run.
+        enough = in_words(-(-least // 10**8) * 10**8)
+        got = f"{in_words(limit)}, half of what is free" if memory is None else memory
+        allowed = f"at least {enough} for this graph, model and method"
+        raise InvalidArgumentError("memory", got, allowed)
     room = limit - base - buffers - held
     logits = 4 * nodes * work.num_hops * (work.num_classes - 1)
     kept = logits if 2 * logits <= room else 0
@@ -150,8 +155,9 @@ def estimate(work: Work, plan: Plan, folder: Path, sample: Path, missing: int) -
             "store", f"{folder} ({in_words(free)} free)", f"{in_words(missing)} for the hops"
         )
     read, write = read_speed(sample), write_speed(folder) if missing else 1.0
-    seconds = missing / write + work.reads * work.stack_bytes / read
-    return Estimate(work.stack_bytes, missing, plan.peak, work.reads, seconds)
+    reads = work.reads + (0 if plan.logit_bytes else work.reads_for_logits)
+    seconds = missing / write + reads * work.stack_bytes / read
+    return Estimate(work.stack_bytes, missing, plan.peak, reads, seconds)
 
 
 def read_speed(path: Path) -> float:

@@ -182,7 +182,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
             meta[name] = int(meta[name])
         _ = meta["x_dtype"], meta["symmetric"], meta["fingerprint"]
     except OSError as error:
-        got = f"{folder} (no {META}: {error.strerror})"
+        got = f"{folder} (no {META}: {error.strerror}; it is written last)"
         raise InvalidFileError("store", got, allowed) from error
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidFileError("store", f"{folder / META} (unreadable)", allowed) from error

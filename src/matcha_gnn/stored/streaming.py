@@ -4,6 +4,7 @@ import abc
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from torch import Tensor, nn
 
 from matcha_gnn import kernels
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.hops import Hops, HopsKey
+from matcha_gnn.hops import Hops, HopsKey, sum_of
 from matcha_gnn.parts import WHOLE
 from matcha_gnn.stored.mapped import MappedArray
-from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopStack, Probs, Repr
+from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 TORCH_TYPES = {
     "float32": torch.float32,
@@ -76,6 +77,12 @@ class StreamedHops(Hops, abc.ABC):
     def stack(self) -> HopStack:
         """Refused: that is what does not fit."""
         raise IncompatibleError("hops: these are read in blocks, and never there as a whole")
+
+    @cached_property
+    def gram(self) -> HopForm:
+        """See `Hops.gram`; in float64, as sums over as many nodes in memory are."""
+        own = (kernels.gram(block.double(), self.mean) for _, block in self.blocks())
+        return self.part.total(sum_of(own))[0]
 
     def mix(self, coef: Coefficients) -> Repr:
         """Refused, as `stack` is; `View.blocks` gives it in blocks."""

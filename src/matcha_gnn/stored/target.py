@@ -112,14 +112,24 @@ class StoredGraph(Graph):
 
 
 def hop_files(store: GraphStore, key: HopsKey, model: "Backbone", slab: int) -> HopFiles:
-    """Files of a model's hops: those that are there, if they are whole, whatever their slabs."""
+    """Files of a model's hops: those that are there if they are whole or can be gone on with.
+
+    Args:
+        store: whose folder they are in.
+        key: of the hops.
+        model: that they are made by.
+        slab: columns that may be propagated at a time.
+    """
     shape = (store.num_nodes, model.num_hops + 1, model.head.in_features)
     folder = store.folder / "hops" / f"{key.encoder}-{store.hops_dtype}"
-    for width in HopFiles.widths_in(folder):
-        files = HopFiles(folder, shape, store.hops_dtype, width)
-        if not files.missing():
-            return files
-    return HopFiles(folder, shape, store.hops_dtype, slab)
+    begun = [
+        HopFiles(folder, shape, store.hops_dtype, width) for width in HopFiles.widths_in(folder)
+    ]
+    whole = (files for files in begun if not files.missing())
+    # Free memory is never twice the same: a run that goes on keeps to the slabs it was begun with,
+    # unless they are so narrow that P would be read more than twice as often.
+    near = (files for files in begun if slab // 2 <= files.widths[0] <= slab)
+    return next(whole, None) or next(near, HopFiles(folder, shape, store.hops_dtype, slab))
 
 
 def target_of(
@@ -189,7 +199,8 @@ def _require_streaming(model: "Backbone", method: BaseMethod, settings: dict[str
         raise IncompatibleError("moves, features: a store takes moves='gamma', features='source'")
     if settings["protect"] and Touches.NORM in method.touches and settings["epochs"] > 0:
         raise IncompatibleError(
-            f"protect: {method.name} has hops of its own, which cannot be streamed; protect=False"
+            f"protect: {method.name} has hops of its own, which cannot be streamed; "
+            "protect=False, --no-protect"
         )
 
 
@@ -199,14 +210,14 @@ def _work(
     classes, hops = model.head.out_features, model.num_hops + 1
     rounds = settings["epochs"] + 1
     # Predictions now and before, logits, labels, and what is made on the way to them.
-    node_bytes, reads = 32 * classes + 16, 3 + rounds
+    node_bytes, reads, for_logits = 32 * classes + 16, 3 + rounds, rounds
     if Touches.HEAD in method.touches:
-        node_bytes, reads = node_bytes + 20 * classes + 48, 3 + 4 * rounds
+        node_bytes, reads, for_logits = node_bytes + 20 * classes + 48, 3 + 4 * rounds, 0
     if Touches.NORM in method.touches:
-        node_bytes += 4 * (classes - 1) * (2 * hops + 8)
+        node_bytes, for_logits = node_bytes + 4 * (classes - 1) * (2 * hops + 8), 0
     guarded = settings["protect"] and settings["epochs"] > 0
     if guarded:
-        node_bytes, reads = node_bytes + 72 * classes + 4 * hops + 24, 30
+        node_bytes, reads, for_logits = node_bytes + 72 * classes + 4 * hops + 24, 15, 15
     shape = store.num_nodes, store.num_features, hops, model.head.in_features, classes
     itemsize = TORCH_TYPES[store.hops_dtype].itemsize
-    return Work(*shape, itemsize, node_bytes, reads, guarded)
+    return Work(*shape, itemsize, node_bytes, reads, for_logits, guarded)

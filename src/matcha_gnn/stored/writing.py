@@ -5,6 +5,7 @@ each range sorted in memory from one more read of the spool.
 """
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from matcha_gnn.stored.matrix import row_ranges
 
 FORMAT = "matcha-gnn graph store 1"
 META = "meta.json"
+SPOOL = ".spool-"
 SAMPLED_LINKS = 20_000
 """Edges kept aside for what is fitted by a sample of them."""
 EDGES_AT_ONCE = 1 << 22
@@ -56,7 +58,10 @@ def write_matrix(
         edges: in any order, in chunks that fit memory.
         at_once: edges to sort in memory.
     """
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".spool-") as place:
+    # A writer that was killed has left its own; two do not write one store.
+    for left in folder.glob(f"{SPOOL}*"):
+        shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=SPOOL) as place:
         spool = _Spool(Path(place), num_nodes)
         for chunk in edges:
             spool.add(chunk)
