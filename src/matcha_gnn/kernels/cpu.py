@@ -23,7 +23,7 @@ COMPILED_FROM = 1 << 24
 """Numbers of a stack (64 MB) from which a loop of our own is worth its compilation."""
 SUMMED = 512
 """Nodes that are summed in float32."""
-GROUP = 32
+GROUP = 128
 """Such sums that are taken in one call."""
 
 

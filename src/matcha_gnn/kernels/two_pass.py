@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn.kernels.propagate import empty
 from matcha_gnn.typing import Coefficients, FloatArray, HopStack, Probs, Repr
 
 Mix = Callable[[HopStack, Coefficients], Repr]
@@ -32,15 +31,16 @@ def classify(
         head: logits [n, C] of representations [n, D].
         mix: the kernel.
     """
-    probs, sums = stack.new_empty(0), _no_sums(stack)
+    probs, sums, mass = stack.new_empty(0), _no_sums(stack), _no_sums(stack)
     for rows in blocks(stack):
         z = mix(stack[rows], coef)
         logits = head(z)
         if rows.start == 0:
-            probs = empty((len(stack), logits.shape[1]), logits)
+            probs = logits.new_empty(len(stack), logits.shape[1])
         torch.softmax(logits, -1, out=probs[rows])
         sums = sums + (probs[rows].T @ z).double()
-    return probs, _host(sums), _host(probs.sum(0, dtype=torch.float64))
+        mass = mass + probs[rows].sum(0).double()
+    return probs, _host(sums), _host(mass)
 
 
 def mixed_sums(stack: HopStack, coef: Coefficients, probs: Probs, mix: Mix) -> FloatArray:
