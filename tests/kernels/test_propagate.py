@@ -1,13 +1,13 @@
 """The normalised adjacency and the polynomial filter against PyG, dense algebra and gradcheck."""
 
-import sys
-
+import numpy as np
 import pytest
 import torch
 from torch_geometric.nn import APPNP, MessagePassing, SGConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from matcha_gnn.kernels import Adjacency, filter_hops, propagate
+from matcha_gnn.kernels import Adjacency, csr_rows, filter_hops, propagate
+from matcha_gnn.kernels.propagate import sums_of_rows, sums_of_rows_pay
 
 NODES = 9
 UNDIRECTED = [[0, 1, 1, 2, 2, 3, 3, 0, 4, 5], [1, 0, 2, 1, 3, 2, 0, 3, 5, 4]]
@@ -270,18 +270,12 @@ def test_a_second_derivative_is_refused_instead_of_wrong():
         slope.sum().backward()
 
 
-# The product for graphs beyond the cache
-
-
-@pytest.fixture
-def nothing_is_cached(monkeypatch):
-    monkeypatch.setattr(sys.modules["matcha_gnn.kernels.propagate"], "CACHED", 0)
+# The product of float32 on the CPU
 
 
 @pytest.mark.parametrize("width", [1, 3, 16, 37])
 @pytest.mark.parametrize("name", EDGES)
-@pytest.mark.usefixtures("nothing_is_cached")
-def test_product_beyond_the_cache_equals_the_dense_one(name, width):
+def test_product_in_single_precision_equals_the_dense_one(name, width):
     adjacency, h = ours(edges(name), dtype=torch.float32), features(NODES, width).float()
     dense = adjacency.matrix.to_dense().double()
     torch.testing.assert_close((adjacency @ h).double(), dense @ h.double(), atol=1e-6, rtol=1e-5)
@@ -291,7 +285,6 @@ def test_product_beyond_the_cache_equals_the_dense_one(name, width):
         torch.testing.assert_close(stack[:, k].double(), expected, atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.usefixtures("nothing_is_cached")
 @pytest.mark.parametrize("num_hops", [0, 1, 2])
 def test_a_large_graph_with_a_hub_and_rows_without_entries(num_hops):
     draw = torch.Generator().manual_seed(0)
@@ -308,8 +301,7 @@ def test_a_large_graph_with_a_hub_and_rows_without_entries(num_hops):
     torch.testing.assert_close(propagate(adjacency, h, num_hops), expected, atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.usefixtures("nothing_is_cached")
-def test_products_of_a_large_graph_with_vectors_and_with_something_added():
+def test_products_in_single_precision_with_vectors_and_with_something_added():
     adjacency = ours(edges("directed"), dtype=torch.float32)
     h, base = features(NODES, 4).float(), features(NODES, 4).float() + 1
     dense = adjacency.matrix.to_dense()
@@ -319,17 +311,29 @@ def test_products_of_a_large_graph_with_vectors_and_with_something_added():
     torch.testing.assert_close(adjacency.plus(h, -0.5, base.T.contiguous().T), expected)
 
 
-def test_small_graphs_large_graphs_and_gradients_take_their_own_way(monkeypatch):
-    adjacency, h = ours(edges("undirected"), dtype=torch.float32), features(NODES, 4).float()
-    module = sys.modules["matcha_gnn.kernels.propagate"]
-    assert module._fastest_hops(adjacency, h, 2) is module._hops_in_place
-    monkeypatch.setattr(module, "CACHED", h.numel())
-    assert module._fastest_hops(adjacency, h, 2) is module._plain_hops
-    monkeypatch.setattr(module, "CACHED", 0)
-    assert module._fastest_hops(adjacency, h, 2) is module._hops_beyond_cache
-    monkeypatch.setattr(module, "_numba_product", lambda: None)
-    assert module._fastest_hops(adjacency, h, 2) is module._plain_hops
+def test_sums_of_rows_equal_the_sparse_product_of_torch():
+    adjacency = Adjacency.normalised(edges("directed"), NODES, None, torch.float32)
+    wide = features(NODES, 8).float()
+    for h in (wide, wide[:, ::2], wide.T.contiguous().T):
+        assert sums_of_rows_pay(h)
+        torch.testing.assert_close(sums_of_rows(*adjacency.rows, h), adjacency.matrix @ h)
+
+
+def test_rows_of_a_matrix_times_what_is_there():
+    adjacency = Adjacency.normalised(edges("directed"), NODES, None, torch.float32)
+    crow, col, values = (part.numpy() for part in adjacency.rows)
+    first, last = crow[3], crow[7]
+    some = (crow[3:8] - first).astype(np.int64), col[first:last], values[first:last]
+    for dtype in (torch.float32, torch.float64):
+        h = features(NODES, 4, dtype=dtype)
+        expected = (adjacency.matrix.to(dtype) @ h)[3:7]
+        torch.testing.assert_close(csr_rows(*some, h), expected)
+
+
+def test_autograd_gets_the_sparse_product():
+    adjacency, h = ours(edges("directed"), dtype=torch.float32), features(NODES, 4).float()
     h.requires_grad_()
+    assert not sums_of_rows_pay(h)
     propagate(adjacency, h, 2).sum().backward()
     dense = adjacency.matrix.to_dense()
     expected = (torch.eye(NODES) + dense + dense @ dense).sum(0)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from matcha_gnn import kernels
-from matcha_gnn.kernels import cpu, cpu_loops, reference, threads
+from matcha_gnn.kernels import cpu, cpu_loops, reference, threads, two_pass
 
 SHAPES = [(1, 1, 1, 2), (3, 1, 5, 2), (7, 10, 32, 2), (513, 4, 8, 3), (1030, 6, 33, 9)]
 
@@ -25,7 +25,9 @@ def draw(num_nodes, num_hops, width, num_classes):
 @pytest.fixture(params=["numpy", "compiled"])
 def way(request, monkeypatch):
     monkeypatch.setattr(cpu, "COMPILED_FROM", 0 if request.param == "compiled" else 1 << 60)
-    monkeypatch.setattr(cpu, "_ITEMS", 3)
+    monkeypatch.setattr(cpu, "SUMMED", 10)
+    monkeypatch.setattr(cpu, "GROUP", 3)
+    monkeypatch.setitem(two_pass.BLOCK_FLOATS, "cpu", 5000)
 
 
 @pytest.mark.usefixtures("way")
@@ -60,6 +62,7 @@ def test_fast_class_sums_equal_the_twin(shape):
     np.testing.assert_allclose(reference.class_sums(stack, weights), expected, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_fast_mix_equals_the_twin(shape):
     stack, _, _, coef = draw(*shape)
@@ -70,12 +73,18 @@ def test_fast_mix_equals_the_twin(shape):
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("shape", SHAPES)
-def test_fast_dots_and_gram_equal_the_twins_in_double_precision(shape):
+def test_fast_slopes_and_gram_equal_the_twins_in_double_precision(shape):
     stack = draw(*shape)[0] + 1
-    directions, exact = torch.randn(shape[0], shape[2]), stack.double()
+    probs, directions = (
+        torch.rand(shape[0], shape[3]),
+        torch.randn(shape[3], shape[2]).double().numpy(),
+    )
+    exact = stack.double()
     mean, size = reference.node_sums(exact) / len(stack), float(exact.square().sum())
-    dots = reference.hop_dots(exact, directions.double())
-    np.testing.assert_allclose(cpu.hop_dots(stack, directions), dots, atol=1e-6 * size)
+    slopes = two_pass.hop_slopes(exact, probs.double(), directions, reference.hop_dots)
+    close = {"atol": 1e-6 * size * shape[3], "rtol": 1e-5}
+    np.testing.assert_allclose(cpu.hop_slopes(stack, probs, directions), slopes, **close)
+    np.testing.assert_allclose(kernels.hop_slopes(stack, probs, directions), slopes, **close)
     form = reference.gram(exact, mean)
     np.testing.assert_allclose(cpu.gram(stack, mean), form, atol=1e-6 * size)
 
@@ -135,22 +144,20 @@ def test_logits_that_are_not_finite_give_predictions_that_are_not(broken, num_cl
 
 @pytest.mark.parametrize("parts", [2, 3, 7])
 def test_many_threads_give_the_numbers_of_one(parts, monkeypatch):
-    stack, weight, bias, coef = draw(1030, 6, 33, 9)
-    weights, directions = torch.rand(1030, 4), torch.randn(1030, 33)
-    mean, logits = reference.node_sums(stack) / 1030, reference.hop_logits(stack, weight)
+    stack = draw(1030, 6, 33, 9)[0]
+    mean = reference.node_sums(stack) / 1030
     monkeypatch.setattr(cpu, "COMPILED_FROM", 0)
-
-    def answers():
-        apply = cpu.Classifier(stack, logits, bias[:-1] - bias[-1], 1030 * mean)
-        sums, dots = cpu.class_sums(stack, weights), cpu.hop_dots(stack, directions)
-        return (*apply(coef), cpu.mix(stack, coef), sums, dots, cpu.gram(stack, mean))
-
-    one = answers()
+    one = cpu.gram(stack, mean)
     cuts = np.arange(parts + 1, dtype=np.intp) * 1030 // parts
-    for module in (cpu, cpu_loops):
-        monkeypatch.setattr(module, "cuts_of", lambda array: cuts)
-    for a, b in zip(answers(), one, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3)
+    monkeypatch.setattr(cpu_loops, "cuts_of", lambda array: cuts)
+    np.testing.assert_allclose(cpu.gram(stack, mean), one, rtol=1e-4, atol=1e-3)
+
+
+def test_no_nodes_have_sums_of_zero():
+    stack = torch.empty(0, 3, 4)
+    assert cpu.mix(stack, torch.ones(3)).shape == (0, 4)
+    assert not cpu.class_sums(stack, torch.empty(0, 2)).any()
+    assert not cpu.hop_slopes(stack, torch.empty(0, 2), np.ones((2, 4))).any()
 
 
 def test_an_error_in_a_thread_is_not_lost():
@@ -192,9 +199,8 @@ def test_everything_works_without_the_compilers(missing):
 import sys
 sys.modules["{missing}"] = None
 import matcha_gnn as mg
-from matcha_gnn.kernels import propagate
-import torch
-sys.modules["matcha_gnn.kernels.propagate"].CACHED = 0
+from matcha_gnn.kernels import cpu
+cpu.COMPILED_FROM = 0
 graph = mg.datasets.csbm(num_nodes=300, num_features=16, shares=(0.1,) * 10, seed=0)
 model = mg.GPRGNN(16, 10, hidden_channels=8, K=9)
 mg.fit(model, graph, epochs=2)

@@ -205,8 +205,7 @@ def products(monkeypatch):
     def counted(product):
         return lambda self, h, *out: seen.append(tuple(h.shape)) or product(self, h, *out)
 
-    for name in ("__matmul__", "write_product"):
-        monkeypatch.setattr(Adjacency, name, counted(getattr(Adjacency, name)))
+    monkeypatch.setattr(Adjacency, "__matmul__", counted(Adjacency.__matmul__))
     return seen
 
 

@@ -118,12 +118,11 @@ def mixed_sums(stack: HopStack, coef: Coefficients, probs: Probs) -> FloatArray:
 
 def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:
     """Σ_i ⟨Σ_c Y_ic directions[c], H_k[i]⟩, [K+1]: the second of two passes."""
-    if stack.is_cuda:
-        gpu = _compiled(stack)
-        if gpu and gpu.fits(stack, len(directions)):
-            slopes: FloatArray = gpu.hop_slopes(stack, probs, directions)
-            return slopes
-    return two_pass.hop_slopes(stack, probs, directions, _fastest(stack, "hop_dots"))
+    fast = _compiled(stack)
+    if fast and (stack.is_cpu or fast.fits(stack, len(directions))):
+        slopes: FloatArray = fast.hop_slopes(stack, probs, directions)
+        return slopes
+    return two_pass.hop_slopes(stack, probs, directions, reference.hop_dots)
 
 
 def _fastest(stack: HopStack, name: str) -> Any:

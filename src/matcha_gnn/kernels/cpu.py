@@ -1,107 +1,124 @@
-"""The same kernels for float32 on the CPU, by NumPy: one read of the stack, nothing to compile.
+"""The same kernels for float32 on the CPU, by torch's dense products: nothing to compile.
 
-Sums over a block of nodes are taken in float32, by BLAS or by `einsum`; blocks are
-added up in float64, in an order that does not depend on timing. The one sum that NumPy is slow at,
-the Gram matrix, is in `cpu_loops` for stacks that take longer to read than a loop to compile.
+Sums over few nodes are taken in float32; these sums are added up in float64, in an order that does
+not depend on timing. All of it runs on torch's own threads: they wait for work by spinning, and any
+others would have to share the cores with them. The one sum that torch is slow at, the Gram matrix,
+is in `cpu_loops` for stacks that take longer to read than a loop to compile.
 """
 
-from functools import cache
+from functools import cache, cached_property
 from types import ModuleType
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from matcha_gnn.kernels import reference
-from matcha_gnn.kernels.threads import cuts_of, run
+from matcha_gnn.kernels.propagate import empty
+from matcha_gnn.kernels.two_pass import blocks
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 COMPILED_FROM = 1 << 24
 """Numbers of a stack (64 MB) from which a loop of our own is worth its compilation."""
-SINGLE_THREAD = 9000
-"""Numbers of a matrix up to which BLAS leaves a product with it to one thread.
-
-Its own threads wait for work by spinning, on the cores that torch's threads spin on.
-"""
-_ITEMS = 256
-"""Such matrices whose sums are added up in float32."""
-_DOTS_BLOCK = 512
-"""Nodes whose products are summed in float32."""
+SUMMED = 512
+"""Nodes that are summed in float32."""
+GROUP = 128
+"""Such sums that are taken in one call."""
 
 
 def mix(stack: HopStack, coef: Coefficients) -> Repr:
-    """Twin of `reference.mix`."""
-    hops, weights = stack.numpy(), coef.float().numpy()
-    z, cuts = np.empty((len(hops), hops.shape[2]), np.float32), cuts_of(hops)
+    """Twin of `reference.mix`: bags of K+1 rows, which torch sums at the speed of reading."""
+    parts = list(blocks(stack))
+    if len(parts) == 1:
+        return _mix(stack, coef)
+    z = empty((len(stack), stack.shape[2]), stack)
+    for rows in parts:
+        z[rows] = _mix(stack[rows], coef)
+    return z
 
-    def part(index: int) -> None:
-        rows = slice(cuts[index], cuts[index + 1])
-        np.matmul(weights, hops[rows], out=z[rows])
 
-    run(part, len(cuts) - 1)
-    return torch.from_numpy(z)
+def _mix(stack: HopStack, coef: Coefficients) -> Repr:
+    nodes, num_hops, _ = stack.shape
+    rows = torch.arange(nodes * num_hops, dtype=torch.int32).view(nodes, num_hops)
+    weights = coef.float().expand(nodes, num_hops)
+    return embedding_bag(rows, stack.flatten(0, 1), mode="sum", per_sample_weights=weights)
 
 
 def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
     """Twin of `reference.class_sums`."""
-    flat, rows = stack.numpy().reshape(len(stack), -1), weights.T.float().contiguous().numpy()
-    cuts = cuts_of(flat)
-    sums = np.zeros((len(cuts) - 1, len(rows), flat.shape[1]))
-
-    def part(index: int) -> None:
-        here = slice(cuts[index], cuts[index + 1])
-        _add_sums(flat[here], rows[:, here], sums[index])
-
-    run(part, len(sums))
-    return np.asarray(sums.sum(0)).reshape(-1, *stack.shape[1:])
+    sums = _row_sums(stack.flatten(1), weights.T.float())
+    return sums.view(-1, *stack.shape[1:]).numpy()
 
 
-def _add_sums(flat: NDArray[np.float32], weights: NDArray[np.float32], sums: FloatArray) -> None:
-    """Add the sums of rows [n, M] with weights [C, n], in one call for many small products."""
-    size = max(1, SINGLE_THREAD // flat.shape[1])
-    whole = len(flat) // size * size
-    items = flat[:whole].reshape(-1, size, flat.shape[1])
-    shares = weights[:, :whole].reshape(len(weights), -1, size).swapaxes(0, 1)
-    for first in range(0, len(items), _ITEMS):
-        some = slice(first, first + _ITEMS)
-        sums += np.add.reduce(np.matmul(shares[some], items[some]), 0)
-    sums += weights[:, whole:] @ flat[whole:]
+def _row_sums(flat: Tensor, shares: Tensor) -> Tensor:
+    """Sums of rows [N, M] with weights [C, N], [C, M] in float64."""
+    group = GROUP * SUMMED
+    if len(flat) <= group:
+        return _few_sums(flat, shares)
+    sums = flat.new_zeros(len(shares), flat.shape[1], dtype=torch.float64)
+    for first in range(0, len(flat), group):
+        sums += _few_sums(flat[first : first + group], shares[:, first : first + group])
+    return sums
+
+
+def _few_sums(flat: Tensor, shares: Tensor) -> Tensor:
+    """The same in one call: in parts of equal size, and what is left over."""
+    parts = max(1, -(-len(flat) // SUMMED))
+    size = len(flat) // parts
+    if left := len(flat) - parts * size:
+        rest = shares[:, -left:] @ flat[-left:]
+        return _few_sums(flat[:-left], shares[:, :-left]).add_(rest)
+    few = shares.view(len(shares), parts, size).transpose(0, 1)
+    products = torch.bmm(few, flat.view(parts, size, flat.shape[1]))
+    return products.sum(0, dtype=torch.float64)
 
 
 class Classifier(reference.Classifier):
-    """Twin of `reference.Classifier`; two classes, with the shortest rounds, in fewer calls."""
+    """Twin of `reference.Classifier`; two classes, with the shortest rounds, in fewer calls.
+
+    What the calls do is a few microseconds of work; the hops of a round push all else out of the
+    nearer caches, and every call is paid at the price of a first one.
+    """
 
     class_sums = staticmethod(class_sums)
+
+    @cached_property
+    def _first_logits(self) -> Tensor:
+        """[N, K+1]."""
+        return self.logits[:, 0].T
+
+    @cached_property
+    def _flat(self) -> Tensor:
+        """[N, (K+1)·D]."""
+        return self.stack.flatten(1)
 
     def __call__(self, coef: Coefficients) -> tuple[Probs, ClassSums, FloatArray]:
         """Predictions, class sums and mass, in one read."""
         if len(self.bias) > 1:
             return super().__call__(coef)
-        mixed = torch.mv(self.logits[:, 0].T, coef.to(self.logits)).add_(self.bias)
+        mixed = torch.addmv(self.bias, self._first_logits, coef.to(self.logits))
         share = mixed.sigmoid().add_(mixed, alpha=0)
-        first = self.class_sums(self.stack, share[:, None])
-        sums = np.concatenate([first, self.node_sums - first])
-        mass = float(share.sum(dtype=torch.float64))
-        probs = np.empty((len(share), 2), np.float32)
+        sums, probs = np.empty((2, *self.node_sums.shape)), np.empty((len(share), 2), np.float32)
+        sums[0] = _row_sums(self._flat, share[None]).numpy().reshape(sums.shape[1:])
+        np.subtract(self.node_sums, sums[0], out=sums[1])
+        mass = share.sum(dtype=torch.float64).item()
         probs[:, 0] = share.numpy()
         np.subtract(1, probs[:, 0], out=probs[:, 1])
         return torch.from_numpy(probs), sums, np.array([mass, len(share) - mass])
 
 
-def hop_dots(stack: HopStack, directions: Repr) -> FloatArray:
-    """Twin of `reference.hop_dots`."""
-    hops, along = stack.numpy(), directions.numpy()
-    cuts = cuts_of(hops)
-    dots = np.zeros((len(cuts) - 1, hops.shape[1]))
-
-    def part(index: int) -> None:
-        for start in range(cuts[index], cuts[index + 1], _DOTS_BLOCK):
-            rows = slice(start, min(start + _DOTS_BLOCK, cuts[index + 1]))
-            dots[index] += np.einsum("nkd,nd->k", hops[rows], along[rows])
-
-    run(part, len(dots))
-    return np.asarray(dots.sum(0))
+def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:
+    """Twin of `two_pass.hop_slopes`: products of many blocks are added up where they lie."""
+    along = torch.from_numpy(directions).float()
+    products = torch.zeros_like(stack[next(blocks(stack), slice(0, 0))])
+    here = torch.empty_like(products[:, 0])
+    for rows in blocks(stack):
+        size = rows.stop - rows.start
+        torch.mm(probs[rows].float(), along, out=here[:size])
+        products[:size].addcmul_(stack[rows], here[:size, None])
+    ones = stack.new_ones(len(products), 1)
+    return np.asarray(class_sums(products, ones)[0].sum(-1))
 
 
 def gram(stack: HopStack, mean: FloatArray) -> HopForm:

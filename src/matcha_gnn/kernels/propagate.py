@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from types import ModuleType
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -14,13 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.nn.functional import embedding_bag
 
-from matcha_gnn.kernels.threads import run
 from matcha_gnn.typing import Coefficients, HopStack, Repr
 
-CACHED = 3 << 19
-"""Numbers of one hop (6 MB) up to which the library's sparse product is the faster one."""
-PARTS_PER_THREAD = 4
 MAX_DEGREE = 4096
 """On a GPU, rows are summed side by side, and the longest holds up the others."""
 
@@ -97,25 +94,16 @@ class Adjacency(Operator):
 
     def __matmul__(self, h: Repr) -> Repr:
         """P h, one hop."""
-        if beyond_cache(h) and (fast := _numba_product()):
-            out = empty((self.matrix.shape[0], h.shape[1]), h)
-            nothing = h if len(h) >= len(out) else out.zero_()
-            fast(self, h, out, out, 0, nothing, 0.0)
-            return out
+        if sums_of_rows_pay(h):
+            return sums_of_rows(*self.rows, h)
         product: Repr = self.narrow @ h
         return product
 
     def plus(self, h: Repr, share: float, base: Repr) -> Repr:
-        """P h + share · base in one pass, for h and base [N, D]: a step of Horner's rule."""
-        if beyond_cache(h) and base.is_contiguous() and (fast := _numba_product()):
-            out = empty(h.shape, h)
-            fast(self, h, out, out, 0, base, share)
-            return out
+        """P h + share · base, for h and base [N, D]: a step of Horner's rule."""
+        if sums_of_rows_pay(h):
+            return sums_of_rows(*self.rows, h).add_(base, alpha=share)
         return torch.addmm(base, self.narrow, h, beta=share)
-
-    def write_product(self, h: Repr, out: Repr) -> None:
-        """P h into a place that is there already, such as one hop of a stack."""
-        torch.addmm(out, self.narrow, h, beta=0, out=out)
 
     @cached_property
     def max_degree(self) -> int:
@@ -135,12 +123,10 @@ class Adjacency(Operator):
             )
 
     @cached_property
-    def arrays(self) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.float32]]:
-        """Row starts, columns and values on the CPU."""
+    def rows(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Row starts, columns and values."""
         matrix = self.narrow
-        parts = matrix.crow_indices(), matrix.col_indices(), matrix.values()
-        crow, col, values = (part.numpy() for part in parts)
-        return crow, col, values
+        return matrix.crow_indices(), matrix.col_indices(), matrix.values()
 
 
 def propagate(adjacency: Operator, h: Repr, num_hops: int) -> HopStack:
@@ -148,10 +134,7 @@ def propagate(adjacency: Operator, h: Repr, num_hops: int) -> HopStack:
     adjacency = adjacency.to(h.dtype)
     stack = empty((h.shape[0], num_hops + 1, h.shape[1]), h)
     stack[:, 0] = h
-    if h.requires_grad or not isinstance(adjacency, Adjacency):
-        _plain_hops(adjacency, h, stack)
-    else:
-        _fastest_hops(adjacency, h, num_hops)(adjacency, h, stack)
+    _fastest_hops(adjacency, h)(adjacency, h, stack)
     return stack
 
 
@@ -166,15 +149,11 @@ def empty(shape: Sequence[int], like: Tensor) -> Tensor:
     return torch.empty(shape, dtype=like.dtype, device=like.device)
 
 
-def _fastest_hops(
-    adjacency: Adjacency, h: Repr, num_hops: int
-) -> Callable[[Adjacency, Repr, HopStack], None]:
-    if h.is_cuda:
-        on_gpu = h.dtype == torch.float32 and adjacency.max_degree <= MAX_DEGREE
-        return (_triton_hops() if on_gpu else None) or _plain_hops
-    if beyond_cache(h) and _numba_product():
-        return _hops_beyond_cache
-    return _hops_in_place if h.numel() * (num_hops + 1) <= 2 * CACHED else _plain_hops
+def _fastest_hops(adjacency: Operator, h: Repr) -> Callable[[Any, Repr, HopStack], None]:
+    on_gpu = h.is_cuda and h.dtype == torch.float32 and not h.requires_grad
+    if on_gpu and isinstance(adjacency, Adjacency) and adjacency.max_degree <= MAX_DEGREE:
+        return _triton_hops() or _plain_hops
+    return _plain_hops
 
 
 def _plain_hops(adjacency: Operator, h: Repr, stack: HopStack) -> None:
@@ -183,46 +162,24 @@ def _plain_hops(adjacency: Operator, h: Repr, stack: HopStack) -> None:
         stack[:, k] = h
 
 
-def _hops_in_place(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
-    """Each hop from its neighbour in the stack: nothing is copied, and all of it is cached."""
-    for k in range(1, stack.shape[1]):
-        adjacency.write_product(stack[:, k - 1], stack[:, k])
+def sums_of_rows_pay(h: Repr) -> bool:
+    """Whether `sums_of_rows` takes a product with h: it is faster for float32 on the CPU.
+
+    Its derivative is not, so that autograd gets the sparse product.
+    """
+    differentiated = h.requires_grad and torch.is_grad_enabled()
+    return h.is_cpu and h.dtype == torch.float32 and h.dim() == 2 and not differentiated
 
 
-def _hops_beyond_cache(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
-    """Each hop from a dense copy of the one before, which is closer together than the stack."""
-    fast, flat = _numba_product(), stack.flatten(1)
-    spare = [empty(h.shape, h) for _ in range(min(2, stack.shape[1] - 1))]
-    for k in range(1, stack.shape[1]):
-        out = spare[k % 2 if len(spare) > 1 else 0]
-        fast(adjacency, h, out, flat, k * h.shape[1], h, 0.0)  # type: ignore[misc]
-        h = out
+def sums_of_rows(crow: Tensor, col: Tensor, values: Tensor, h: Repr) -> Repr:
+    """A sparse matrix in CSR form times h [N, D], as torch sums bags of embeddings.
 
-
-def beyond_cache(h: Repr) -> bool:
-    """Whether rows of neighbours have to be fetched from memory, in float32 on the CPU."""
-    large = h.is_cpu and h.dtype == torch.float32 and h.numel() > CACHED
-    return large and h.dim() == 2 and h.is_contiguous()
-
-
-@cache
-def _numba_product() -> Callable[[Adjacency, Repr, Repr, Tensor, int, Repr, float], None] | None:
-    cpu_sparse = _numba_sparse()
-    if cpu_sparse is None:
-        return None
-
-    def product(
-        adjacency: Adjacency, h: Repr, out: Repr, also: Tensor, offset: int,
-        base: Repr, share: float,
-    ) -> None:  # fmt: skip
-        crow, col, values = adjacency.arrays
-        parts = PARTS_PER_THREAD * torch.get_num_threads()
-        cuts = cpu_sparse.balanced_cuts(crow, parts)
-        given, *written, added = (t.detach().numpy() for t in (h, out, also, base))
-        matrix = (crow, col, values, given, cuts)
-        run(cpu_sparse.product, parts, *matrix, *written, offset, added, np.float32(share))
-
-    return product
+    It asks for rows of h before it needs them, and that is what takes the time beyond the cache.
+    """
+    given, weights = h.detach().contiguous(), values.detach()
+    return embedding_bag(
+        col, given, crow, mode="sum", per_sample_weights=weights, include_last_offset=True
+    )
 
 
 def csr_rows(
@@ -237,12 +194,9 @@ def csr_rows(
         h: dense, on any device.
     """
     rows = len(crow) - 1
-    if h.is_cpu and h.dtype == torch.float32 and (sparse := _numba_sparse()):
-        out = np.zeros((rows, h.shape[1]), np.float32)
-        parts = PARTS_PER_THREAD * torch.get_num_threads()
-        given = (crow, col, values, h.detach().numpy(), sparse.balanced_cuts(crow, parts))
-        run(sparse.product, parts, *given, out, out, 0, out, np.float32(0))
-        return torch.from_numpy(out)
+    if sums_of_rows_pay(h):
+        starts = torch.from_numpy(crow.astype(col.dtype))
+        return sums_of_rows(starts, torch.from_numpy(col), torch.from_numpy(values), h)
     with no_beta_warning():
         arrays = (torch.from_numpy(np.array(part)).to(h.device) for part in (crow, col, values))
         starts, columns, entries = arrays
@@ -253,15 +207,6 @@ def csr_rows(
             @ h
         )
     return product
-
-
-@cache
-def _numba_sparse() -> ModuleType | None:
-    try:
-        from matcha_gnn.kernels import cpu_sparse
-    except ImportError:
-        return None
-    return cpu_sparse
 
 
 @cache

@@ -16,8 +16,8 @@ from torch import Tensor
 from matcha_gnn.typing import Coefficients, FloatArray, HopStack, Probs, Repr
 
 Mix = Callable[[HopStack, Coefficients], Repr]
-BLOCK_FLOATS = {"cpu": 1 << 20, "cuda": 1 << 27}
-"""Hops of a block, in numbers: a few megabytes on a CPU, many times what starts a GPU's work."""
+BLOCK_FLOATS = {"cpu": 3 << 19, "cuda": 1 << 27}
+"""Hops of a block, in numbers: what a CPU's cache holds, many times what starts a GPU's work."""
 
 
 def classify(
@@ -31,19 +31,22 @@ def classify(
         head: logits [n, C] of representations [n, D].
         mix: the kernel.
     """
-    parts, sums = [], _no_sums(stack)
-    for rows in _blocks(stack):
+    probs, sums, mass = stack.new_empty(0), _no_sums(stack), _no_sums(stack)
+    for rows in blocks(stack):
         z = mix(stack[rows], coef)
-        parts.append(head(z).softmax(-1))
-        sums = sums + (parts[-1].T @ z).double()
-    probs = parts[0] if len(parts) == 1 else torch.cat(parts)
-    return probs, _host(sums), _host(probs.sum(0, dtype=torch.float64))
+        logits = head(z)
+        if rows.start == 0:
+            probs = logits.new_empty(len(stack), logits.shape[1])
+        torch.softmax(logits, -1, out=probs[rows])
+        sums = sums + (probs[rows].T @ z).double()
+        mass = mass + probs[rows].sum(0).double()
+    return probs, _host(sums), _host(mass)
 
 
 def mixed_sums(stack: HopStack, coef: Coefficients, probs: Probs, mix: Mix) -> FloatArray:
     """Σ_i Y_ic z_i in float64, [C, D], for predictions that are known."""
     sums = _no_sums(stack)
-    for rows in _blocks(stack):
+    for rows in blocks(stack):
         z = mix(stack[rows], coef)
         sums = sums + (probs[rows].T.to(z.dtype) @ z).double()
     return _host(sums)
@@ -58,15 +61,17 @@ def hop_slopes(
     """Second pass: Σ_i ⟨Σ_c Y_ic directions[c], H_k[i]⟩ in float64, [K+1]."""
     slopes = np.zeros(stack.shape[1])
     along = torch.from_numpy(directions).to(probs)
-    for rows in _blocks(stack):
+    for rows in blocks(stack):
         slopes += hop_dots(stack[rows], probs[rows] @ along)
     return slopes
 
 
-def _blocks(stack: HopStack) -> Iterator[slice]:
-    size = max(1, BLOCK_FLOATS[stack.device.type] // stack[0].numel())
+def blocks(stack: HopStack) -> Iterator[slice]:
+    """Ranges of nodes whose hops make a block."""
+    _, num_hops, width = stack.shape
+    size = max(1, BLOCK_FLOATS[stack.device.type] // (num_hops * width))
     for start in range(0, len(stack), size):
-        yield slice(start, start + size)
+        yield slice(start, min(start + size, len(stack)))
 
 
 def _no_sums(stack: HopStack) -> Tensor:

@@ -113,16 +113,6 @@ class StoredMatrix(Operator):
                 array.drop(first, last)
 
 
-def load_products() -> None:
-    """Have the code of products compiled and in memory before the rest of it is dealt out."""
-    crow, col = np.array([0, 1]), np.zeros(1, np.int32)
-    values = np.ones(1, np.float32)
-    # Compiled code tells what is mapped for reading alone from what may be written.
-    for array in (col, values):
-        array.flags.writeable = False
-    csr_rows(crow, col, values, torch.ones(1, 2))
-
-
 def row_ranges(indptr: NDArray[np.int64], entries: int, most: int = 1 << 62) -> Iterator[slice]:
     """Ranges of at most so many rows with at most so many entries, or of one row."""
     start, end = 0, len(indptr) - 1

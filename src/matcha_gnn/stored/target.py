@@ -13,7 +13,7 @@ from matcha_gnn.hops import HopsKey
 from matcha_gnn.methods import METHODS, BaseMethod, Touches
 from matcha_gnn.progress import LateBar
 from matcha_gnn.stored.host import hosted, room_on, stack_bytes
-from matcha_gnn.stored.matrix import StoredMatrix, load_products
+from matcha_gnn.stored.matrix import StoredMatrix
 from matcha_gnn.stored.plan import Plan, Work, bytes_of, estimate, plan_for
 from matcha_gnn.stored.propagation import HopFiles, make_hops
 from matcha_gnn.stored.store import GraphStore
@@ -156,7 +156,6 @@ def target_of(
         return _in_memory(unlabelled(graph), model, method, settings, memory)
     _require_streaming(model, method, settings)
     work = _work(graph, model, method, settings)
-    load_products()
     target = StoredGraph(graph, plan_for(work, memory), model.gamma.device)
     files = hop_files(graph, model.hops_key(target), model, target.plan.slab)
     missing = sum(files.bytes_of(*each) for each in files.missing())
