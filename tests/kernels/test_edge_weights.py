@@ -213,17 +213,23 @@ def test_single_precision_agrees_with_double():
         torch.testing.assert_close(expected.double(), got, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("needs_weight", [True, False])
-def test_beyond_the_cache_value_and_gradients_are_the_same(monkeypatch, needs_weight):
+@pytest.mark.parametrize("name", EDGES)
+def test_beyond_the_cache_value_and_gradients_are_the_same(
+    monkeypatch, name, needs_weight, threads
+):
     def run(cached):
         monkeypatch.setattr(sys.modules["matcha_gnn.kernels.propagate"], "CACHED", cached)
-        pattern = pattern_of("directed", dtype=torch.float32)
+        pattern = pattern_of(name, dtype=torch.float32)
         weight = inside(pattern).float().requires_grad_(needs_weight)
         h, coef = draw(NODES, WIDTH).float().requires_grad_(), draw(HOPS + 1, seed=1).float()
         out = weighted_filter(pattern, weight, h, coef)
-        out.square().sum().backward()
+        (out * draw(NODES, WIDTH, seed=2).float()).sum().backward()
+        assert torch.equal(h, draw(NODES, WIDTH).float()), "steps write into memory of their own"
         return [part for part in (out.detach(), weight.grad, h.grad) if part is not None]
 
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     for got, expected in zip(run(0), run(1 << 20), strict=True):
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
 

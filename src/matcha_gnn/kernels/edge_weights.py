@@ -7,13 +7,14 @@ the normalisation of its receiver. Memory is O(E) plus the hops: no message per 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from types import ModuleType
 
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from matcha_gnn.kernels.propagate import Adjacency, no_beta_warning
+from matcha_gnn.kernels.propagate import Adjacency, beyond_cache, empty, no_beta_warning
 from matcha_gnn.typing import Coefficients, Repr
 
 
@@ -198,7 +199,7 @@ class _WeightedFilter(torch.autograd.Function):
             ctx.save_for_backward(weight, values, coef)
             return _last(_nested(matrix, h, coef.tolist()))
         for _ in range(coef.numel() - 1):
-            hops.append(matrix @ hops[-1])
+            hops.append(_step(matrix, hops[-1], 0.0, hops[-1]))
         ctx.save_for_backward(weight, values, coef, *hops)
         mixed = hops[0] * coef[0]
         for share, hop in zip(coef[1:], hops[1:], strict=True):
@@ -221,7 +222,7 @@ class _WeightedFilter(torch.autograd.Function):
         if needs_weight:
             sampled = pattern.matrix(torch.zeros_like(values))
             for hop in reversed(hops[:-1]):
-                sampled = torch.sparse.sampled_addmm(sampled, next(slopes), hop.T)
+                sampled = _plus_dots(sampled, next(slopes), hop)
             of_weight = pattern.weight_gradient(sampled.values(), weight)
         if needs_h:
             of_h = _last(slopes)
@@ -232,13 +233,43 @@ def _nested(matrix: Adjacency, h: Tensor, coef: list[float]) -> Iterator[Tensor]
     """Horner's rule: c_K h, then M times that plus c_K−1 h, …; the last is Σ_k c_k M^k h.
 
     Applied to the transpose and the gradient of the result, it gives the gradients in the hops,
-    from the last to the first.
+    from the last to the first. Each is good until the one after the next is asked for.
     """
-    mixed = h * coef[-1]
+    mixed, spare = h * coef[-1], None
     yield mixed
     for share in reversed(coef[:-1]):
-        mixed = matrix.plus(mixed, share, h)
+        mixed, spare = _step(matrix, mixed, share, h, spare), mixed
         yield mixed
+
+
+def _step(
+    matrix: Adjacency, h: Tensor, share: float, base: Tensor, spare: Tensor | None = None
+) -> Tensor:
+    """M h + share · base, [N, D]; perhaps in memory that is to spare."""
+    if beyond_cache(h) and base.is_contiguous() and (compiled := _compiled()):
+        # The first touch of fresh memory takes as long as a good part of the product.
+        out = empty(h.shape, h) if spare is None else spare
+        compiled.write_step(matrix.arrays, h, share, base, out)
+        return out
+    return matrix.plus(h, share, base)
+
+
+def _plus_dots(sampled: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """The CSR tensor with ⟨left[v], right[u]⟩ added to each entry (v, u); it may change itself."""
+    if beyond_cache(left) and right.is_contiguous() and (compiled := _compiled()):
+        compiled.add_dots(Adjacency(sampled).arrays, left, right)
+        return sampled
+    added: Tensor = torch.sparse.sampled_addmm(sampled, left, right.T)
+    return added
+
+
+@cache
+def _compiled() -> ModuleType | None:
+    try:
+        from matcha_gnn.kernels import cpu_edges
+    except ImportError:
+        return None
+    return cpu_edges
 
 
 def _last(results: Iterator[Tensor]) -> Tensor:
