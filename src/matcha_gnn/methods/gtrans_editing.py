@@ -164,7 +164,8 @@ class FilterEditor(Editor):
         _, slopes = contrast(*views, self.method.margin)
         of_both, of_dropped = torch.autograd.grad(views, (both, h), slopes)
         of_clean, of_shuffled = of_both.chunk(2, dim=1)
-        back = draw.order.argsort()
+        back = torch.empty_like(draw.order)
+        back[draw.order] = torch.arange(len(back), device=back.device)
         self.features.step(of_dropped.add_(of_clean).add_(of_shuffled.index_select(0, back)))
         self.h = self.features.h
 

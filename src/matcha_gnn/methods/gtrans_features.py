@@ -14,7 +14,7 @@ from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.typing import Repr
 
 ADAM_EPSILON = 1e-8
-BLOCK_ENTRIES = 1 << 18
+BLOCK_ENTRIES = 1 << 19
 """Features are edited in blocks of rows of this size, in cache from gradient to product."""
 MAX_DENSE_BYTES = 8 << 30
 """What dense copies of sparse features may take; above that they are not edited."""
