@@ -25,11 +25,13 @@ SUMMED = 512
 """Nodes that are summed in float32."""
 GROUP = 128
 """Such sums that are taken in one call."""
+MIXED = 1 << 22
+"""Numbers of hops that are mixed in one call: every node needs room for its bag."""
 
 
 def mix(stack: HopStack, coef: Coefficients) -> Repr:
     """Twin of `reference.mix`: bags of K+1 rows, which torch sums at the speed of reading."""
-    parts = list(blocks(stack))
+    parts = list(blocks(stack, MIXED))
     if len(parts) == 1:
         return _mix(stack, coef)
     z = empty((len(stack), stack.shape[2]), stack)
@@ -47,7 +49,7 @@ def _mix(stack: HopStack, coef: Coefficients) -> Repr:
 
 def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
     """Twin of `reference.class_sums`."""
-    sums = _row_sums(stack.flatten(1), weights.T.float())
+    sums = _row_sums(stack.flatten(1), weights.T.float().contiguous())
     return sums.view(-1, *stack.shape[1:]).numpy()
 
 

@@ -66,10 +66,10 @@ def hop_slopes(
     return slopes
 
 
-def blocks(stack: HopStack) -> Iterator[slice]:
-    """Ranges of nodes whose hops make a block."""
+def blocks(stack: HopStack, floats: int | None = None) -> Iterator[slice]:
+    """Ranges of nodes whose hops make a block, of so many numbers if given."""
     _, num_hops, width = stack.shape
-    size = max(1, BLOCK_FLOATS[stack.device.type] // (num_hops * width))
+    size = max(1, (floats or BLOCK_FLOATS[stack.device.type]) // (num_hops * width))
     for start in range(0, len(stack), size):
         yield slice(start, min(start + size, len(stack)))
 
