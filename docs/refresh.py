@@ -3,7 +3,8 @@
 A table stands between `<!-- NAME -->` and `<!-- /NAME -->`; `<!-- NAME: ERM, Tent -->` shows the
 rows of these base methods only, `<!-- NAME summary: Matcha -->` counts the rows of that name.
 `<!-- choosing -->` is the decision table of the base methods, `<!-- default -->` sets the default
-beside the published rows of Table 1, `<!-- harm: FILE -->` sums up a record of the harm study.
+beside the published rows of Table 1, `<!-- harm: FILE -->` sums up a record of the harm study,
+`<!-- cost: FILE -->` shows one of what a round costs.
 
 Run: python docs/refresh.py
 """
@@ -43,6 +44,8 @@ def refreshed(text: str) -> str:
     text = choosing.sub(lambda found: f"{found[1]}{choosing_table()}\n{found[2]}", text)
     study = re.compile(r"(<!-- harm: (\S+) -->\n).*?(<!-- /harm -->)", re.DOTALL)
     text = study.sub(lambda found: f"{found[1]}{harm_table(found[2])}\n{found[3]}", text)
+    cost = re.compile(r"(<!-- cost: (\S+) -->\n).*?(<!-- /cost -->)", re.DOTALL)
+    text = cost.sub(lambda found: f"{found[1]}{cost_table(found[2])}\n{found[3]}", text)
     default = re.compile(r"(<!-- default -->\n).*?(<!-- /default -->)", re.DOTALL)
     return default.sub(lambda found: f"{found[1]}{default_line()}\n{found[2]}", text)
 
@@ -51,6 +54,31 @@ def harm_table(name: str) -> str:
     """What `benchmarks/harm.py show` says of a record."""
     record = json.loads((PROJECT / "results" / name).read_text())
     return str(harm.table(record["runs"]))
+
+
+def cost_table(name: str) -> str:
+    """Rounds, and steps that a method takes by itself, beside our inference and PyG's."""
+    record = json.loads((PROJECT / "results" / name).read_text())
+    sizes, paper = record["sizes"], record["published_share_of_inference"]
+    head = ["", *(f"{s['nodes']:,} nodes: of our inference, of PyG's" for s in sizes), "paper"]
+    times = [f"{s['inference_ms']:.1f} ms, {s['pyg_inference_ms']:.1f} ms" for s in sizes]
+    rows = [head, ["---"] * len(head), ["one inference", *times, ""]]
+    for method, stages in sizes[0]["share_of_inference"].items():
+        for stage in (s for s in ("round", "own step") if s in stages):
+            name = f"{method} + Matcha, a round" if stage == "round" else f"{method}, a step"
+            known = paper.get(method if stage == "round" else f"{method} step")
+            texts = [_shares(size, method, stage) for size in sizes]
+            rows.append([name, *texts, f"{known:.1%}" if known else ""])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _shares(size: dict, method: str, stage: str) -> str:
+    """Of one inference of ours, and of one by PyG."""
+    share = size["share_of_inference"].get(method, {}).get(stage)
+    if share is None:
+        return "·"
+    of_pyg = share * size["inference_ms"] / size["pyg_inference_ms"]
+    return f"{share:.1%}, {of_pyg:.1%}"
 
 
 def default_line() -> str:
