@@ -41,6 +41,7 @@ class PlainGPRGNN:
 def measure(nodes: int, features: int, device: str) -> dict[str, object]:
     graph = mg.datasets.csbm(nodes, features, homophily=0.2, seed=1).to(device)
     model = mg.GPRGNN(features, 2, hidden_channels=32, K=9).frozen().to(device)
+    model.gamma.copy_(torch.linspace(0.1, 1, 10))
     plain, view = PlainGPRGNN(model), mg.unlabelled(graph)
     parts = plain.normalised(graph)
     apart = (plain(graph.x, *parts) - model(graph.x, graph.edge_index)).abs().max()
