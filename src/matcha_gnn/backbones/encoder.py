@@ -182,7 +182,8 @@ def size(name: str, value: object, least: int) -> int:
 
 
 def _dense_linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    if layer.bias is None or not layer.weight.requires_grad:
+    differentiated = layer.weight.requires_grad and torch.is_grad_enabled()
+    if layer.bias is None or not differentiated:
         product: Tensor = layer(x)
         return product
     # From a Wᵀ that is stored by rows torch takes the weight's gradient as Xᵀ G, which two cores
