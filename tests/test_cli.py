@@ -13,16 +13,8 @@ import torch
 from safetensors.torch import save_file
 
 import matcha_gnn as mg
-from matcha_gnn import cli
 from matcha_gnn.testing import tiny_graph, trained_model
-
-
-def run(capsys, *arguments):
-    """Exit code, standard output and standard error of `matcha ARGUMENTS`."""
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([str(a) for a in arguments])
-    said = capsys.readouterr()
-    return stopped.value.code, said.out, said.err
+from running import run
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from matcha_gnn import cli
+import running
 from matcha_gnn.reproduction import titles
 
 TABLES = {
@@ -33,10 +33,7 @@ FIGURES = {
 
 def run(capsys, *arguments):
     """Exit code, standard output and standard error of `matcha reproduce ARGUMENTS`."""
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["reproduce", *map(str, arguments)])
-    said = capsys.readouterr()
-    return stopped.value.code, said.out, said.err
+    return running.run(capsys, "reproduce", *arguments)
 
 
 def test_every_table_and_figure_of_the_paper_has_a_name(capsys):

@@ -7,14 +7,7 @@ import pytest
 from small_stores import FEATURES, source_model, target_graph
 
 import matcha_gnn as mg
-from matcha_gnn import cli
-
-
-def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([str(a) for a in arguments])
-    said = capsys.readouterr()
-    return stopped.value.code, said.out, said.err
+from running import run
 
 
 @pytest.fixture

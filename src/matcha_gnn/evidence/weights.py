@@ -36,7 +36,7 @@ class _Sums(NamedTuple):
 def fit_hop_weights(view: View, targets: Probs, *, intercept: bool) -> Fit:
     """Minimise the cross entropy between `targets` and the softmax of the mixed hops' logits.
 
-    Newton steps in γ, each one read of the hops; a step that does not help is halved. Where γ
+    Newton steps in γ, each one read of the hops; one that does not help is shortened. Where γ
     cannot scale the mixture by itself, as APPNP's α, a scale of the logits is fitted beside it and
     forgotten: otherwise α would be spent on making predictions less sure.
 
