@@ -72,10 +72,10 @@ def score(group: list[Cell], device: str) -> dict[str, dict[str, float]]:
     return found
 
 
-def searched(experiment, rows: list[str] | None) -> dict[tuple[str, int], list[Cell]]:
+def searched(experiment, rows: list[str] | None, seeds) -> dict[tuple[str, int], list[Cell]]:
     """The cells that have a step size to choose, by column and held-out seed."""
     groups: dict[tuple[str, int], list[Cell]] = {}
-    for cell in cells(experiment, HELD_OUT):
+    for cell in cells(experiment, tuple(seeds)):
         steps = cell.run.epochs > 0 and cell.run.optimizer != "exact" and cell.run.loss != OURS
         if steps and (not rows or cell.row in rows):
             groups.setdefault((cell.column, cell.seed), []).append(cell)
@@ -86,6 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name")
     parser.add_argument("--rows", nargs="*")
+    parser.add_argument("--seeds", nargs="*", type=int, default=HELD_OUT)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path)
@@ -93,7 +94,7 @@ def main() -> None:
     out = args.out or Path("results/search") / f"{args.name}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     record = json.loads(out.read_text()) if out.exists() else {}
-    groups = searched(load(args.name), args.rows)
+    groups = searched(load(args.name), args.rows, args.seeds)
     pool = ProcessPoolExecutor(args.jobs, get_context("spawn"), start_worker, (1,))
     with pool:
         running = {pool.submit(score, group, args.device): key for key, group in groups.items()}
