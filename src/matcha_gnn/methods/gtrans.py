@@ -13,10 +13,11 @@ from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.methods.base import BaseMethod, Prediction, Prepared, State, Touches, View
 from matcha_gnn.methods.gtrans_editing import Editor, FilterEditor
 from matcha_gnn.methods.gtrans_whole import ForeignEditor, LayersEditor
-from matcha_gnn.methods.whole import Elsewhere
+from matcha_gnn.methods.whole import Elsewhere, running_statistics
 
 EDITS = ("both", "features", "edges")
 EDGE_STEPS = ("sign", "gradient")
+STATISTICS = ("source", "drifting")
 
 
 class GTrans(BaseMethod):
@@ -52,6 +53,11 @@ class GTrans(BaseMethod):
         edge_step: "sign", as in the released code, which gives p a new Adam for every step:
             each goes `lr_adj` up or down. "gradient" is the paper's plain step; the gradient of a
             mean over nodes is so small that it removes nothing with the published step sizes.
+        statistics: batch norm by the "source" running statistics, or "drifting": the norm is in
+            training mode during the edit, as the published runs seem to have left it. The edit
+            then goes by the target's statistics, every pass over a view takes the running ones
+            one momentum nearer to them, and the prediction goes by these. A step runs the whole
+            model.
 
     Example:
         >>> import matcha_gnn as mg
@@ -62,7 +68,6 @@ class GTrans(BaseMethod):
     """
 
     name = "gtrans"
-    touches = frozenset({Touches.FEATURES, Touches.EDGES})
     draws_at_random = True
 
     def __init__(
@@ -79,11 +84,12 @@ class GTrans(BaseMethod):
         edit: str = "both",
         refresh: str | int = "once",
         edge_step: str = "sign",
+        statistics: str = "source",
     ) -> None:
         self.lr_feat, self.lr_adj, self.epochs, self.ratio = lr_feat, lr_adj, epochs, ratio
         self.loop_feat, self.loop_adj, self.drop_rate = loop_feat, loop_adj, drop_rate
         self.samples, self.margin, self.edit = samples, margin, edit
-        self.refresh, self.edge_step = refresh, edge_step
+        self.refresh, self.edge_step, self.statistics = refresh, edge_step, statistics
         self._check()
 
     def _check(self) -> None:
@@ -103,6 +109,7 @@ class GTrans(BaseMethod):
             "edit": (self.edit in EDITS, ", ".join(EDITS)),
             "refresh": (refreshes, "once, each or an integer >= 1"),
             "edge_step": (self.edge_step in EDGE_STEPS, ", ".join(EDGE_STEPS)),
+            "statistics": (self.statistics in STATISTICS, ", ".join(STATISTICS)),
             "epochs": (rounds, f"0, or an integer >= {whole}, the steps of one round"),
         }
         for name, (fine, allowed) in checks.items():
@@ -118,8 +125,23 @@ class GTrans(BaseMethod):
         """Whether there are steps on "features", or on "edges"."""
         return bool(self.epochs and self._steps(part))
 
+    @property
+    def touches(self) -> frozenset[Touches]:
+        """Features and edges, and the norm where its statistics drift."""
+        edited = frozenset({Touches.FEATURES, Touches.EDGES})
+        return edited | {Touches.NORM} if self.drifts else edited
+
+    @property
+    def drifts(self) -> bool:
+        """Whether the edit moves the running statistics of batch norms."""
+        return self.statistics == "drifting"
+
     def require(self, model: Backbone) -> None:
         """Gradients in the edges have to come through all that the model does with them."""
+        if self.drifts and not running_statistics(model):
+            raise IncompatibleError(
+                f"gtrans: {model.name} has no batch norm with statistics to drift"
+            )
         if isinstance(model, Foreign):
             self._require_weights(model)
         elif not model.is_its_layers:
@@ -191,8 +213,8 @@ def editor_of(method: GTrans, view: View) -> Editor:
     model = view.model
     if isinstance(model, Foreign):
         return ForeignEditor(method, view)
-    plain = type(model).layers is Backbone.layers
-    return FilterEditor(method, view) if model.is_filter and plain else LayersEditor(method, view)
+    shares_h0 = model.is_filter and type(model).layers is Backbone.layers and not method.drifts
+    return FilterEditor(method, view) if shares_h0 else LayersEditor(method, view)
 
 
 def _at_least(least: int, value: object) -> bool:

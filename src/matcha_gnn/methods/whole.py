@@ -29,8 +29,8 @@ class WholeTuner(Tuner):
         super().__init__(view)
         self.model, self.graph = view.model, view.graph
         self.on_target = statistics == "target"
-        if self.on_target and view.graph.num_nodes < 2:
-            raise IncompatibleError("statistics: those of the target need two nodes or more")
+        if self.on_target:
+            require_two_nodes(view)
 
     def at(self, values: Values) -> Point:
         """The head's rows; the rest depends on γ."""
@@ -63,10 +63,13 @@ class Elsewhere:
     Args:
         view: the model.
         ask: from the model to its hops there, [N, K+1, D].
+        values: tensors in place of the model's own.
     """
 
-    def __init__(self, view: View, ask: Callable[[Backbone], HopStack]) -> None:
-        self._ask = ask
+    def __init__(
+        self, view: View, ask: Callable[[Backbone], HopStack], values: Values | None = None
+    ) -> None:
+        self._ask, self._values = ask, values or {}
         self._kept = self._hops(view) if view.model.mixes_linearly else None
 
     def hops_at(self, view: View) -> Hops:
@@ -75,11 +78,11 @@ class Elsewhere:
 
     @torch.no_grad()
     def _hops(self, view: View) -> Hops:
-        return Hops(asked(view.model, {"gamma": view.gamma}, self._ask))
+        return Hops(asked(view.model, self._values | {"gamma": view.gamma}, self._ask))
 
 
 def asked(model: Backbone, values: Values, ask: Callable[[Backbone], Tensor]) -> Tensor:
-    """What the model answers with other values in place of some of its parameters.
+    """What the model answers with other values in place of some parameters or buffers.
 
     Example:
         >>> from matcha_gnn.backbones import GPRGNN
@@ -119,13 +122,39 @@ def trained_values(model: Backbone) -> Values:
     return values | head
 
 
+def running_statistics(model: nn.Module) -> Values:
+    """Copies of what the batch norms inside a model keep of all that they have seen, by name.
+
+    Example:
+        >>> list(running_statistics(nn.Sequential(nn.BatchNorm1d(3))))
+        ['0.running_mean', '0.running_var', '0.num_batches_tracked']
+    """
+    norms = {n: m for n, m in model.named_modules() if isinstance(m, _BatchNorm)}
+    return {
+        f"{path}.{name}": buffer.clone()
+        for path, norm in norms.items()
+        for name, buffer in norm.named_buffers()
+    }
+
+
+def require_two_nodes(view: View) -> None:
+    """Refuse a graph whose only node has no variance."""
+    if view.graph.num_nodes < 2:
+        raise IncompatibleError("statistics: those of the target need two nodes or more")
+
+
 @contextmanager
-def target_statistics(model: nn.Module) -> Iterator[None]:
-    """Let every batch norm go by the mean and variance of what it is given, and record none."""
+def target_statistics(model: nn.Module, *, tracked: bool = False) -> Iterator[None]:
+    """Let every batch norm go by the mean and variance of what it is given.
+
+    Args:
+        model: its norms are as before afterwards.
+        tracked: whether each pass also moves the running statistics, as training does.
+    """
     norms = [m for m in model.modules() if isinstance(m, _BatchNorm)]
     before = [(norm.training, norm.track_running_stats) for norm in norms]
     for norm in norms:
-        norm.training, norm.track_running_stats = True, False
+        norm.training, norm.track_running_stats = True, tracked and norm.track_running_stats
     try:
         yield
     finally:
