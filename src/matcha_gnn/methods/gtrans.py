@@ -13,11 +13,16 @@ from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.methods.base import BaseMethod, Prediction, Prepared, State, Touches, View
 from matcha_gnn.methods.gtrans_editing import Editor, FilterEditor
 from matcha_gnn.methods.gtrans_whole import ForeignEditor, LayersEditor
-from matcha_gnn.methods.whole import Elsewhere, running_statistics
+from matcha_gnn.methods.tuning import Values
+from matcha_gnn.methods.whole import (
+    Elsewhere,
+    asked,
+    drifted_statistics,
+    running_statistics,
+)
 
 EDITS = ("both", "features", "edges")
 EDGE_STEPS = ("sign", "gradient")
-STATISTICS = ("source", "drifting")
 
 
 class GTrans(BaseMethod):
@@ -53,11 +58,9 @@ class GTrans(BaseMethod):
         edge_step: "sign", as in the released code, which gives p a new Adam for every step:
             each goes `lr_adj` up or down. "gradient" is the paper's plain step; the gradient of a
             mean over nodes is so small that it removes nothing with the published step sizes.
-        statistics: batch norm by the "source" running statistics, or "drifting": the norm is in
-            training mode during the edit, as the published runs seem to have left it. The edit
-            then goes by the target's statistics, every pass over a view takes the running ones
-            one momentum nearer to them, and the prediction goes by these. A step runs the whole
-            model.
+        drift: passes over the target with the batch norm in training mode, before the edit: each
+            takes the running statistics one momentum nearer to the target's. Edit and prediction
+            go by these. The published runs seem to have had some; see docs/methods/gtrans.md.
 
     Example:
         >>> import matcha_gnn as mg
@@ -84,12 +87,12 @@ class GTrans(BaseMethod):
         edit: str = "both",
         refresh: str | int = "once",
         edge_step: str = "sign",
-        statistics: str = "source",
+        drift: int = 0,
     ) -> None:
         self.lr_feat, self.lr_adj, self.epochs, self.ratio = lr_feat, lr_adj, epochs, ratio
         self.loop_feat, self.loop_adj, self.drop_rate = loop_feat, loop_adj, drop_rate
         self.samples, self.margin, self.edit = samples, margin, edit
-        self.refresh, self.edge_step, self.statistics = refresh, edge_step, statistics
+        self.refresh, self.edge_step, self.drift = refresh, edge_step, drift
         self._check()
 
     def _check(self) -> None:
@@ -109,7 +112,7 @@ class GTrans(BaseMethod):
             "edit": (self.edit in EDITS, ", ".join(EDITS)),
             "refresh": (refreshes, "once, each or an integer >= 1"),
             "edge_step": (self.edge_step in EDGE_STEPS, ", ".join(EDGE_STEPS)),
-            "statistics": (self.statistics in STATISTICS, ", ".join(STATISTICS)),
+            "drift": (_at_least(0, self.drift), "an integer >= 0"),
             "epochs": (rounds, f"0, or an integer >= {whole}, the steps of one round"),
         }
         for name, (fine, allowed) in checks.items():
@@ -129,16 +132,11 @@ class GTrans(BaseMethod):
     def touches(self) -> frozenset[Touches]:
         """Features and edges, and the norm where its statistics drift."""
         edited = frozenset({Touches.FEATURES, Touches.EDGES})
-        return edited | {Touches.NORM} if self.drifts else edited
-
-    @property
-    def drifts(self) -> bool:
-        """Whether the edit moves the running statistics of batch norms."""
-        return self.statistics == "drifting"
+        return edited | {Touches.NORM} if self.drift else edited
 
     def require(self, model: Backbone) -> None:
         """Gradients in the edges have to come through all that the model does with them."""
-        if self.drifts and not running_statistics(model):
+        if self.drift and not running_statistics(model):
             raise IncompatibleError(
                 f"gtrans: {model.name} has no batch norm with statistics to drift"
             )
@@ -180,6 +178,10 @@ class GTrans(BaseMethod):
     @torch.no_grad()
     def edited(self, view: View) -> "EditedGraph":
         """Edit the view's graph at its γ, always from the graph as it was given."""
+        drifted = drifted_statistics(view, self.drift) if self.drift else {}
+        return asked(view.model, drifted, lambda _: self._edited(view, drifted))
+
+    def _edited(self, view: View, drifted: Values) -> "EditedGraph":
         editor = editor_of(self, view)
         rounds = self.epochs // (self._steps("features") + self._steps("edges"))
         for _ in range(rounds):
@@ -188,7 +190,8 @@ class GTrans(BaseMethod):
             for _ in range(self._steps("edges")):
                 editor.edge_step()
         removed = editor.final_edges()
-        return EditedGraph(editor.edited(removed), removed > 0, view.gamma)
+        target = Elsewhere(view, editor.edited(removed), drifted)
+        return EditedGraph(target, removed > 0, view.gamma)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +216,7 @@ def editor_of(method: GTrans, view: View) -> Editor:
     model = view.model
     if isinstance(model, Foreign):
         return ForeignEditor(method, view)
-    shares_h0 = model.is_filter and type(model).layers is Backbone.layers and not method.drifts
+    shares_h0 = model.is_filter and type(model).layers is Backbone.layers
     return FilterEditor(method, view) if shares_h0 else LayersEditor(method, view)
 
 

@@ -1,7 +1,6 @@
 """GTrans on models of any form: each step runs the whole model on three views of the graph."""
 
 import abc
-from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,14 +14,7 @@ from matcha_gnn.kernels.edge_weights import EdgePattern, numbered_pairs, weighte
 from matcha_gnn.methods.base import View
 from matcha_gnn.methods.gtrans_editing import Draw, Editor, Entries, contrast
 from matcha_gnn.methods.gtrans_features import Adam, dense_copy, require_room
-from matcha_gnn.methods.tuning import Values
-from matcha_gnn.methods.whole import (
-    Elsewhere,
-    asked,
-    require_two_nodes,
-    running_statistics,
-    target_statistics,
-)
+from matcha_gnn.methods.whole import AskHops, asked
 from matcha_gnn.typing import Repr
 
 if TYPE_CHECKING:
@@ -34,16 +26,10 @@ class WholeEditor(Editor):
 
     Attributes:
         x: the features as edited so far, [N, F].
-        drifted: running statistics of the batch norms, moved by every pass so far; empty where
-            those of the source stay.
     """
 
     def __init__(self, method: "GTrans", view: View, entries: Entries) -> None:
         super().__init__(method, view, entries)
-        self.drifted: Values = {}
-        if method.drifts:
-            require_two_nodes(view)
-            self.drifted = running_statistics(view.model)
         self.x, self.adam = view.model.accept(view.graph.x), None
         if method.edits("features"):
             self.x = dense_copy(self.x, 3)
@@ -74,9 +60,8 @@ class WholeEditor(Editor):
         return torch.cat(both, dim=1), self._z(x, p, draw.kept)
 
     def _z(self, x: Tensor, p: Tensor, kept: Tensor | None) -> Repr:
-        model, values = self.view.model, self.drifted | {"gamma": self.view.gamma}
-        with target_statistics(model, tracked=True) if self.drifted else nullcontext():
-            return asked(model, values, lambda model: self.run(model, x, p, kept))
+        view = self.view
+        return asked(view.model, {"gamma": view.gamma}, lambda model: self.run(model, x, p, kept))
 
 
 class LayersEditor(WholeEditor):
@@ -95,11 +80,11 @@ class LayersEditor(WholeEditor):
         hop = partial(weighted_filter, self.pattern, weight, coef=self.one_hop)
         return model.mixed(model.layers(x, hop))
 
-    def edited(self, removed: Tensor) -> Elsewhere:
+    def edited(self, removed: Tensor) -> AskHops:
         """Layers over what is left of the edges."""
         values, _ = self.pattern.normalise(self.weights(removed))
         adjacency, x = Adjacency(self.pattern.matrix(values)), self.x.detach()
-        return Elsewhere(self.view, lambda model: model.stack(x, adjacency), self.drifted)
+        return lambda model: model.stack(x, adjacency)
 
 
 class ForeignEditor(WholeEditor):
@@ -122,13 +107,11 @@ class ForeignEditor(WholeEditor):
         weighted = self.is_weighted or self.method.edits("edges")
         return model.representation(self._graph(x, self.weights(p) if weighted else None, kept))
 
-    def edited(self, removed: Tensor) -> Elsewhere:
+    def edited(self, removed: Tensor) -> AskHops:
         """The network on what is left of the edges."""
         weight, x = self.weights(removed), self.x.detach()
         graph = self._graph(x, weight if self.is_weighted else None, weight > 0)
-        return Elsewhere(
-            self.view, lambda model: model.hops(graph, keyed=False).stack, self.drifted
-        )
+        return lambda model: model.hops(graph, keyed=False).stack
 
     def _graph(self, x: Tensor, weight: Tensor | None, kept: Tensor | None) -> Graph:
         edges = torch.stack([self.entries.col, self.entries.row])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import cast
+from typing import TypeAlias, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,10 @@ from matcha_gnn.hops import Hops
 from matcha_gnn.methods.base import View
 from matcha_gnn.methods.tuning import Logits, Point, Tuner, Values
 from matcha_gnn.typing import HopStack, Repr
+
+AskHops: TypeAlias = Callable[[Backbone], HopStack]
+"""From a model to its hops, [N, K+1, D]."""
+Answer = TypeVar("Answer")
 
 
 class WholeTuner(Tuner):
@@ -30,7 +34,7 @@ class WholeTuner(Tuner):
         self.model, self.graph = view.model, view.graph
         self.on_target = statistics == "target"
         if self.on_target:
-            require_two_nodes(view)
+            _require_two_nodes(view)
 
     def at(self, values: Values) -> Point:
         """The head's rows; the rest depends on γ."""
@@ -66,9 +70,7 @@ class Elsewhere:
         values: tensors in place of the model's own.
     """
 
-    def __init__(
-        self, view: View, ask: Callable[[Backbone], HopStack], values: Values | None = None
-    ) -> None:
+    def __init__(self, view: View, ask: AskHops, values: Values | None = None) -> None:
         self._ask, self._values = ask, values or {}
         self._kept = self._hops(view) if view.model.mixes_linearly else None
 
@@ -81,7 +83,7 @@ class Elsewhere:
         return Hops(asked(view.model, self._values | {"gamma": view.gamma}, self._ask))
 
 
-def asked(model: Backbone, values: Values, ask: Callable[[Backbone], Tensor]) -> Tensor:
+def asked(model: Backbone, values: Values, ask: Callable[[Backbone], Answer]) -> Answer:
     """What the model answers with other values in place of some parameters or buffers.
 
     Example:
@@ -90,7 +92,7 @@ def asked(model: Backbone, values: Values, ask: Callable[[Backbone], Tensor]) ->
         tensor([3., 4.])
     """
     named = {f"model.{name}": value for name, value in values.items()}
-    return cast(Tensor, functional_call(_Asked(model), named, (ask,)))
+    return cast(Answer, functional_call(_Asked(model), named, (ask,)))
 
 
 class _Asked(nn.Module):
@@ -100,7 +102,7 @@ class _Asked(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, ask: Callable[[Backbone], Tensor]) -> Tensor:
+    def forward(self, ask: Callable[[Backbone], Answer]) -> Answer:
         return ask(self.model)
 
 
@@ -137,7 +139,21 @@ def running_statistics(model: nn.Module) -> Values:
     }
 
 
-def require_two_nodes(view: View) -> None:
+def drifted_statistics(view: View, passes: int) -> Values:
+    """Running statistics after passes over the view's graph with batch norms in training mode.
+
+    Dropout stays off. The model keeps its own.
+    """
+    _require_two_nodes(view)
+    statistics = running_statistics(view.model)
+    values = statistics | {"gamma": view.gamma}
+    with target_statistics(view.model, tracked=True):
+        for _ in range(passes):
+            asked(view.model, values, lambda model: model.representation(view.graph))
+    return statistics
+
+
+def _require_two_nodes(view: View) -> None:
     """Refuse a graph whose only node has no variance."""
     if view.graph.num_nodes < 2:
         raise IncompatibleError("statistics: those of the target need two nodes or more")
