@@ -108,6 +108,11 @@ def classify_mixed(
     stack: HopStack, coef: Coefficients, head: nn.Module
 ) -> tuple[Probs, FloatArray, FloatArray]:
     """Softmax of a head on Z [N, C], Σ_i Y_ic z_i [C, D] and mass [C]: the first of two passes."""
+    fast = _compiled(stack)
+    linear = fast and stack.is_cuda and isinstance(head, nn.Linear)
+    if fast and linear and fast.fits(stack, head.out_features):
+        answer: tuple[Probs, FloatArray, FloatArray] = fast.classify(stack, coef, head)
+        return answer
     return two_pass.classify(stack, coef, head, _fastest(stack, "mix"))
 
 

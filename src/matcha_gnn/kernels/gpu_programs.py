@@ -71,6 +71,34 @@ def class_sums(
 
 
 @triton.jit
+def add_up(
+    partial, mass, packed, ranges, masses, size, last, CHUNK: tl.constexpr, BLOCK: tl.constexpr
+):
+    """One class: partial sums of one chunk of columns over all ranges, or mass, in float64.
+
+    The answer may lie on the host: sums of all classes and then their mass.
+    """
+    chosen = tl.program_id(1)
+    columns = tl.program_id(0) * CHUNK + tl.arange(0, CHUNK)
+    known = columns < tl.where(chosen < last, size, 0)
+    if tl.program_id(0) * CHUNK < size:
+        total = tl.zeros((BLOCK, CHUNK), tl.float64)
+        for first in range(0, ranges, BLOCK):
+            rows = first + tl.arange(0, BLOCK)
+            at = (rows.to(tl.int64) * last + chosen)[:, None] * size + columns[None, :]
+            inside = (rows < ranges)[:, None] & known[None, :]
+            total += tl.load(partial + at, inside, 0.0).to(tl.float64)
+        tl.store(packed + chosen * size + columns, tl.sum(total, 0), known)
+    else:
+        counts = tl.zeros((BLOCK * CHUNK,), tl.float64)
+        for first in range(0, masses, BLOCK * CHUNK):
+            rows = first + tl.arange(0, BLOCK * CHUNK)
+            at = rows.to(tl.int64) * (last + 1) + chosen
+            counts += tl.load(mass + at, rows < masses, 0.0).to(tl.float64)
+        tl.store(packed + last * size + chosen, tl.sum(counts, 0))
+
+
+@triton.jit
 def mix(
     stack, coef, z, num_nodes, num_hops: tl.constexpr, width,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr,
@@ -78,11 +106,50 @@ def mix(
     rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     columns = tl.arange(0, WIDTH)
     inside = (rows < num_nodes)[:, None] & (columns < width)[None, :]
+    mixed = mixed_rows(stack, coef, rows, columns, inside, num_hops, width)
+    tl.store(z + rows[:, None] * width + columns[None, :], mixed, inside)
+
+
+@triton.jit
+def mixed_rows(stack, coef, rows, columns, inside, num_hops: tl.constexpr, width):
     at = stack + rows[:, None] * num_hops * width + columns[None, :]
     mixed = tl.load(coef) * tl.load(at, inside, 0.0).to(tl.float32)
     for k in tl.static_range(1, num_hops):
         mixed += tl.load(coef + k) * tl.load(at + k * width, inside, 0.0).to(tl.float32)
-    tl.store(z + rows[:, None] * width + columns[None, :], mixed, inside)
+    return mixed
+
+
+@triton.jit
+def classify(
+    stack, coef, weight, bias, probs, partial, mass, num_nodes, num_hops: tl.constexpr, width,
+    num_classes, CLASSES: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Mix, linear head, softmax, and sums of the mixed by class, over one range of nodes."""
+    share = tl.cdiv(num_nodes, tl.num_programs(0)).to(tl.int64)
+    start = tl.program_id(0) * share
+    stop = tl.minimum(start + share, num_nodes)
+    columns, classes = tl.arange(0, WIDTH), tl.arange(0, CLASSES)
+    wide, real = columns < width, classes < num_classes
+    head = tl.load(
+        weight + classes[None, :] * width + columns[:, None], real[None, :] & wide[:, None], 0.0
+    )
+    offset = tl.load(bias + classes, real, 0.0)[None, :]
+    total = tl.zeros((CLASSES, WIDTH), tl.float32)
+    counts = tl.zeros((BLOCK, CLASSES), tl.float32)
+    for first in range(start, stop, BLOCK):
+        rows = first + tl.arange(0, BLOCK)
+        inside = (rows < stop)[:, None]
+        mixed = mixed_rows(stack, coef, rows, columns, inside & wide[None, :], num_hops, width)
+        logits = tl.dot(mixed, head, input_precision="tf32x3") + offset
+        shares = tl.where(inside, row_softmax(logits, real[None, :]), 0.0)
+        at = probs + rows[:, None] * num_classes + classes[None, :]
+        tl.store(at, shares, inside & real[None, :])
+        counts += shares
+        total = tl.dot(tl.trans(shares), mixed, total, input_precision="tf32x3")
+    base = tl.program_id(0).to(tl.int64) * num_classes + classes
+    tl.store(mass + base, tl.sum(counts, 0), real)
+    at = partial + base[:, None] * width + columns[None, :]
+    tl.store(at, total, real[:, None] & wide[None, :])
 
 
 @triton.jit
