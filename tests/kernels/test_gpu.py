@@ -12,7 +12,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPES = [(1, 1, 1, 2), (7, 3, 5, 3), (66, 10, 32, 2), (70, 4, 33, 17)]
 
 
-CLASSES = [2, 3, 17, 33, 40, 41, 100]
+CLASSES = [2, 3, 17, 33, 40, 41, 91, 100]
 
 
 def draw(num_nodes, num_hops, width, num_classes, dtype=torch.float32):
@@ -23,10 +23,12 @@ def draw(num_nodes, num_hops, width, num_classes, dtype=torch.float32):
     return stack.to(DEVICE, dtype), head.to(DEVICE), coef.to(DEVICE)
 
 
-def assert_close(found, wanted, tolerance=2e-6):
+def assert_close(found, wanted, size=None):
+    """Up to rounding in single precision, beside numbers of some size: their own by default."""
     found, wanted = (np.asarray(torch.as_tensor(a).double().cpu()) for a in (found, wanted))
     assert found.shape == wanted.shape
-    assert np.abs(found - wanted).max() <= tolerance * max(np.abs(wanted).max(), 1e-30)
+    size = max(np.abs(wanted).max(), 1e-30) if size is None else size
+    assert np.abs(found - wanted).max() <= 2e-6 * size
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -38,8 +40,11 @@ def test_one_pass_equals_the_definition_in_double_precision(shape):
     wanted = reference.Classifier(stack.double(), logits.double(), bias.double(), sums)(
         coef.double()
     )
-    for a, b in zip(found, wanted, strict=True):
-        assert_close(a, b)
+    assert_close(found[0], wanted[0])
+    assert_close(found[1][:-1], wanted[1][:-1], size=np.abs(wanted[1]).max())
+    # What the sums of the other classes leave of all nodes: their errors add up in it.
+    assert_close(found[1][-1], wanted[1][-1], size=np.abs(sums).max())
+    assert_close(found[2], wanted[2])
 
 
 @pytest.mark.parametrize("num_classes", CLASSES)
@@ -62,7 +67,7 @@ def test_two_passes_equal_the_definition_in_double_precision(shape):
     assert_close(slopes, two_pass.hop_slopes(exact[0], wanted[0], wanted[1], reference.hop_dots))
 
 
-@pytest.mark.parametrize("num_classes", CLASSES[:-1])
+@pytest.mark.parametrize("num_classes", CLASSES[:-2])
 def test_two_passes_take_up_to_64_classes(num_classes):
     test_two_passes_equal_the_definition_in_double_precision((150, 2, 6, num_classes))
 

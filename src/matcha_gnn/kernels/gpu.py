@@ -19,12 +19,14 @@ MAX_HOPS, MAX_WIDTH, MAX_CLASSES = 16, 128, 64
 _PROGRAMS = 1056
 """Programs of eight warps that run at once on a GPU of 132 processors."""
 _SMALLEST_DOT = 16
+_CHUNK = 64
+"""Columns of the flat hops whose class sums one program takes."""
 _ADDED = 16
 """Columns of partial sums that one program adds up."""
 
 
 def fits(stack: HopStack, num_classes: int) -> bool:
-    """Whether `hop_slopes` has room for them."""
+    """Whether `classify` and `hop_slopes` have room for them."""
     fits_stack = stack.shape[1] <= MAX_HOPS and stack.shape[2] <= MAX_WIDTH
     return fits_stack and num_classes <= MAX_CLASSES
 
@@ -138,14 +140,15 @@ def classify(
     classes, place = head.out_features, stack.device
     bias = torch.zeros(classes, device=place) if head.bias is None else head.bias.detach()
     probs = torch.empty(num_nodes, classes, device=place)
-    rows = 32
+    columns = max(_SMALLEST_DOT, _padded(width))
+    rows = 32 if columns <= 64 else _SMALLEST_DOT
     programs = min(_PROGRAMS // 2, triton.cdiv(num_nodes, rows))
     sums = torch.empty(programs, classes, width, device=place)
     mass = torch.empty(programs, classes, device=place)
     on_gpu.classify[(programs,)](
         stack, coef.to(probs), head.weight.detach().contiguous(), bias, probs, sums, mass,
         num_nodes, num_hops, width, classes, CLASSES=max(_SMALLEST_DOT, _padded(classes)),
-        WIDTH=max(_SMALLEST_DOT, _padded(width)), BLOCK=rows, num_warps=4, num_stages=1,
+        WIDTH=columns, BLOCK=rows, num_warps=4, num_stages=1,
     )  # fmt: skip
     packed = torch.cat([part.sum(0, dtype=torch.float64).flatten() for part in (sums, mass)])
     on_host = np.asarray(packed.cpu())
@@ -194,14 +197,22 @@ def _partial_sums(stack: HopStack, weights: Tensor, count: int) -> Tensor:
         [ranges, count, (K+1)·D].
     """
     num_nodes, size = len(stack), stack[0].numel()
-    chunk, classes = 64, 1 if count == 1 else min(64, max(_SMALLEST_DOT, _padded(count)))
-    chunks, groups = triton.cdiv(size, chunk), triton.cdiv(count, classes)
+    groups, chunks = triton.cdiv(count, MAX_CLASSES), triton.cdiv(size, _CHUNK)
+    classes, rest = _class_tiles(triton.cdiv(count, groups))
     programs, warps = (_PROGRAMS, 8) if classes == 1 else (2 * _PROGRAMS, 4)
     ranges = max(1, min(triton.cdiv(num_nodes, 64), programs // (chunks * groups)))
     partial = torch.empty(ranges, count, size, device=stack.device)
     on_gpu.class_sums[(ranges, chunks, groups)](
         stack, weights, partial, num_nodes, size, weights.shape[1], count,
-        triton.cdiv(num_nodes, ranges),
-        CLASSES=classes, CHUNK=chunk, BLOCK=32 if classes == 1 else 64, num_warps=warps,
+        triton.cdiv(num_nodes, ranges), CLASSES=classes, REST=rest, CHUNK=_CHUNK,
+        BLOCK=64 if rest == 0 and 1 < classes <= 32 else 32, num_warps=warps,
     )  # fmt: skip
     return partial
+
+
+def _class_tiles(count: int) -> tuple[int, int]:
+    """Two powers of two that hold so many classes; the second may be zero."""
+    if count == 1:
+        return 1, 0
+    whole = max(_SMALLEST_DOT, _padded(count))
+    return (32, 16) if 32 < count <= 48 else (whole, 0)

@@ -39,18 +39,24 @@ def row_softmax(logits, real):
 @triton.jit
 def class_sums(
     stack, weights, partial, num_nodes, size, stride, count, share,
-    CLASSES: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+    CLASSES: tl.constexpr, REST: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Weighted sums of one chunk of the flat hops over one range of nodes, for some classes."""
+    """Weighted sums of one chunk of the flat hops over one range of nodes, for some classes.
+
+    These are a tile of CLASSES and one of REST: tiles are powers of two, their sum is not.
+    """
     start = tl.program_id(0).to(tl.int64) * share
     stop = tl.minimum(start + share, num_nodes)
     columns = tl.program_id(1) * CHUNK + tl.arange(0, CHUNK)
-    classes = tl.program_id(2) * CLASSES + tl.arange(0, CLASSES)
+    classes = tl.program_id(2) * (CLASSES + REST) + tl.arange(0, CLASSES)
     real = columns < size
     if CLASSES == 1:
         one = tl.zeros((BLOCK, CHUNK), tl.float32)
     else:
         many = tl.zeros((CLASSES, CHUNK), tl.float32)
+    if REST > 0:
+        others = tl.program_id(2) * (CLASSES + REST) + CLASSES + tl.arange(0, REST)
+        more = tl.zeros((REST, CHUNK), tl.float32)
     for first in range(start, stop, BLOCK):
         rows = first + tl.arange(0, BLOCK)
         inside = rows < stop
@@ -60,14 +66,25 @@ def class_sums(
         if CLASSES == 1:
             one += tl.load(weights + rows * stride, inside, 0.0)[:, None] * hops
         else:
-            at = rows[None, :] * stride + classes[:, None]
-            shares = tl.load(weights + at, inside[None, :] & (classes < count)[:, None], 0.0)
-            many = tl.dot(shares, hops, many, input_precision="tf32x3")
-    base = (tl.program_id(0).to(tl.int64) * count + classes[:, None]) * size + columns[None, :]
+            many = added(many, weights, hops, rows, inside, classes, stride, count)
+        if REST > 0:
+            more = added(more, weights, hops, rows, inside, others, stride, count)
+    base = partial + tl.program_id(0).to(tl.int64) * count * size + columns[None, :]
     if CLASSES == 1:
-        tl.store(partial + base, tl.sum(one, 0)[None, :], real[None, :])
+        tl.store(base + classes[:, None] * size, tl.sum(one, 0)[None, :], real[None, :])
     else:
-        tl.store(partial + base, many, (classes < count)[:, None] & real[None, :])
+        known = (classes < count)[:, None] & real[None, :]
+        tl.store(base + classes[:, None] * size, many, known)
+    if REST > 0:
+        known = (others < count)[:, None] & real[None, :]
+        tl.store(base + others[:, None] * size, more, known)
+
+
+@triton.jit
+def added(total, weights, hops, rows, inside, classes, stride, count):
+    at = rows[None, :] * stride + classes[:, None]
+    shares = tl.load(weights + at, inside[None, :] & (classes < count)[:, None], 0.0)
+    return tl.dot(shares, hops, total, input_precision="tf32x3")
 
 
 @triton.jit
