@@ -198,21 +198,25 @@ def _partial_sums(stack: HopStack, weights: Tensor, count: int) -> Tensor:
     """
     num_nodes, size = len(stack), stack[0].numel()
     groups, chunks = triton.cdiv(count, MAX_CLASSES), triton.cdiv(size, _CHUNK)
-    classes, rest = _class_tiles(triton.cdiv(count, groups))
-    programs, warps = (_PROGRAMS, 8) if classes == 1 else (2 * _PROGRAMS, 4)
+    programs = _PROGRAMS if count == 1 else 2 * _PROGRAMS
     ranges = max(1, min(triton.cdiv(num_nodes, 64), programs // (chunks * groups)))
+    share, stride = triton.cdiv(num_nodes, ranges), weights.shape[1]
     partial = torch.empty(ranges, count, size, device=stack.device)
+    if count == 1:
+        on_gpu.weighted_sum[(ranges, chunks)](
+            stack, weights, partial, num_nodes, size, stride, share,
+            CHUNK=_CHUNK, BLOCK=32, num_warps=8,
+        )  # fmt: skip
+        return partial
+    classes, rest = _class_tiles(triton.cdiv(count, groups))
     on_gpu.class_sums[(ranges, chunks, groups)](
-        stack, weights, partial, num_nodes, size, weights.shape[1], count,
-        triton.cdiv(num_nodes, ranges), CLASSES=classes, REST=rest, CHUNK=_CHUNK,
-        BLOCK=64 if rest == 0 and 1 < classes <= 32 else 32, num_warps=warps,
+        stack, weights, partial, num_nodes, size, stride, count, share,
+        CLASSES=classes, REST=rest, CHUNK=_CHUNK, BLOCK=64 if classes + rest <= 32 else 32,
+        num_warps=4,
     )  # fmt: skip
     return partial
 
 
 def _class_tiles(count: int) -> tuple[int, int]:
     """Two powers of two that hold so many classes; the second may be zero."""
-    if count == 1:
-        return 1, 0
-    whole = max(_SMALLEST_DOT, _padded(count))
-    return (32, 16) if 32 < count <= 48 else (whole, 0)
+    return (32, 16) if 32 < count <= 48 else (max(_SMALLEST_DOT, _padded(count)), 0)

@@ -37,53 +37,61 @@ def row_softmax(logits, real):
 
 
 @triton.jit
+def weighted_sum(
+    stack, weights, partial, num_nodes, size, stride, share,
+    CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One weighted sum of one chunk of the flat hops over one range of nodes."""
+    start = tl.program_id(0).to(tl.int64) * share
+    stop = tl.minimum(start + share, num_nodes)
+    columns = tl.program_id(1) * CHUNK + tl.arange(0, CHUNK)
+    total = tl.zeros((BLOCK, CHUNK), tl.float32)
+    for first in range(start, stop, BLOCK):
+        rows = first + tl.arange(0, BLOCK)
+        weight = tl.load(weights + rows * stride, rows < stop, 0.0)
+        total += weight[:, None] * flat_hops(stack, rows, columns, stop, size)
+    at = partial + tl.program_id(0).to(tl.int64) * size + columns
+    tl.store(at, tl.sum(total, 0), columns < size)
+
+
+@triton.jit
 def class_sums(
     stack, weights, partial, num_nodes, size, stride, count, share,
     CLASSES: tl.constexpr, REST: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Weighted sums of one chunk of the flat hops over one range of nodes, for some classes.
-
-    These are a tile of CLASSES and one of REST: tiles are powers of two, their sum is not.
-    """
+    """The same for some classes: a tile of CLASSES and one of REST, each a power of two or none."""
     start = tl.program_id(0).to(tl.int64) * share
     stop = tl.minimum(start + share, num_nodes)
     columns = tl.program_id(1) * CHUNK + tl.arange(0, CHUNK)
     classes = tl.program_id(2) * (CLASSES + REST) + tl.arange(0, CLASSES)
-    real = columns < size
-    if CLASSES == 1:
-        one = tl.zeros((BLOCK, CHUNK), tl.float32)
-    else:
-        many = tl.zeros((CLASSES, CHUNK), tl.float32)
+    total = tl.zeros((CLASSES, CHUNK), tl.float32)
     if REST > 0:
         others = tl.program_id(2) * (CLASSES + REST) + CLASSES + tl.arange(0, REST)
-        more = tl.zeros((REST, CHUNK), tl.float32)
+        rest = tl.zeros((REST, CHUNK), tl.float32)
     for first in range(start, stop, BLOCK):
         rows = first + tl.arange(0, BLOCK)
-        inside = rows < stop
-        hops = tl.load(
-            stack + rows[:, None] * size + columns[None, :], inside[:, None] & real[None, :], 0.0
-        ).to(tl.float32)
-        if CLASSES == 1:
-            one += tl.load(weights + rows * stride, inside, 0.0)[:, None] * hops
-        else:
-            many = added(many, weights, hops, rows, inside, classes, stride, count)
+        hops = flat_hops(stack, rows, columns, stop, size)
+        total = added(total, weights, hops, rows, classes, stop, stride, count)
         if REST > 0:
-            more = added(more, weights, hops, rows, inside, others, stride, count)
-    base = partial + tl.program_id(0).to(tl.int64) * count * size + columns[None, :]
-    if CLASSES == 1:
-        tl.store(base + classes[:, None] * size, tl.sum(one, 0)[None, :], real[None, :])
-    else:
-        known = (classes < count)[:, None] & real[None, :]
-        tl.store(base + classes[:, None] * size, many, known)
+            rest = added(rest, weights, hops, rows, others, stop, stride, count)
+    at = partial + tl.program_id(0).to(tl.int64) * count * size + columns[None, :]
+    real = (columns < size)[None, :]
+    tl.store(at + classes[:, None] * size, total, (classes < count)[:, None] & real)
     if REST > 0:
-        known = (others < count)[:, None] & real[None, :]
-        tl.store(base + others[:, None] * size, more, known)
+        tl.store(at + others[:, None] * size, rest, (others < count)[:, None] & real)
 
 
 @triton.jit
-def added(total, weights, hops, rows, inside, classes, stride, count):
+def flat_hops(stack, rows, columns, stop, size):
+    inside = (rows < stop)[:, None] & (columns < size)[None, :]
+    return tl.load(stack + rows[:, None] * size + columns[None, :], inside, 0.0).to(tl.float32)
+
+
+@triton.jit
+def added(total, weights, hops, rows, classes, stop, stride, count):
     at = rows[None, :] * stride + classes[:, None]
-    shares = tl.load(weights + at, inside[None, :] & (classes < count)[:, None], 0.0)
+    inside = (rows < stop)[None, :] & (classes < count)[:, None]
+    shares = tl.load(weights + at, inside, 0.0)
     return tl.dot(shares, hops, total, input_precision="tf32x3")
 
 
