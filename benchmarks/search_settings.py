@@ -1,14 +1,16 @@
 """Choose step size and rounds for a table without any target label, on held-out seeds.
 
-The setting of the least Stein risk (`matcha_gnn.losses.SURE`) of the γ it ends with is chosen, per
-row and column, averaged over the held-out seeds and measured as a share of the signal's variance.
-Labels are deleted before the target graph is used.
+The setting whose labels are expected to be right most often is chosen, per row and column, averaged
+over the held-out seeds. What is expected comes from `matcha_gnn.evidence`, the judge of the default
+of `adapt`, which knows the source model and the unlabelled target, and no candidate. Labels are
+deleted before the target graph is used.
 
-Run: python benchmarks/search_settings.py table1 [--jobs 16] [--rows "ERM + Matcha"]
+Run: python benchmarks/search_settings.py table1 [--device cuda] [--jobs 16] [--rows "ERM + Matcha"]
 Writes results/search/NAME.json and prints what to put into the experiment's file.
 """
 
 import argparse
+import copy
 import json
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
@@ -18,6 +20,7 @@ from statistics import mean
 
 from matcha_gnn.experiments import load
 from matcha_gnn.experiments.run import (
+    OURS,
     adapt_cell,
     build_method,
     make_graph,
@@ -28,45 +31,52 @@ from matcha_gnn.experiments.spec import Cell, cells
 
 HELD_OUT = (10, 11)
 STEP_SIZES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-ROUNDS = (5, 10, 20, 50, 100)
+ROUNDS = (5, 10, 20, 50, 100, 200)
 
 
-def unexplained(forms, gamma) -> float:
-    """Stein risk of hop weights, as a share of the risk of a constant."""
-    from matcha_gnn.functional import scaled_stein_risk
+def watched(method):
+    """The method, and a list that will hold the class probabilities of every round, [N, C] each."""
+    rounds = []
 
-    risk = scaled_stein_risk(gamma.double().cpu().numpy(), *forms)[0]
-    return risk / (forms.gram[0, 0] - forms.noise)
+    class Watched(type(method)):
+        def predict(self, view, state):
+            prediction, state = super().predict(view, state)
+            rounds.append(prediction.probs)
+            return prediction, state
+
+    watched = copy.copy(method)
+    watched.__class__ = Watched
+    return watched, rounds
 
 
-def score(group: list[Cell]) -> dict[str, dict[str, float]]:
-    """The share left unexplained by row and setting, named 'lr rounds'; one column, one seed."""
+def score(group: list[Cell], device: str) -> dict[str, dict[str, float]]:
+    """Expected accuracy by row and setting, named 'lr rounds'; one column, one seed."""
     from matcha_gnn import unlabelled
-    from matcha_gnn.losses import stein_forms
-    from matcha_gnn.methods import View
+    from matcha_gnn.evidence import infer
 
-    model = train_source(group[0], "cpu")
-    graph = make_graph(group[0].target)
+    model = train_source(group[0], device, {cell.run.method for cell in group})
+    graph = make_graph(group[0].target).to(device)
     del graph.y
-    target = unlabelled(graph)
-    forms = stein_forms(View(model, target, model.hops(target), model.gamma.detach(), 0))
+    judge = infer(model, unlabelled(graph))
     found = {}
     for cell in group:
         plain = replace(cell, run=replace(cell.run, only={}))
         settings = found.setdefault(cell.row, {})
         for lr in STEP_SIZES:
-            result = adapt_cell(plain, model, graph, build_method(plain.run), lr, max(ROUNDS))
-            path = result.history.gamma
-            reached = {n: unexplained(forms, path[n]) for n in ROUNDS if n < len(path)}
-            settings |= {f"{lr:g} {n}": share for n, share in reached.items()}
+            method, rounds = watched(build_method(plain.run))
+            adapt_cell(plain, model, graph, method, lr, max(ROUNDS))
+            reached = [n for n in ROUNDS if n < len(rounds)]
+            settings |= {
+                f"{lr:g} {n}": judge.expected_accuracy(rounds[n].argmax(1)) for n in reached
+            }
     return found
 
 
-def searched(experiment, rows: list[str] | None) -> dict[tuple[str, int], list[Cell]]:
+def searched(experiment, rows: list[str] | None, seeds) -> dict[tuple[str, int], list[Cell]]:
     """The cells that have a step size to choose, by column and held-out seed."""
     groups: dict[tuple[str, int], list[Cell]] = {}
-    for cell in cells(experiment, HELD_OUT):
-        steps = cell.run.epochs > 0 and cell.run.optimizer != "exact"
+    for cell in cells(experiment, tuple(seeds)):
+        steps = cell.run.epochs > 0 and cell.run.optimizer != "exact" and cell.run.loss != OURS
         if steps and (not rows or cell.row in rows):
             groups.setdefault((cell.column, cell.seed), []).append(cell)
     return groups
@@ -76,16 +86,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name")
     parser.add_argument("--rows", nargs="*")
+    parser.add_argument("--seeds", nargs="*", type=int, default=HELD_OUT)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     out = args.out or Path("results/search") / f"{args.name}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     record = json.loads(out.read_text()) if out.exists() else {}
-    groups = searched(load(args.name), args.rows)
+    groups = searched(load(args.name), args.rows, args.seeds)
     pool = ProcessPoolExecutor(args.jobs, get_context("spawn"), start_worker, (1,))
     with pool:
-        running = {pool.submit(score, group): key for key, group in groups.items()}
+        running = {pool.submit(score, group, args.device): key for key, group in groups.items()}
         for future in as_completed(running):
             column, seed = running[future]
             for row, settings in future.result().items():
@@ -95,8 +107,8 @@ def main() -> None:
     for columns in record.values():
         for by_seed in columns.values():
             by_seed.pop("chosen", None)
-            shared = set.intersection(*(set(shares) for shares in by_seed.values()))
-            by_seed["chosen"] = min(
+            shared = set.intersection(*(set(settings) for settings in by_seed.values()))
+            by_seed["chosen"] = max(
                 sorted(shared), key=lambda s: mean(v[s] for v in by_seed.values())
             )
     out.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")

@@ -10,7 +10,7 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.utils import contains_self_loops
 
 import matcha_gnn as mg
-from matcha_gnn.datasets.attack import _differentiable, attacked
+from matcha_gnn.datasets.attack import LOSSES, _differentiable, attacked
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, InvalidGraphError
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.testing import tiny_graph, trained_model
@@ -82,6 +82,13 @@ def test_nodes_decide_whose_predictions_are_attacked():
     whole = mg.adapt(model, graph, epochs=0, protect=False).probs
     loss = accuracy(whole, graph.y, first) - accuracy(probs, graph.y, first)
     assert loss > accuracy(whole, graph.y, ~first) - accuracy(probs, graph.y, ~first)
+
+
+def test_each_loss_is_its_own_adversary():
+    model, graph = trained_model(), tiny_graph(0.4, seed=5)
+    found = {loss: pairs(attacked(model, graph, 0.2, loss=loss, **QUICK)) for loss in LOSSES}
+    assert len({frozenset(edges) for edges in found.values()}) == len(LOSSES)
+    assert found["prob_margin"] == pairs(attacked(model, graph, 0.2, **QUICK))
 
 
 def test_a_foreign_network_can_be_attacked():
@@ -170,6 +177,7 @@ def test_model_graph_and_global_generator_are_untouched_and_the_seed_repeats():
         (1e-4, {}, "rate"),
         (0.2, {"block_size": 10}, "rate"),
         (0.2, {"epochs": 0}, "epochs"),
+        (0.2, {"loss": "marjin"}, "loss"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(rate, options, argument):

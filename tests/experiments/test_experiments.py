@@ -8,7 +8,8 @@ import pytest
 import matcha_gnn as mg
 from matcha_gnn.datasets import rawfiles
 from matcha_gnn.experiments import compare, load, names, run, store
-from matcha_gnn.experiments.spec import cells, parse, published
+from matcha_gnn.experiments.spec import cells, counted_over_all_nodes, parse, published
+from matcha_gnn.report.tables import markdown_table
 
 SMALL = {
     "title": "small",
@@ -160,6 +161,24 @@ def test_compare_takes_mean_and_deviation_over_seeds(finished):
     assert rows[0].paper_mean is None
 
 
+def test_a_published_number_over_all_nodes_meets_ours_over_all_nodes(
+    finished, tmp_path, monkeypatch
+):
+    folder = shutil.copytree(finished, tmp_path / "results")
+    for path in (folder / "small" / "a").glob("erm.*.json"):
+        record = store.read(path)
+        record["numbers"]["accuracy_all"] = 0.25
+        path.write_text(json.dumps(record))
+    where = "matcha_gnn.experiments.compare.counted_over_all_nodes"
+    monkeypatch.setattr(where, lambda name: {("ERM", "a")})
+    experiment = parse("small", SMALL)
+    marked, *others = compare(experiment, folder)
+    assert (marked.row, marked.ours_mean) == ("ERM", 25.0)
+    assert marked.as_dict()["row"] == "ERM (all nodes)"
+    assert others == compare(experiment, finished)[1:]
+    assert markdown_table(experiment, [marked, *others]).count("25.00 ± 0.00 (all nodes)") == 1
+
+
 @pytest.mark.parametrize("where", ["", "train", "rows.ERM"])
 def test_an_unknown_key_is_an_error(where):
     changed = json.loads(json.dumps(SMALL))
@@ -196,6 +215,7 @@ def test_published_numbers_were_read_twice():
 def test_every_published_number_has_its_place(name):
     experiment, table = load(name), published(name)
     assert set(table) <= set(experiment.rows)
+    assert all(column in table[row] for row, column in counted_over_all_nodes(name))
     assert all(set(row) <= set(experiment.columns) for row in table.values())
     every = [pair for row in table.values() for pair in row.values()]
     assert every or name == "cover"

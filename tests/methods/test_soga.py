@@ -1,6 +1,7 @@
 """SOGA against a plain run of the whole model on a plain loss, its pairs, and its edges."""
 
 import copy
+import dataclasses
 
 import pytest
 import torch
@@ -65,12 +66,13 @@ def plain_loss(probs, contrasts):
 
 
 def plain_soga(model, graph, method, contrasts):
-    """All weights but γ, by torch's own optimizers through the whole model."""
+    """All weights, γ where asked, by torch's own optimizers through the whole model."""
     model = copy.deepcopy(model)
     if method.statistics == "target":
         model.dropout = 0.0
         model.norm.train()
-    trained = [p.requires_grad_() for p in model.parameters() if p is not model.gamma]
+    moves = [p for p in model.parameters() if method.moves_gamma or p is not model.gamma]
+    trained = [p.requires_grad_() for p in moves]
     kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[method.optimizer]
     optimizer = kind(trained, lr=method.lr)
 
@@ -96,6 +98,8 @@ def plain_soga(model, graph, method, contrasts):
         ({"lambda_struct": 0.0, "lambda_neigh": 2.5, "negatives": 2}, False),
         ({"lambda_struct": 3.0, "lambda_neigh": 0.5}, True),
         ({"lambda_struct": 0.0, "lambda_neigh": 0.0, "steps": 2}, False),
+        ({"steps": 2, "moves_gamma": True}, False),
+        ({"steps": 2, "lr": 0.05, "optimizer": "adam", "moves_gamma": True}, True),
     ],
 )
 def test_agrees_with_a_plain_run(options, plain):
@@ -108,6 +112,17 @@ def test_agrees_with_a_plain_run(options, plain):
     assert (got.probs - answer(SOGA(steps=0), model, graph)[0].probs).abs().max() > 1e-4
 
 
+def test_a_gamma_that_moves_starts_every_run_at_the_one_given():
+    model, graph, method = model_of(), directed_graph(), SOGA(moves_gamma=True)
+    _, state = answer(method, model, graph)
+    assert not torch.allclose(state.tuned.point.values["gamma"], model.gamma, atol=1e-4)
+    view = view_of(model, graph)
+    still = dataclasses.replace(view, gamma=torch.zeros_like(view.gamma))
+    again, _ = SOGA(steps=0, moves_gamma=True).predict(still, state)
+    # Without hops nothing is left but the head's bias, of which a GPRGNN has none.
+    torch.testing.assert_close(again.probs, torch.full_like(again.probs, 1 / 3))
+
+
 @pytest.mark.parametrize(("classes", "width"), [(2, 8), (5, 3)])
 def test_agrees_on_either_side_of_the_head(classes, width):
     model, graph, method = model_of(classes, width), directed_graph(), SOGA(steps=2)
@@ -117,7 +132,12 @@ def test_agrees_on_either_side_of_the_head(classes, width):
 
 
 @pytest.mark.parametrize(
-    "method", [SOGA(), SOGA(steps=2, lr=0.01, optimizer="adam", statistics="target")]
+    "method",
+    [
+        SOGA(),
+        SOGA(steps=2, lr=0.01, optimizer="adam", statistics="target"),
+        SOGA(moves_gamma=True),
+    ],
 )
 def test_passes_the_battery(method):
     check_method(method)

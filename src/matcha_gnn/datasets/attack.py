@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, InvalidGraphError
 from matcha_gnn.kernels.edge_weights import EdgePattern, weighted_filter
+from matcha_gnn.registry import resolve
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -22,6 +23,7 @@ _SETTINGS = {
     "with_early_stopping": True,
     "eps": 1e-7,
 }
+LOSSES = ("prob_margin", "tanh_margin", "margin", "masked")
 
 
 def attacked(
@@ -32,6 +34,7 @@ def attacked(
     nodes: Tensor | None = None,
     epochs: int = 125,
     block_size: int = 100_000,
+    loss: str = "prob_margin",
     seed: int = 0,
 ) -> "Data":
     """Flip the edges that hurt a model most: add some, remove some.
@@ -47,6 +50,8 @@ def attacked(
         nodes: whose predictions are attacked, bool [N]; by default the graph's `test_mask`, or all.
         epochs: steps; in the last fifth the candidates stay fixed.
         block_size: candidate edges looked at together. More is stronger and slower.
+        loss: what the adversary raises, as PyG names it: "prob_margin", "tanh_margin", "margin" of
+            the log probabilities, or "masked", the cross-entropy of nodes that are still right.
         seed: of the candidates; torch's global generator is left as it was.
 
     Returns:
@@ -61,6 +66,7 @@ def attacked(
     from torch_geometric.utils import is_undirected
 
     _check(graph, rate, epochs)
+    loss = resolve("loss", loss, {name: name for name in LOSSES})
     both = is_undirected(graph.edge_index, num_nodes=graph.num_nodes)
     budget = round(rate * graph.edge_index.shape[1] / (2 if both else 1))
     if not 1 <= budget < block_size:
@@ -71,6 +77,7 @@ def attacked(
         block_size=block_size,
         epochs=epochs,
         epochs_resampling=max(1, round(0.8 * epochs)),
+        loss=loss,
         is_undirected=both,
         log=False,
     )

@@ -19,9 +19,9 @@ from matcha_gnn.parts import WHOLE, Part, tensor_total
 from matcha_gnn.typing import Probs
 
 STEP = math.sqrt(2)
-LOWEST, HIGHEST = -8, 2
-"""Own evidence is sought from 1/16 to 2 times as sharp as on the source, in steps of √2."""
-SHARPER_THAN_SOURCE, SURER_THAN_SOURCE = 1.5, 0.05
+LOWEST, HIGHEST = -8, 3
+"""Own evidence is sought from 1/16 to 2√2 times as sharp as on the source, in steps of √2."""
+SHARPER_THAN_SOURCE, SURER_THAN_SOURCE = 2.5, 0.05
 """How much sharper than on the source own evidence may be, and by how much the judge may be surer
 than the model is right there: it is not better on new nodes than on those it was trained on."""
 DOUBT = 2.0

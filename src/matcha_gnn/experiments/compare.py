@@ -1,19 +1,32 @@
 """Our records beside the published numbers."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.experiments import store
-from matcha_gnn.experiments.spec import Cell, Experiment, cells, published
+from matcha_gnn.experiments.spec import (
+    Cell,
+    Experiment,
+    cells,
+    counted_over_all_nodes,
+    published,
+)
+
+ALL_NODES = "all nodes"
+"""How a number is marked that counts training nodes of the target too."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One cell of a table over its seeds, in percent; paper fields are None where it has none."""
+    """One cell of a table over its seeds, in percent; paper fields are None where it has none.
+
+    `all_nodes` is True where the published number counts training nodes of the target too: then
+    ours does as well.
+    """
 
     name: str
     row: str
@@ -23,10 +36,14 @@ class Comparison:
     ours_sd: float | None
     paper_mean: float | None
     paper_sd: float | None
+    all_nodes: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
+        """For JSON; the row's name says where all nodes are counted."""
+        numbers = asdict(self)
+        return (
+            numbers | {"row": f"{self.row} ({ALL_NODES})"} if numbers.pop("all_nodes") else numbers
+        )
 
 
 def compare(experiment: Experiment, folder: Path) -> list[Comparison]:
@@ -36,17 +53,22 @@ def compare(experiment: Experiment, folder: Path) -> list[Comparison]:
         InvalidFileError: nothing is recorded.
     """
     scores: dict[tuple[str, str], dict[int, float]] = {}
+    over_all = counted_over_all_nodes(experiment.name)
     for cell in _present(cells(experiment), folder):
         record = store.read(store.path_of(cell, folder))
-        score = record["numbers"].get(cell.run.score)
+        place = cell.row, cell.column
+        score = record["numbers"].get("accuracy_all" if place in over_all else cell.run.score)
         if score is not None:
-            scores.setdefault((cell.row, cell.column), {})[cell.seed] = score
+            scores.setdefault(place, {})[cell.seed] = score
     if not scores:
         wanted = f"records; make them with: matcha reproduce {experiment.name}"
         raise InvalidFileError("results", f"{folder / experiment.name} (nothing there)", wanted)
     paper = published(experiment.name)
     return [
-        _comparison(experiment.name, row, column, scores[row, column], paper)
+        replace(
+            _comparison(experiment.name, row, column, scores[row, column], paper),
+            all_nodes=(row, column) in over_all,
+        )
         for row in experiment.rows
         for column in experiment.columns
         if (row, column) in scores

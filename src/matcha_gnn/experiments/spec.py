@@ -159,6 +159,17 @@ def published(name: str) -> Mapping[str, Mapping[str, tuple[float, ...]]]:
     return table
 
 
+def counted_over_all_nodes(name: str) -> set[tuple[str, str]]:
+    """Rows and columns whose published number counts training nodes of the target too.
+
+    Example:
+        >>> sorted(counted_over_all_nodes("table2"))
+        [('GTrans', 'syn-cora'), ('GTrans + Matcha', 'syn-cora')]
+    """
+    rows: Mapping[str, Any] = published("all-nodes").get(name, {})
+    return {(row, column) for row, columns in rows.items() for column in columns}
+
+
 def cells(experiment: Experiment, seeds: tuple[int, ...] | None = None) -> list[Cell]:
     """Every cell, those that share a source model side by side."""
     made = [

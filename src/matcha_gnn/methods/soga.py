@@ -38,7 +38,7 @@ NODE_EPS, MEAN_EPS = 1e-5, 1e-8
 
 
 class SOGA(BaseMethod):
-    """Train encoder and head, but not γ, on information and on agreement along edges.
+    """Train encoder and head on information and on agreement along edges; γ only where asked.
 
     With p_i the prediction of node i and q = mean_i p_i, the loss is
     mean_i H(p_i) − H(q) + λ_struct NCE + λ_neigh NCE', where
@@ -61,6 +61,8 @@ class SOGA(BaseMethod):
         negatives: nodes that each node is told apart from, in each contrast.
         statistics: batch norm by the "source" running statistics, or by those of the "target"
             graph, which then move with the encoder.
+        moves_gamma: train γ with the rest, for the prediction alone, as the published runs do.
+            Every run starts at the γ that it is given. A step then runs the whole model.
 
     Example:
         >>> import matcha_gnn as mg
@@ -82,6 +84,7 @@ class SOGA(BaseMethod):
         lambda_neigh: float = 1.0,
         negatives: int = 5,
         statistics: str = "source",
+        moves_gamma: bool = False,
     ) -> None:
         check_descent(steps, lr, optimizer)
         check_choice("statistics", statistics, STATISTICS)
@@ -92,7 +95,7 @@ class SOGA(BaseMethod):
             raise InvalidArgumentError("negatives", negatives, "an integer >= 1")
         self.steps, self.lr, self.optimizer = steps, lr, optimizer
         self.lambda_struct, self.lambda_neigh = lambda_struct, lambda_neigh
-        self.negatives, self.statistics = negatives, statistics
+        self.negatives, self.statistics, self.moves_gamma = negatives, statistics, moves_gamma
 
     def require(self, model: Backbone) -> None:
         """A linear head, and for target statistics a batch norm."""
@@ -112,7 +115,7 @@ class SOGA(BaseMethod):
         return Prepared(contrasts, self._tuner(view).start(trained_values(view.model)))
 
     def _tuner(self, view: View) -> Tuner:
-        if not view.model.is_filter:
+        if self.moves_gamma or not view.model.is_filter:
             return WholeTuner(view, self.statistics)
         encoder = _Encoder(view.model, self.statistics)
         x = view.model.accept(view.graph.x)
@@ -126,6 +129,8 @@ class SOGA(BaseMethod):
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """Take the steps at the view's γ; the state is the weights and Adam's moments."""
         contrasts, tuned = state
+        if self.moves_gamma:
+            tuned = tuned.also({"gamma": view.gamma})
         slope, descent = partial(loss_slope, contrasts=contrasts), Descent(self.optimizer, self.lr)
         prediction, tuned = descend(tuned, view, slope, self.steps, descent)
         return prediction, Prepared(contrasts, tuned)

@@ -209,6 +209,12 @@ class Tuned(NamedTuple):
     point: Point
     moments: Moments | None = None
 
+    def also(self, values: Values) -> "Tuned":
+        """The same with more tensors to train, or with other values for some of them."""
+        leaves = {name: _leaf(value) for name, value in values.items()}
+        with torch.enable_grad():
+            return self._replace(point=self.tuner.at(self.point.values | leaves))
+
 
 class Descent(NamedTuple):
     """Gradient steps that make new tensors, where torch's optimizers change theirs in place."""

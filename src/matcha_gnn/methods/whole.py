@@ -38,9 +38,9 @@ class WholeTuner(Tuner):
         return Point(values, weight, weight, bias)
 
     def mixer(self, view: View) -> Callable[[Point], Logits]:
-        """Run the model at the γ of one round."""
+        """Run the model at the γ of one round, unless γ is among what is trained."""
         return lambda point: (
-            self._run(point.values | {"gamma": view.gamma}) @ point.weight.T + point.bias
+            self._run({"gamma": view.gamma} | point.values) @ point.weight.T + point.bias
         )
 
     def stack(self, point: Point) -> HopStack:

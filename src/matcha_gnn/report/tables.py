@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from matcha_gnn.experiments import Comparison, Experiment
+from matcha_gnn.experiments.compare import ALL_NODES
 
 
 class Standing(enum.Enum):
@@ -75,7 +76,7 @@ def comparison_table(experiment: Experiment, cells: Sequence[Comparison]) -> Tab
 def _text(cell: Comparison | None) -> str:
     if cell is None:
         return "·"
-    ours, stands = _plain(cell.ours_mean, cell.ours_sd), standing(cell)
+    ours, stands = _ours(cell), standing(cell)
     if stands is None:
         return ours
     paper = f"({_plain(cell.paper_mean, cell.paper_sd)}; {apart(cell):+.1f})"
@@ -105,7 +106,7 @@ def markdown_table(
     ]
     for row in shown:
         found = [by_place.get((row, column)) for column in experiment.columns]
-        ours = [_plain(c.ours_mean, c.ours_sd) if c else "·" for c in found]
+        ours = [_ours(c) if c else "·" for c in found]
         lines.append(f"| **{row}**, ours | " + " | ".join(ours) + " |")
         if any(c and c.paper_mean is not None for c in found):
             lines.append(f"| {row}, paper | " + " | ".join(map(_beside, found)) + " |")
@@ -135,6 +136,11 @@ def summary_line(experiment: Experiment, cells: Sequence[Comparison]) -> str:
         f"{len(known)} cells with a published number: {parts}; "
         f"{near} at or above it minus one point."
     )
+
+
+def _ours(cell: Comparison) -> str:
+    mark = f" ({ALL_NODES})" if cell.all_nodes else ""
+    return _plain(cell.ours_mean, cell.ours_sd) + mark
 
 
 def _plain(value: float | None, deviation: float | None) -> str:
