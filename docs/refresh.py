@@ -4,7 +4,7 @@ A table stands between `<!-- NAME -->` and `<!-- /NAME -->`; `<!-- NAME: ERM, Te
 rows of these base methods only, `<!-- NAME summary: Matcha -->` counts the rows of that name.
 `<!-- choosing -->` is the decision table of the base methods, `<!-- default -->` sets the default
 beside the published rows of Table 1, `<!-- harm: FILE -->` sums up a record of the harm study,
-`<!-- cost: FILE -->` shows one of what a round costs, `<!-- overall -->` counts all tables together,
+`<!-- cost: FILE -->` shows one of what a round costs, `<!-- overall -->` counts all tables,
 and `<!-- conclusions -->` sets the paper's conclusions beside the records.
 
 Run: python docs/refresh.py
