@@ -9,6 +9,8 @@ soga       optimizer, step size, steps, and whether γ moves, on Syn-Cora with f
 soga-csbm  whether γ moves, in the first columns of Table 1
 gcnii      α, θ and dropout of the architecture, no adaptation
 attack     the adversary's loss, GPRGNN on Syn-Cora
+gtrans     passes that move the batch norm's running statistics, in all columns of Table 1
+gtrans-real  the same on Twitch-E, and on Syn-Cora over all nodes, as that row was counted
 
 Run: python benchmarks/base_settings.py STUDY [--seeds 10 11]
 Prints every setting, and adds what was run to results/search/base-settings.json.
@@ -27,6 +29,7 @@ from held_out import held_out_cells
 import matcha_gnn as mg
 from matcha_gnn.backbones import BACKBONES
 from matcha_gnn.experiments.run import make_graph, train_source
+from matcha_gnn.experiments.run import source_model as source_model_of
 from matcha_gnn.experiments.spec import published
 from matcha_gnn.files import replacing
 from matcha_gnn.metrics import accuracy, edge_homophily
@@ -55,6 +58,12 @@ GCNII = {
     "α 0.1, θ 1": {"alpha": 0.1, "theta": 1.0},
     "α 0.2, θ 1.5": {"alpha": 0.2, "theta": 1.5},
 }
+TWITCH = {"lr_feat": 1e-5, "lr_adj": 0.01, "epochs": 10, "ratio": 0.05}
+CORA = {"lr_feat": 1e-5, "lr_adj": 0.5, "epochs": 5, "ratio": 0.005}
+DRIFTS = (0, 3, 4, 5, 6, 8, 10, 15, 30, 50)
+GTRANS = {f"twitch-e, drift {passes}": TWITCH | {"drift": passes} for passes in DRIFTS} | {
+    f"cora, drift {passes}": CORA | {"drift": passes} for passes in (0, 5, 6)
+}
 LOSSES = ("prob_margin", "tanh_margin", "margin", "masked")
 SHIFTS = ("homo-hetero", "hetero-homo", "high-low", "low-high")
 
@@ -77,9 +86,15 @@ def source_model(backbone: str, seed: int, **options: float) -> mg.Backbone:
     return model.frozen()
 
 
-def scored(model: mg.Backbone, graph: object, method: mg.BaseMethod, rounds: int = 0) -> float:
+def scored(
+    model: mg.Backbone,
+    graph: object,
+    method: mg.BaseMethod,
+    rounds: int = 0,
+    everyone: bool = False,
+) -> float:
     probs = mg.adapt(model, graph, method, epochs=rounds, protect=False).probs
-    return round(100 * accuracy(probs, graph.y, graph.get("test_mask")), 2)
+    return round(100 * accuracy(probs, graph.y, None if everyone else graph.get("test_mask")), 2)
 
 
 def paper(table: str, column: str, **rows: str) -> dict[str, float]:
@@ -117,6 +132,42 @@ def soga_csbm(seed: int) -> Iterator[Found]:
             yield Found(cell.column, setting, {"none": none, "alone": alone}, known)
 
 
+def gtrans_settings(
+    model: mg.Backbone, graph: object, **options: bool
+) -> Iterator[tuple[str, float]]:
+    for setting, edit in GTRANS.items():
+        yield setting, scored(model, graph, mg.GTrans(**edit), **options)
+
+
+def gtrans(seed: int) -> Iterator[Found]:
+    trained, model = None, None
+    for cell in held_out_cells("gtrans", {}):
+        if cell.seed != seed:
+            continue
+        if trained != source_model_of(cell):
+            trained, model = source_model_of(cell), train_source(cell, "cpu")
+        known = paper("table1", cell.column, alone="GTrans")
+        for setting, alone in gtrans_settings(model, make_graph(cell.target)):
+            yield Found(cell.column, setting, {"alone": alone}, known)
+
+
+def gtrans_real(seed: int) -> Iterator[Found]:
+    (twitch,) = (
+        c
+        for c in held_out_cells("gtrans", {}, "table2")
+        if (c.column, c.seed) == ("twitch-e", seed)
+    )
+    known = paper("table2", "twitch-e", alone="GTrans")
+    for setting, alone in gtrans_settings(train_source(twitch, "cpu"), make_graph(twitch.target)):
+        yield Found("twitch-e", setting, {"alone": alone}, known)
+    target = mg.datasets.syn_cora().target
+    for backbone in ("gprgnn", "appnp"):
+        known = paper("architectures", backbone, alone="GTrans")
+        settings = gtrans_settings(source_model(backbone, seed), target, everyone=True)
+        for setting, alone in settings:
+            yield Found(f"syn-cora, {backbone}", setting, {"alone": alone}, known)
+
+
 def gcnii(seed: int) -> Iterator[Found]:
     target = mg.datasets.syn_cora().target
     known = paper("architectures", "gcnii", none="ERM", matcha="ERM + Matcha")
@@ -140,7 +191,15 @@ def attack(seed: int) -> Iterator[Found]:
             yield Found(f"{rate:.0%}", loss, ours, paper("attack", "none", none="ERM") | known)
 
 
-STUDIES = {"tent": tent, "soga": soga, "soga-csbm": soga_csbm, "gcnii": gcnii, "attack": attack}
+STUDIES = {
+    "tent": tent,
+    "soga": soga,
+    "soga-csbm": soga_csbm,
+    "gcnii": gcnii,
+    "attack": attack,
+    "gtrans": gtrans,
+    "gtrans-real": gtrans_real,
+}
 
 
 def remember(study: str, seed: int, found: Found) -> dict:

@@ -26,9 +26,9 @@ from matcha_gnn.metrics import accuracy
 HELD_OUT = (10, 11)
 
 
-def held_out_cells(method: str, options: dict) -> list[Cell]:
+def held_out_cells(method: str, options: dict, name: str = "table1") -> list[Cell]:
     """One cell per column and seed, those of one source model side by side."""
-    table = load("table1")
+    table = load(name)
     table = replace(
         table,
         train=replace(table.train, ship=(method,)),

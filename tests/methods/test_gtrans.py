@@ -618,7 +618,8 @@ def test_no_edit_inside_matcha_is_erm_inside_matcha():
     + [("epochs", -1), ("epochs", 3), ("epochs", 5.0), ("epochs", True), ("ratio", 1.5)]
     + [("ratio", -0.1), ("loop_feat", 0), ("loop_adj", 0), ("loop_adj", 1.0), ("drop_rate", 1.0)]
     + [("drop_rate", -0.1), ("samples", 0), ("margin", -1.0), ("margin", 2.0), ("edit", "nodes")]
-    + [("refresh", 0), ("refresh", "never"), ("refresh", True), ("edge_step", "adam")],
+    + [("refresh", 0), ("refresh", "never"), ("refresh", True), ("edge_step", "adam")]
+    + [("drift", -1), ("drift", 0.5), ("drift", True)],
 )
 def test_bad_arguments_are_named(argument, value):
     with pytest.raises(InvalidArgumentError) as caught:
@@ -636,7 +637,7 @@ def test_epochs_smaller_than_a_round_say_what_a_round_is():
 def test_settings_are_the_arguments():
     given = {"lr_feat": 1e-5, "epochs": 10, "refresh": "each", "margin": 0.5}
     assert GTrans(**given).settings().items() >= given.items()
-    assert len(GTrans().settings()) == 12
+    assert len(GTrans().settings()) == 13
 
 
 def test_a_model_with_hops_of_another_kind_is_refused():

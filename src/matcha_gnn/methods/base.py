@@ -168,16 +168,19 @@ class BaseMethod(abc.ABC):
 
     Attributes:
         name: what the command line calls it.
-        touches: the parts it changes for its own prediction.
         draws_at_random: its answer depends on the seed, so renumbering nodes changes it.
         streams: it goes over nodes by `View.blocks` and `Target.pieces` alone and adds up by
             `Part.total`, so that a graph need not be in memory, or in one process.
     """
 
     name: ClassVar[str]
-    touches: ClassVar[frozenset[Touches]] = frozenset()
     draws_at_random: ClassVar[bool] = False
     streams: ClassVar[bool] = False
+
+    @property
+    def touches(self) -> frozenset[Touches]:
+        """Nothing; a subclass may put a frozenset of its own in place of this."""
+        return frozenset()
 
     def require(self, model: Backbone) -> None:  # noqa: B027 (optional, not abstract)
         """Raise IncompatibleError if the model lacks what this method needs."""

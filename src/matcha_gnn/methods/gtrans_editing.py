@@ -12,7 +12,7 @@ from matcha_gnn.kernels import Adjacency, propagate
 from matcha_gnn.kernels.edge_weights import EdgePattern, weighted_filter
 from matcha_gnn.methods.base import View
 from matcha_gnn.methods.gtrans_features import ADAM_EPSILON, features_of
-from matcha_gnn.methods.whole import Elsewhere
+from matcha_gnn.methods.whole import AskHops
 from matcha_gnn.typing import Repr
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ class Editor(abc.ABC):
         """One Adam step on δ."""
 
     @abc.abstractmethod
-    def edited(self, removed: Tensor) -> Elsewhere:
-        """The model on the edited graph; `removed` is 1 where a pair is removed, else 0."""
+    def edited(self, removed: Tensor) -> AskHops:
+        """How to ask the model on the edited graph; `removed` is 1 where a pair goes, else 0."""
 
     def edge_step(self) -> None:
         """One step on p and the projection; nothing where the budget is less than one pair."""
@@ -148,7 +148,12 @@ class FilterEditor(Editor):
         self.coef, self.features = view.coef, None
         if method.edits("features"):
             self.features = features_of(view.model, x, method.lr_feat)
-        self.h = self.features.h if self.features else view.hops.stack[:, 0].contiguous()
+        self.h = self.features.h if self.features else self._encoded(x)
+
+    def _encoded(self, x: Tensor) -> Repr:
+        """H_0 of features that are not edited: among the hops, unless the norm has moved."""
+        view = self.view
+        return view.model.encode(x) if self.method.drift else view.hops.stack[:, 0].contiguous()
 
     def views(self, draw: Draw, p: Tensor) -> tuple[Tensor, Repr]:
         """From H_0 as it is."""
@@ -169,11 +174,11 @@ class FilterEditor(Editor):
         self.features.step(of_dropped.add_(of_clean).add_(of_shuffled.index_select(0, back)))
         self.h = self.features.h
 
-    def edited(self, removed: Tensor) -> Elsewhere:
+    def edited(self, removed: Tensor) -> AskHops:
         """Hops of H_0 over what is left of the edges."""
         values, _ = self.pattern.normalise(self.weights(removed))
         adjacency, h = Adjacency(self.pattern.matrix(values)), self.h.detach()
-        return Elsewhere(self.view, lambda model: propagate(adjacency, h, model.num_hops))
+        return lambda model: propagate(adjacency, h, model.num_hops)
 
     def _pair(self, order: Tensor) -> Tensor:
         """H_0 and its shuffled rows side by side, [N, 2D]: they go through the graph together."""

@@ -14,7 +14,7 @@ from matcha_gnn.kernels.edge_weights import EdgePattern, numbered_pairs, weighte
 from matcha_gnn.methods.base import View
 from matcha_gnn.methods.gtrans_editing import Draw, Editor, Entries, contrast
 from matcha_gnn.methods.gtrans_features import Adam, dense_copy, require_room
-from matcha_gnn.methods.whole import Elsewhere, asked
+from matcha_gnn.methods.whole import AskHops, asked
 from matcha_gnn.typing import Repr
 
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ class LayersEditor(WholeEditor):
         hop = partial(weighted_filter, self.pattern, weight, coef=self.one_hop)
         return model.mixed(model.layers(x, hop))
 
-    def edited(self, removed: Tensor) -> Elsewhere:
+    def edited(self, removed: Tensor) -> AskHops:
         """Layers over what is left of the edges."""
         values, _ = self.pattern.normalise(self.weights(removed))
         adjacency, x = Adjacency(self.pattern.matrix(values)), self.x.detach()
-        return Elsewhere(self.view, lambda model: model.stack(x, adjacency))
+        return lambda model: model.stack(x, adjacency)
 
 
 class ForeignEditor(WholeEditor):
@@ -107,11 +107,11 @@ class ForeignEditor(WholeEditor):
         weighted = self.is_weighted or self.method.edits("edges")
         return model.representation(self._graph(x, self.weights(p) if weighted else None, kept))
 
-    def edited(self, removed: Tensor) -> Elsewhere:
+    def edited(self, removed: Tensor) -> AskHops:
         """The network on what is left of the edges."""
         weight, x = self.weights(removed), self.x.detach()
         graph = self._graph(x, weight if self.is_weighted else None, weight > 0)
-        return Elsewhere(self.view, lambda model: model.hops(graph, keyed=False).stack)
+        return lambda model: model.hops(graph, keyed=False).stack
 
     def _graph(self, x: Tensor, weight: Tensor | None, kept: Tensor | None) -> Graph:
         edges = torch.stack([self.entries.col, self.entries.row])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import cast
+from typing import TypeAlias, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,10 @@ from matcha_gnn.hops import Hops
 from matcha_gnn.methods.base import View
 from matcha_gnn.methods.tuning import Logits, Point, Tuner, Values
 from matcha_gnn.typing import HopStack, Repr
+
+AskHops: TypeAlias = Callable[[Backbone], HopStack]
+"""From a model to its hops, [N, K+1, D]."""
+Answer = TypeVar("Answer")
 
 
 class WholeTuner(Tuner):
@@ -29,8 +33,8 @@ class WholeTuner(Tuner):
         super().__init__(view)
         self.model, self.graph = view.model, view.graph
         self.on_target = statistics == "target"
-        if self.on_target and view.graph.num_nodes < 2:
-            raise IncompatibleError("statistics: those of the target need two nodes or more")
+        if self.on_target:
+            _require_two_nodes(view)
 
     def at(self, values: Values) -> Point:
         """The head's rows; the rest depends on γ."""
@@ -63,10 +67,11 @@ class Elsewhere:
     Args:
         view: the model.
         ask: from the model to its hops there, [N, K+1, D].
+        values: tensors in place of the model's own.
     """
 
-    def __init__(self, view: View, ask: Callable[[Backbone], HopStack]) -> None:
-        self._ask = ask
+    def __init__(self, view: View, ask: AskHops, values: Values | None = None) -> None:
+        self._ask, self._values = ask, values or {}
         self._kept = self._hops(view) if view.model.mixes_linearly else None
 
     def hops_at(self, view: View) -> Hops:
@@ -75,11 +80,11 @@ class Elsewhere:
 
     @torch.no_grad()
     def _hops(self, view: View) -> Hops:
-        return Hops(asked(view.model, {"gamma": view.gamma}, self._ask))
+        return Hops(asked(view.model, self._values | {"gamma": view.gamma}, self._ask))
 
 
-def asked(model: Backbone, values: Values, ask: Callable[[Backbone], Tensor]) -> Tensor:
-    """What the model answers with other values in place of some of its parameters.
+def asked(model: Backbone, values: Values, ask: Callable[[Backbone], Answer]) -> Answer:
+    """What the model answers with other values in place of some parameters or buffers.
 
     Example:
         >>> from matcha_gnn.backbones import GPRGNN
@@ -87,7 +92,7 @@ def asked(model: Backbone, values: Values, ask: Callable[[Backbone], Tensor]) ->
         tensor([3., 4.])
     """
     named = {f"model.{name}": value for name, value in values.items()}
-    return cast(Tensor, functional_call(_Asked(model), named, (ask,)))
+    return cast(Answer, functional_call(_Asked(model), named, (ask,)))
 
 
 class _Asked(nn.Module):
@@ -97,7 +102,7 @@ class _Asked(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, ask: Callable[[Backbone], Tensor]) -> Tensor:
+    def forward(self, ask: Callable[[Backbone], Answer]) -> Answer:
         return ask(self.model)
 
 
@@ -119,13 +124,53 @@ def trained_values(model: Backbone) -> Values:
     return values | head
 
 
+def running_statistics(model: nn.Module) -> Values:
+    """Copies of what the batch norms inside a model keep of all that they have seen, by name.
+
+    Example:
+        >>> list(running_statistics(nn.Sequential(nn.BatchNorm1d(3))))
+        ['0.running_mean', '0.running_var', '0.num_batches_tracked']
+    """
+    norms = {n: m for n, m in model.named_modules() if isinstance(m, _BatchNorm)}
+    return {
+        f"{path}.{name}": buffer.clone()
+        for path, norm in norms.items()
+        for name, buffer in norm.named_buffers()
+    }
+
+
+def drifted_statistics(view: View, passes: int) -> Values:
+    """Running statistics after passes over the view's graph with batch norms in training mode.
+
+    Dropout stays off. The model keeps its own.
+    """
+    _require_two_nodes(view)
+    statistics = running_statistics(view.model)
+    values = statistics | {"gamma": view.gamma}
+    with target_statistics(view.model, tracked=True):
+        for _ in range(passes):
+            asked(view.model, values, lambda model: model.representation(view.graph))
+    return statistics
+
+
+def _require_two_nodes(view: View) -> None:
+    """Refuse a graph whose only node has no variance."""
+    if view.graph.num_nodes < 2:
+        raise IncompatibleError("statistics: those of the target need two nodes or more")
+
+
 @contextmanager
-def target_statistics(model: nn.Module) -> Iterator[None]:
-    """Let every batch norm go by the mean and variance of what it is given, and record none."""
+def target_statistics(model: nn.Module, *, tracked: bool = False) -> Iterator[None]:
+    """Let every batch norm go by the mean and variance of what it is given.
+
+    Args:
+        model: its norms are as before afterwards.
+        tracked: whether each pass also moves the running statistics, as training does.
+    """
     norms = [m for m in model.modules() if isinstance(m, _BatchNorm)]
     before = [(norm.training, norm.track_running_stats) for norm in norms]
     for norm in norms:
-        norm.training, norm.track_running_stats = True, False
+        norm.training, norm.track_running_stats = True, tracked and norm.track_running_stats
     try:
         yield
     finally:
