@@ -4,7 +4,8 @@ A table stands between `<!-- NAME -->` and `<!-- /NAME -->`; `<!-- NAME: ERM, Te
 rows of these base methods only, `<!-- NAME summary: Matcha -->` counts the rows of that name.
 `<!-- choosing -->` is the decision table of the base methods, `<!-- default -->` sets the default
 beside the published rows of Table 1, `<!-- harm: FILE -->` sums up a record of the harm study,
-`<!-- cost: FILE -->` shows one of what a round costs.
+`<!-- cost: FILE -->` shows one of what a round costs, `<!-- overall -->` counts all tables,
+and `<!-- conclusions -->` sets the paper's conclusions beside the records.
 
 Run: python docs/refresh.py
 """
@@ -12,6 +13,7 @@ Run: python docs/refresh.py
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 
@@ -21,8 +23,9 @@ from matcha_gnn.files import replacing
 from matcha_gnn.report.tables import markdown_table, summary_line
 
 PROJECT = Path(__file__).parents[1]
-sys.path.append(str(PROJECT / "benchmarks"))
-import harm  # noqa: E402 (a script, found by the line above)
+sys.path += [str(PROJECT / "benchmarks"), str(PROJECT / "docs")]
+import harm  # noqa: E402 (scripts, found by the line above)
+from conclusions import conclusions, overall_line  # noqa: E402
 
 DOCUMENTS = (
     PROJECT / "README.md",
@@ -40,14 +43,15 @@ def refreshed(text: str) -> str:
         opening = rf"(<!-- {name}( summary)?(?:: ([^>]*?))? -->\n).*?(<!-- /{name} -->)"
         markers = re.compile(opening, re.DOTALL)
         text = markers.sub(lambda found, name=name: _filled(name, found), text)
-    choosing = re.compile(r"(<!-- choosing -->\n).*?(<!-- /choosing -->)", re.DOTALL)
-    text = choosing.sub(lambda found: f"{found[1]}{choosing_table()}\n{found[2]}", text)
-    study = re.compile(r"(<!-- harm: (\S+) -->\n).*?(<!-- /harm -->)", re.DOTALL)
-    text = study.sub(lambda found: f"{found[1]}{harm_table(found[2])}\n{found[3]}", text)
-    cost = re.compile(r"(<!-- cost: (\S+) -->\n).*?(<!-- /cost -->)", re.DOTALL)
-    text = cost.sub(lambda found: f"{found[1]}{cost_table(found[2])}\n{found[3]}", text)
-    default = re.compile(r"(<!-- default -->\n).*?(<!-- /default -->)", re.DOTALL)
-    return default.sub(lambda found: f"{found[1]}{default_line()}\n{found[2]}", text)
+    for kind, made in MADE.items():
+        markers = re.compile(rf"(<!-- {kind}(?:: (\S+))? -->\n).*?(<!-- /{kind} -->)", re.DOTALL)
+        text = markers.sub(lambda found, made=made: _between(found, made), text)
+    return text
+
+
+def _between(found: re.Match[str], made: Callable[..., str]) -> str:
+    opening, file, closing = found.groups()
+    return f"{opening}{made(file) if file else made()}\n{closing}"
 
 
 def harm_table(name: str) -> str:
@@ -138,6 +142,16 @@ def _filled(name: str, found: re.Match[str]) -> str:
     else:
         body = markdown_table(experiment, cells, wanted.split(", ") if wanted else ())
     return f"{opening}{body}\n{closing}"
+
+
+MADE: dict[str, Callable[..., str]] = {
+    "choosing": choosing_table,
+    "harm": harm_table,
+    "cost": cost_table,
+    "default": default_line,
+    "overall": overall_line,
+    "conclusions": conclusions,
+}
 
 
 if __name__ == "__main__":

@@ -92,8 +92,9 @@ def between_slope(
     coef: FloatArray, class_sums: ClassSums, mass: FloatArray, mean: FloatArray, min_share: float
 ) -> FloatArray:
     """B c with B from `between_form`, [K+1]: less work than B itself, and all that a step needs."""
-    kept = mass > min_share * mass.sum()
-    if not kept.all():
+    shares = mass.tolist()
+    if not min(shares) > min_share * sum(shares):
+        kept = mass > min_share * mass.sum()
         class_sums, mass = class_sums[kept], mass[kept]
     apart = class_sums - mass[:, None, None] * mean
     along = coef @ apart / mass[:, None]

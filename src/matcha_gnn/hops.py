@@ -175,7 +175,7 @@ class Hops:
         probs, own_sums, own_mass = self._classify_mixed(coef, head)
         if probs.shape[1] < 2:
             raise IncompatibleError("model: one output, and classes are told apart from two on")
-        if over is not self or self._whole_sums_pay(probs.shape[1]):
+        if over is not self or self._whole_sums_pay_after_mixing(probs.shape[1]):
             own_sums = over._own_sums(coef, probs)
         sums, mass = self.part.total(own_sums, own_mass)
         return probs, _named(coef, sums), mass
@@ -222,6 +222,10 @@ class Hops:
 
     def _whole_sums_pay(self, num_classes: int) -> bool:
         return kernels.whole_sums_pay(self.shape[1], num_classes, self.device)
+
+    def _whole_sums_pay_after_mixing(self, num_classes: int) -> bool:
+        second_pays = self.one_block and kernels.second_pass_pays(self.stack, num_classes)
+        return self._whole_sums_pay(num_classes) and not second_pays
 
     def _keeps_logits(self, num_classes: int) -> bool:
         """Whether one read is the cheaper way, and hop logits are few beside the stack."""

@@ -46,6 +46,16 @@ def test_both_ways_give_the_gradient_of_autograd(shape, dtype, whole, monkeypatc
     np.testing.assert_allclose(found / size, wanted / size, atol=TOLERANCE[dtype])
 
 
+def test_sums_over_z_are_kept_where_a_second_pass_pays(monkeypatch):
+    monkeypatch.setattr(kernels, "second_pass_pays", lambda stack, classes: True)
+    hops, coef, head = draw(97, 3, 1, 4, torch.float64)
+    assert kernels.whole_sums_pay(3, 4, hops.device)
+    probs, sums, mass = hops.classify(coef, head)
+    assert isinstance(sums, MixedSums)
+    found = hops.between_slope(coef.numpy(), probs, mass, sums, 1e-9)
+    np.testing.assert_allclose(found, slope_by_autograd(hops.stack, coef, probs, 1e-9), rtol=1e-8)
+
+
 def test_a_class_without_mass_adds_nothing():
     hops, coef, _ = draw(50, 4, 6, 3, torch.float64)
     probs = torch.rand(50, 3, dtype=torch.float64)

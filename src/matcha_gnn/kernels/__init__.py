@@ -44,6 +44,7 @@ __all__ = [
     "node_sums",
     "one_hop",
     "propagate",
+    "second_pass_pays",
     "turned",
     "whole_sums_pay",
 ]
@@ -104,10 +105,22 @@ def whole_sums_pay(num_hops: int, num_classes: int, place: device) -> bool:
     return num_classes * (num_hops - 2) <= num_hops * (1 + READ_COST[place.type])
 
 
+def second_pass_pays(stack: HopStack, num_classes: int) -> bool:
+    """Whether `hop_slopes` cost less than whole sums where Z was read for the predictions already.
+
+    Both take one more read then, and whole sums more work. Only a GPU's choice follows this: on a
+    CPU it has not been measured.
+    """
+    return _two_passes_on_gpu(stack, num_classes) is not None
+
+
 def classify_mixed(
     stack: HopStack, coef: Coefficients, head: nn.Module
 ) -> tuple[Probs, FloatArray, FloatArray]:
     """Softmax of a head on Z [N, C], Σ_i Y_ic z_i [C, D] and mass [C]: the first of two passes."""
+    if isinstance(head, nn.Linear) and (fast := _two_passes_on_gpu(stack, head.out_features)):
+        answer: tuple[Probs, FloatArray, FloatArray] = fast.classify(stack, coef, head)
+        return answer
     return two_pass.classify(stack, coef, head, _fastest(stack, "mix"))
 
 
@@ -118,8 +131,8 @@ def mixed_sums(stack: HopStack, coef: Coefficients, probs: Probs) -> FloatArray:
 
 def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:
     """Σ_i ⟨Σ_c Y_ic directions[c], H_k[i]⟩, [K+1]: the second of two passes."""
-    fast = _compiled(stack)
-    if fast and (stack.is_cpu or fast.fits(stack, len(directions))):
+    fast = _compiled(stack) if stack.is_cpu else _two_passes_on_gpu(stack, len(directions))
+    if fast:
         slopes: FloatArray = fast.hop_slopes(stack, probs, directions)
         return slopes
     return two_pass.hop_slopes(stack, probs, directions, reference.hop_dots)
@@ -128,6 +141,12 @@ def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatAr
 def _fastest(stack: HopStack, name: str) -> Any:
     """The kernel of that name in the module for this stack, or else the plain one."""
     return getattr(_compiled(stack), name, None) or getattr(reference, name)
+
+
+def _two_passes_on_gpu(stack: HopStack, num_classes: int) -> ModuleType | None:
+    """The module for this stack, if it is a GPU's and has room for both passes."""
+    fast = _compiled(stack) if stack.is_cuda else None
+    return fast if fast and fast.fits(stack, num_classes) else None
 
 
 def _compiled(stack: HopStack) -> ModuleType | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 import triton
-from torch import Tensor
+from torch import Tensor, nn
 
 from matcha_gnn.kernels import gpu_programs as on_gpu
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
@@ -19,10 +19,14 @@ MAX_HOPS, MAX_WIDTH, MAX_CLASSES = 16, 128, 64
 _PROGRAMS = 1056
 """Programs of eight warps that run at once on a GPU of 132 processors."""
 _SMALLEST_DOT = 16
+_CHUNK = 64
+"""Columns of the flat hops whose class sums one program takes."""
+_ADDED = 16
+"""Columns of partial sums that one program adds up."""
 
 
 def fits(stack: HopStack, num_classes: int) -> bool:
-    """Whether `hop_slopes` has room for them."""
+    """Whether `classify` and `hop_slopes` have room for them."""
     fits_stack = stack.shape[1] <= MAX_HOPS and stack.shape[2] <= MAX_WIDTH
     return fits_stack and num_classes <= MAX_CLASSES
 
@@ -51,13 +55,17 @@ class Classifier:
         """Predictions, class sums and mass, in one read."""
         self.coef.copy_(coef)
         self.start()
-        probs = self.probs.clone()
         if self.stack.is_cuda:
-            torch.cuda.current_stream().synchronize()
-        packed = self.packed.numpy().copy()
-        first = packed[: -self.last - 1].reshape(self.last, *self.stack.shape[1:])
-        total = np.concatenate([first, (self.node_sums - first.sum(0))[None]])
-        return probs, total, packed[-self.last - 1 :]
+            sums_there = torch.cuda.current_stream().record_event()
+            probs = self.probs.clone()  # while the host goes on with the sums
+            sums_there.synchronize()
+        else:
+            probs = self.probs.clone()
+        packed = self.packed.numpy()
+        total = np.empty((self.last + 1, *self.stack.shape[1:]))
+        total[:-1] = packed[: -self.last - 1].reshape(self.last, *self.stack.shape[1:])
+        np.subtract(self.node_sums, total[:-1].sum(0), out=total[-1])
+        return probs, total, packed[-self.last - 1 :].copy()
 
     def _start(self) -> None:
         num_hops, last, num_nodes = self.logits.shape
@@ -65,9 +73,12 @@ class Classifier:
             self.logits, self.coef, self.bias, self.probs, self.mass, num_nodes,
             HOPS=num_hops, LAST=last, CLASSES=_padded(last + 1), BLOCK=self.block,
         )  # fmt: skip
-        sums = _weighted_sums(self.stack, self.probs, last)
-        packed = torch.cat([sums.flatten(), self.mass.sum(0, dtype=torch.float64)])
-        self.packed.copy_(packed, non_blocking=True)
+        partial = _partial_sums(self.stack, self.probs, last)
+        ranges, _, size = partial.shape
+        on_gpu.add_up[(triton.cdiv(size, _ADDED) + 1, last + 1)](
+            partial, self.mass, self.packed, ranges, len(self.mass), size, last,
+            CHUNK=_ADDED, BLOCK=2048 // _ADDED,
+        )  # fmt: skip
 
 
 def _recorded(work: Callable[[], None]) -> Callable[[], None]:
@@ -97,7 +108,8 @@ def mix(stack: HopStack, coef: Coefficients) -> Repr:
 
 def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
     """Twin of `reference.class_sums` on a GPU."""
-    sums = _weighted_sums(stack, weights.float().contiguous(), weights.shape[1])
+    partial = _partial_sums(stack, weights.float().contiguous(), weights.shape[1])
+    sums = partial.sum(0, dtype=torch.float64)
     return np.asarray(sums.view(-1, *stack.shape[1:]).cpu())
 
 
@@ -120,14 +132,38 @@ def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     return np.asarray(form.cpu())
 
 
+def classify(
+    stack: HopStack, coef: Coefficients, head: nn.Linear
+) -> tuple[Probs, FloatArray, FloatArray]:
+    """Twin of `two_pass.classify` on a GPU, for stacks that fit."""
+    num_nodes, num_hops, width = stack.shape
+    classes, place = head.out_features, stack.device
+    bias = torch.zeros(classes, device=place) if head.bias is None else head.bias.detach()
+    probs = torch.empty(num_nodes, classes, device=place)
+    columns = max(_SMALLEST_DOT, _padded(width))
+    rows = 32 if columns <= 64 else _SMALLEST_DOT
+    programs = min(_PROGRAMS // 2, triton.cdiv(num_nodes, rows))
+    sums = torch.empty(programs, classes, width, device=place)
+    mass = torch.empty(programs, classes, device=place)
+    on_gpu.classify[(programs,)](
+        stack, coef.to(probs), head.weight.detach().contiguous(), bias, probs, sums, mass,
+        num_nodes, num_hops, width, classes, CLASSES=max(_SMALLEST_DOT, _padded(classes)),
+        WIDTH=columns, BLOCK=rows, num_warps=4, num_stages=1,
+    )  # fmt: skip
+    packed = torch.cat([part.sum(0, dtype=torch.float64).flatten() for part in (sums, mass)])
+    on_host = np.asarray(packed.cpu())
+    return probs, on_host[:-classes].reshape(classes, width), on_host[-classes:]
+
+
 def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:
     """Twin of `two_pass.hop_slopes` on a GPU, for stacks that fit."""
     num_nodes, num_hops, width = stack.shape
     classes, hops = len(directions), _padded(num_hops)
     columns, rows = max(_SMALLEST_DOT, _padded(width)), _SMALLEST_DOT
-    partial = torch.empty(min(_PROGRAMS // 2, num_nodes), num_hops, device=stack.device)
+    programs = min(_PROGRAMS // 2, triton.cdiv(num_nodes, rows))
+    partial = torch.empty(programs, num_hops, device=stack.device)
     along = torch.from_numpy(directions).to(partial)
-    on_gpu.hop_slopes[(len(partial),)](
+    on_gpu.hop_slopes[(programs,)](
         stack, probs, along, partial, num_nodes, num_hops, width, classes,
         HOPS=hops, CLASSES=max(_SMALLEST_DOT, _padded(classes)), WIDTH=columns, BLOCK=rows,
         num_warps=max(4, min(16, hops * rows * columns // 2048)),
@@ -154,17 +190,33 @@ def _padded(size: int) -> int:
     return int(triton.next_power_of_2(size))
 
 
-def _weighted_sums(stack: HopStack, weights: Tensor, count: int) -> Tensor:
-    """Σ_i weights[i, c] · H_k[i] for the first `count` columns, [count, (K+1)·D], float64."""
+def _partial_sums(stack: HopStack, weights: Tensor, count: int) -> Tensor:
+    """Σ_i weights[i, c] · H_k[i] over ranges of nodes, for the first `count` columns.
+
+    Returns:
+        [ranges, count, (K+1)·D].
+    """
     num_nodes, size = len(stack), stack[0].numel()
-    chunk, classes = 64, 1 if count == 1 else min(64, max(_SMALLEST_DOT, _padded(count)))
-    chunks, groups = triton.cdiv(size, chunk), triton.cdiv(count, classes)
-    programs, warps = (_PROGRAMS, 8) if classes == 1 else (2 * _PROGRAMS, 4)
+    groups, chunks = triton.cdiv(count, MAX_CLASSES), triton.cdiv(size, _CHUNK)
+    programs = _PROGRAMS if count == 1 else 2 * _PROGRAMS
     ranges = max(1, min(triton.cdiv(num_nodes, 64), programs // (chunks * groups)))
+    share, stride = triton.cdiv(num_nodes, ranges), weights.shape[1]
     partial = torch.empty(ranges, count, size, device=stack.device)
+    if count == 1:
+        on_gpu.weighted_sum[(ranges, chunks)](
+            stack, weights, partial, num_nodes, size, stride, share,
+            CHUNK=_CHUNK, BLOCK=32, num_warps=8,
+        )  # fmt: skip
+        return partial
+    classes, rest = _class_tiles(triton.cdiv(count, groups))
     on_gpu.class_sums[(ranges, chunks, groups)](
-        stack, weights, partial, num_nodes, size, weights.shape[1], count,
-        triton.cdiv(num_nodes, ranges),
-        CLASSES=classes, CHUNK=chunk, BLOCK=32 if classes == 1 else 64, num_warps=warps,
+        stack, weights, partial, num_nodes, size, stride, count, share,
+        CLASSES=classes, REST=rest, CHUNK=_CHUNK, BLOCK=64 if classes + rest <= 32 else 32,
+        num_warps=4,
     )  # fmt: skip
-    return partial.sum(0, dtype=torch.float64)
+    return partial
+
+
+def _class_tiles(count: int) -> tuple[int, int]:
+    """Two powers of two that hold so many classes; the second may be zero."""
+    return (32, 16) if 32 < count <= 48 else (max(_SMALLEST_DOT, _padded(count)), 0)

@@ -37,37 +37,90 @@ def row_softmax(logits, real):
 
 
 @triton.jit
-def class_sums(
-    stack, weights, partial, num_nodes, size, stride, count, share,
-    CLASSES: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+def weighted_sum(
+    stack, weights, partial, num_nodes, size, stride, share,
+    CHUNK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Weighted sums of one chunk of the flat hops over one range of nodes, for some classes."""
+    """One weighted sum of one chunk of the flat hops over one range of nodes."""
     start = tl.program_id(0).to(tl.int64) * share
     stop = tl.minimum(start + share, num_nodes)
     columns = tl.program_id(1) * CHUNK + tl.arange(0, CHUNK)
-    classes = tl.program_id(2) * CLASSES + tl.arange(0, CLASSES)
-    real = columns < size
-    if CLASSES == 1:
-        one = tl.zeros((BLOCK, CHUNK), tl.float32)
-    else:
-        many = tl.zeros((CLASSES, CHUNK), tl.float32)
+    total = tl.zeros((BLOCK, CHUNK), tl.float32)
     for first in range(start, stop, BLOCK):
         rows = first + tl.arange(0, BLOCK)
-        inside = rows < stop
-        hops = tl.load(
-            stack + rows[:, None] * size + columns[None, :], inside[:, None] & real[None, :], 0.0
-        ).to(tl.float32)
-        if CLASSES == 1:
-            one += tl.load(weights + rows * stride, inside, 0.0)[:, None] * hops
-        else:
-            at = rows[None, :] * stride + classes[:, None]
-            shares = tl.load(weights + at, inside[None, :] & (classes < count)[:, None], 0.0)
-            many = tl.dot(shares, hops, many, input_precision="tf32x3")
-    base = (tl.program_id(0).to(tl.int64) * count + classes[:, None]) * size + columns[None, :]
-    if CLASSES == 1:
-        tl.store(partial + base, tl.sum(one, 0)[None, :], real[None, :])
+        weight = tl.load(weights + rows * stride, rows < stop, 0.0)
+        total += weight[:, None] * flat_hops(stack, rows, columns, stop, size)
+    at = partial + tl.program_id(0).to(tl.int64) * size + columns
+    tl.store(at, tl.sum(total, 0), columns < size)
+
+
+@triton.jit
+def class_sums(
+    stack, weights, partial, num_nodes, size, stride, count, share,
+    CLASSES: tl.constexpr, REST: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The same for some classes: a tile of CLASSES and one of REST, each a power of two or none."""
+    start = tl.program_id(0).to(tl.int64) * share
+    stop = tl.minimum(start + share, num_nodes)
+    columns = tl.program_id(1) * CHUNK + tl.arange(0, CHUNK)
+    classes = tl.program_id(2) * (CLASSES + REST) + tl.arange(0, CLASSES)
+    total = tl.zeros((CLASSES, CHUNK), tl.float32)
+    if REST > 0:
+        others = tl.program_id(2) * (CLASSES + REST) + CLASSES + tl.arange(0, REST)
+        rest = tl.zeros((REST, CHUNK), tl.float32)
+    for first in range(start, stop, BLOCK):
+        rows = first + tl.arange(0, BLOCK)
+        hops = flat_hops(stack, rows, columns, stop, size)
+        total = added(total, weights, hops, rows, classes, stop, stride, count)
+        if REST > 0:
+            rest = added(rest, weights, hops, rows, others, stop, stride, count)
+    at = partial + tl.program_id(0).to(tl.int64) * count * size + columns[None, :]
+    real = (columns < size)[None, :]
+    tl.store(at + classes[:, None] * size, total, (classes < count)[:, None] & real)
+    if REST > 0:
+        tl.store(at + others[:, None] * size, rest, (others < count)[:, None] & real)
+
+
+@triton.jit
+def flat_hops(stack, rows, columns, stop, size):
+    inside = (rows < stop)[:, None] & (columns < size)[None, :]
+    return tl.load(stack + rows[:, None] * size + columns[None, :], inside, 0.0).to(tl.float32)
+
+
+@triton.jit
+def added(total, weights, hops, rows, classes, stop, stride, count):
+    at = rows[None, :] * stride + classes[:, None]
+    inside = (rows < stop)[None, :] & (classes < count)[:, None]
+    shares = tl.load(weights + at, inside, 0.0)
+    return tl.dot(shares, hops, total, input_precision="tf32x3")
+
+
+@triton.jit
+def add_up(
+    partial, mass, packed, ranges, masses, size, last, CHUNK: tl.constexpr, BLOCK: tl.constexpr
+):
+    """One class: partial sums of one chunk of columns over all ranges, or mass, in float64.
+
+    The answer may lie on the host: sums of all classes and then their mass.
+    """
+    chosen = tl.program_id(1)
+    columns = tl.program_id(0) * CHUNK + tl.arange(0, CHUNK)
+    known = columns < tl.where(chosen < last, size, 0)
+    if tl.program_id(0) * CHUNK < size:
+        total = tl.zeros((BLOCK, CHUNK), tl.float64)
+        for first in range(0, ranges, BLOCK):
+            rows = first + tl.arange(0, BLOCK)
+            at = (rows.to(tl.int64) * last + chosen)[:, None] * size + columns[None, :]
+            inside = (rows < ranges)[:, None] & known[None, :]
+            total += tl.load(partial + at, inside, 0.0).to(tl.float64)
+        tl.store(packed + chosen * size + columns, tl.sum(total, 0), known)
     else:
-        tl.store(partial + base, many, (classes < count)[:, None] & real[None, :])
+        counts = tl.zeros((BLOCK * CHUNK,), tl.float64)
+        for first in range(0, masses, BLOCK * CHUNK):
+            rows = first + tl.arange(0, BLOCK * CHUNK)
+            at = rows.to(tl.int64) * (last + 1) + chosen
+            counts += tl.load(mass + at, rows < masses, 0.0).to(tl.float64)
+        tl.store(packed + last * size + chosen, tl.sum(counts, 0))
 
 
 @triton.jit
@@ -78,11 +131,50 @@ def mix(
     rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     columns = tl.arange(0, WIDTH)
     inside = (rows < num_nodes)[:, None] & (columns < width)[None, :]
+    mixed = mixed_rows(stack, coef, rows, columns, inside, num_hops, width)
+    tl.store(z + rows[:, None] * width + columns[None, :], mixed, inside)
+
+
+@triton.jit
+def mixed_rows(stack, coef, rows, columns, inside, num_hops: tl.constexpr, width):
     at = stack + rows[:, None] * num_hops * width + columns[None, :]
     mixed = tl.load(coef) * tl.load(at, inside, 0.0).to(tl.float32)
     for k in tl.static_range(1, num_hops):
         mixed += tl.load(coef + k) * tl.load(at + k * width, inside, 0.0).to(tl.float32)
-    tl.store(z + rows[:, None] * width + columns[None, :], mixed, inside)
+    return mixed
+
+
+@triton.jit
+def classify(
+    stack, coef, weight, bias, probs, partial, mass, num_nodes, num_hops: tl.constexpr, width,
+    num_classes, CLASSES: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Mix, linear head, softmax, and sums of the mixed by class, over one range of nodes."""
+    share = tl.cdiv(num_nodes, tl.num_programs(0)).to(tl.int64)
+    start = tl.program_id(0) * share
+    stop = tl.minimum(start + share, num_nodes)
+    columns, classes = tl.arange(0, WIDTH), tl.arange(0, CLASSES)
+    wide, real = columns < width, classes < num_classes
+    head = tl.load(
+        weight + classes[None, :] * width + columns[:, None], real[None, :] & wide[:, None], 0.0
+    )
+    offset = tl.load(bias + classes, real, 0.0)[None, :]
+    total = tl.zeros((CLASSES, WIDTH), tl.float32)
+    counts = tl.zeros((BLOCK, CLASSES), tl.float32)
+    for first in range(start, stop, BLOCK):
+        rows = first + tl.arange(0, BLOCK)
+        inside = (rows < stop)[:, None]
+        mixed = mixed_rows(stack, coef, rows, columns, inside & wide[None, :], num_hops, width)
+        logits = tl.dot(mixed, head, input_precision="tf32x3") + offset
+        shares = tl.where(inside, row_softmax(logits, real[None, :]), 0.0)
+        at = probs + rows[:, None] * num_classes + classes[None, :]
+        tl.store(at, shares, inside & real[None, :])
+        counts += shares
+        total = tl.dot(tl.trans(shares), mixed, total, input_precision="tf32x3")
+    base = tl.program_id(0).to(tl.int64) * num_classes + classes
+    tl.store(mass + base, tl.sum(counts, 0), real)
+    at = partial + base[:, None] * width + columns[None, :]
+    tl.store(at, total, real[:, None] & wide[None, :])
 
 
 @triton.jit
