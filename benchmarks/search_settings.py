@@ -49,7 +49,7 @@ def watched(method):
     return watched, rounds
 
 
-def score(group: list[Cell], device: str) -> dict[str, dict[str, float]]:
+def score(group: list[Cell], device: str, counts=ROUNDS) -> dict[str, dict[str, float]]:
     """Expected accuracy by row and setting, named 'lr rounds'; one column, one seed."""
     from matcha_gnn import unlabelled
     from matcha_gnn.evidence import infer
@@ -64,8 +64,8 @@ def score(group: list[Cell], device: str) -> dict[str, dict[str, float]]:
         settings = found.setdefault(cell.row, {})
         for lr in STEP_SIZES:
             method, rounds = watched(build_method(plain.run))
-            adapt_cell(plain, model, graph, method, lr, max(ROUNDS))
-            reached = [n for n in ROUNDS if n < len(rounds)]
+            adapt_cell(plain, model, graph, method, lr, max(counts))
+            reached = [n for n in counts if n < len(rounds)]
             settings |= {
                 f"{lr:g} {n}": judge.expected_accuracy(rounds[n].argmax(1)) for n in reached
             }
@@ -87,6 +87,7 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--rows", nargs="*")
     parser.add_argument("--seeds", nargs="*", type=int, default=HELD_OUT)
+    parser.add_argument("--rounds", nargs="*", type=int, default=ROUNDS)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path)
@@ -97,7 +98,10 @@ def main() -> None:
     groups = searched(load(args.name), args.rows, args.seeds)
     pool = ProcessPoolExecutor(args.jobs, get_context("spawn"), start_worker, (1,))
     with pool:
-        running = {pool.submit(score, group, args.device): key for key, group in groups.items()}
+        running = {
+            pool.submit(score, group, args.device, args.rounds): key
+            for key, group in groups.items()
+        }
         for future in as_completed(running):
             column, seed = running[future]
             for row, settings in future.result().items():
