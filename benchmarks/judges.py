@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from search_settings import HELD_OUT, ROUNDS, STEP_SIZES, watched
+from search_settings import HELD_OUT, STEP_SIZES, watched
 
 from matcha_gnn import ERM, View, unlabelled
 from matcha_gnn.evidence import infer
@@ -24,6 +24,7 @@ from matcha_gnn.functional import entropy, scaled_stein_risk
 from matcha_gnn.losses import stein_forms
 from matcha_gnn.metrics import accuracy
 
+ROUNDS = (5, 10, 20, 50, 100, 200)
 JUDGES = ("InfoMax", "PIC", "Stein risk", "the default's")
 
 
