@@ -13,17 +13,26 @@ LOSSES = ("Entropy", "Pseudo-label", "Difference", "PIC")
 
 def overall_line() -> str:
     """How many accuracies of all tables are at or above the published number minus one point."""
-    gaps = [
-        cell.ours_mean - cell.paper_mean
-        for name in _published_tables()
-        for cell in _accuracies(name)
-        if cell.paper_mean is not None
-    ]
-    near = sum(gap >= -1 for gap in gaps)
+    published_algorithm, default = [], []
+    for name in _published_tables():
+        cells = _accuracies(name)
+        ours = {(cell.row, cell.column): cell.ours_mean for cell in cells}
+        for cell in cells:
+            if cell.paper_mean is not None:
+                same = cell.row if cell.all_nodes else _with_default(cell.row)
+                mean = ours.get((same, cell.column), cell.ours_mean)
+                published_algorithm.append(cell.ours_mean >= cell.paper_mean - 1)
+                default.append(mean >= cell.paper_mean - 1)
+    near, count = sum(published_algorithm), len(published_algorithm)
     return (
-        f"Of {len(gaps)} cells with a published number and real data {near} "
-        f"({near / len(gaps):.0%}) are at or above it minus one point."
+        f"Of {count} cells with a published number and real data {near} ({near / count:.0%}) are "
+        f"at or above it minus one point; with the default in place of the published algorithm "
+        f"{sum(default)} ({sum(default) / count:.0%})."
     )
+
+
+def _with_default(row: str) -> str:
+    return "ours" if row == "PIC" else row.replace("+ Matcha", "+ ours")
 
 
 def conclusions() -> str:
