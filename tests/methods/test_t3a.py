@@ -247,7 +247,7 @@ def test_the_models_scale_changes_the_spread_of_the_logits_and_no_label(seed):
 
 def test_behind_a_relu_the_models_scale_gives_predictions_that_matcha_can_use():
     """Unit prototypes are all but the same direction there."""
-    model = mg.GCNII(6, 3, hidden_channels=8)
+    model = mg.GCNII(6, 3, hidden_channels=8, alpha=0.1)
     mg.fit(model, tiny_graph(0.8, seed=0), epochs=60)
     results = [
         mg.adapt(model, tiny_graph(), T3A(k=None, scale=scale), epochs=20, lr=0.1, protect=False)
