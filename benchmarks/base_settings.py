@@ -28,6 +28,7 @@ from held_out import held_out_cells
 
 import matcha_gnn as mg
 from matcha_gnn.backbones import BACKBONES
+from matcha_gnn.datasets.attack import LOSSES
 from matcha_gnn.experiments.run import make_graph, train_source
 from matcha_gnn.experiments.run import source_model as source_model_of
 from matcha_gnn.experiments.spec import published
@@ -64,7 +65,6 @@ DRIFTS = (0, 3, 4, 5, 6, 8, 10, 15, 30, 50)
 GTRANS = {f"twitch-e, drift {passes}": TWITCH | {"drift": passes} for passes in DRIFTS} | {
     f"cora, drift {passes}": CORA | {"drift": passes} for passes in (0, 5, 6)
 }
-LOSSES = ("prob_margin", "tanh_margin", "margin", "masked")
 SHIFTS = ("homo-hetero", "hetero-homo", "high-low", "low-high")
 
 

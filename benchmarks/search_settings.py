@@ -5,7 +5,8 @@ over the held-out seeds. What is expected comes from `matcha_gnn.evidence`, the 
 of `adapt`, which knows the source model and the unlabelled target, and no candidate. Labels are
 deleted before the target graph is used.
 
-Run: python benchmarks/search_settings.py table1 [--device cuda] [--jobs 16] [--rows "ERM + Matcha"]
+Run: python benchmarks/search_settings.py table1 [--rows "ERM + Matcha"] [--seeds 10 11 12 13]
+         [--rounds 5 10 20] [--device cuda] [--jobs 16]
 Writes results/search/NAME.json and prints what to put into the experiment's file.
 """
 
@@ -44,9 +45,9 @@ def watched(method):
             rounds.append(prediction.probs)
             return prediction, state
 
-    watched = copy.copy(method)
-    watched.__class__ = Watched
-    return watched, rounds
+    observed = copy.copy(method)
+    observed.__class__ = Watched
+    return observed, rounds
 
 
 def score(group: list[Cell], device: str, counts=ROUNDS) -> dict[str, dict[str, float]]:

@@ -25,9 +25,9 @@ def overall_line() -> str:
                 default.append(mean >= cell.paper_mean - 1)
     near, count = sum(published_algorithm), len(published_algorithm)
     return (
-        f"Of {count} cells with a published number and real data {near} ({near / count:.0%}) are "
-        f"at or above it minus one point; with the default in place of the published algorithm "
-        f"{sum(default)} ({sum(default) / count:.0%})."
+        f"Of {count} cells with a published number {near} ({near / count:.0%}) are at or above it "
+        f"minus one point; with the default in place of the published algorithm, save where all "
+        f"nodes are counted, {sum(default)} ({sum(default) / count:.0%})."
     )
 
 

@@ -97,11 +97,15 @@ def test_sums_and_forms_equal_the_definition_in_double_precision(shape):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_hops_in_half_precision_are_summed_in_single(dtype):
-    stack, _, coef = draw(66, 5, 16, 3, dtype)
+    stack, head, coef = draw(66, 5, 16, 3, dtype)
     weights = torch.rand(66, 3, device=DEVICE)
     exact = stack.double()
     assert_close(gpu.class_sums(stack, weights), reference.class_sums(exact, weights.double()))
     assert_close(gpu.mix(stack, coef), reference.mix(exact, coef.double()))
+    found = gpu.classify(stack, coef, head)
+    wanted = two_pass.classify(exact, coef.double(), head.double(), reference.mix)
+    for ours, twin in zip(found, wanted, strict=True):
+        assert_close(ours, twin)
 
 
 @pytest.mark.parametrize("num_hops", [0, 1, 3])

@@ -155,8 +155,12 @@ def parse(name: str, raw: Mapping[str, Any]) -> Experiment:
 
 def published(name: str) -> Mapping[str, Mapping[str, tuple[float, ...]]]:
     """The paper's mean and, where printed, standard deviation by row and column."""
-    table: Mapping[str, Any] = tomllib.loads(_text("published.toml")).get(name, {})
+    table: Mapping[str, Any] = _paper().get(name, {})
     return table
+
+
+def _paper() -> Mapping[str, Any]:
+    return tomllib.loads(_text("published.toml"))
 
 
 def counted_over_all_nodes(name: str) -> set[tuple[str, str]]:
@@ -166,7 +170,7 @@ def counted_over_all_nodes(name: str) -> set[tuple[str, str]]:
         >>> sorted(counted_over_all_nodes("table2"))
         [('GTrans', 'syn-cora'), ('GTrans + Matcha', 'syn-cora')]
     """
-    rows: Mapping[str, Any] = published("all-nodes").get(name, {})
+    rows: Mapping[str, Any] = _paper()["all-nodes"].get(name, {})
     return {(row, column) for row, columns in rows.items() for column in columns}
 
 

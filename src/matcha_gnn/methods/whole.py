@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 
 
 class WholeTuner(Tuner):
-    """For models that are no filter, where nothing but the forward pass itself is known.
+    """Runs the whole model: for models that are no filter, and where γ is trained too.
 
     Args:
         view: the source model and the target.
@@ -34,7 +34,7 @@ class WholeTuner(Tuner):
         self.model, self.graph = view.model, view.graph
         self.on_target = statistics == "target"
         if self.on_target:
-            _require_two_nodes(view)
+            _require_two_nodes(view, "statistics")
 
     def at(self, values: Values) -> Point:
         """The head's rows; the rest depends on γ."""
@@ -144,7 +144,7 @@ def drifted_statistics(view: View, passes: int) -> Values:
 
     Dropout stays off. The model keeps its own.
     """
-    _require_two_nodes(view)
+    _require_two_nodes(view, "drift")
     statistics = running_statistics(view.model)
     values = statistics | {"gamma": view.gamma}
     with target_statistics(view.model, tracked=True):
@@ -153,10 +153,10 @@ def drifted_statistics(view: View, passes: int) -> Values:
     return statistics
 
 
-def _require_two_nodes(view: View) -> None:
+def _require_two_nodes(view: View, argument: str) -> None:
     """Refuse a graph whose only node has no variance."""
     if view.graph.num_nodes < 2:
-        raise IncompatibleError("statistics: those of the target need two nodes or more")
+        raise IncompatibleError(f"{argument}: statistics of the target need two nodes or more")
 
 
 @contextmanager

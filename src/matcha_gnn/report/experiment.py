@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from matcha_gnn.experiments import Comparison, Experiment, store
+from matcha_gnn.experiments.compare import ALL_NODES
 from matcha_gnn.experiments.spec import cells as all_cells
 from matcha_gnn.report.figures import Picture
 from matcha_gnn.report.svg import COLOURS, INK, WIDTH, inline_svg, sheet
@@ -45,6 +46,7 @@ def render_experiment_page(
         rows=[row for row in experiment.rows if row in recorded],
         summary=summary_line(experiment, cells) if known else None,
         pictures=[ours_against_paper(known)] if known else [],
+        counted=f" ({ALL_NODES})",
         made_with=_made_with(experiment, folder),
         command=f"matcha reproduce {experiment.name}",
     )
