@@ -122,8 +122,8 @@ def soga(seed: int) -> Iterator[Found]:
 
 
 def soga_csbm(seed: int) -> Iterator[Found]:
-    cells = [c for c in held_out_cells("soga", {}) if c.column in SHIFTS and c.seed == seed]
-    for cell in cells:
+    cells = held_out_cells("soga", {}, seeds=(seed,))
+    for cell in (c for c in cells if c.column in SHIFTS):
         model, target = train_source(cell, "cpu"), make_graph(cell.target)
         known = paper("table1", cell.column, none="ERM", alone="SOGA")
         none = scored(model, target, mg.ERM())
@@ -134,9 +134,7 @@ def soga_csbm(seed: int) -> Iterator[Found]:
 
 def gtrans(seed: int) -> Iterator[Found]:
     trained, model = None, None
-    for cell in held_out_cells("gtrans", {}):
-        if cell.seed != seed:
-            continue
+    for cell in held_out_cells("gtrans", {}, seeds=(seed,)):
         if trained != source_model_of(cell):
             trained, model = source_model_of(cell), train_source(cell, "cpu")
         target, known = make_graph(cell.target), paper("table1", cell.column, alone="GTrans")
@@ -146,8 +144,8 @@ def gtrans(seed: int) -> Iterator[Found]:
 
 
 def gtrans_real(seed: int) -> Iterator[Found]:
-    cells = held_out_cells("gtrans", {}, "table2")
-    (twitch,) = (cell for cell in cells if (cell.column, cell.seed) == ("twitch-e", seed))
+    cells = held_out_cells("gtrans", {}, "table2", (seed,))
+    (twitch,) = (cell for cell in cells if cell.column == "twitch-e")
     syn_cora = mg.datasets.syn_cora().target
     for case in ("twitch-e", "gprgnn", "appnp"):
         on_twitch = case == "twitch-e"

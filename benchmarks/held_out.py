@@ -26,7 +26,9 @@ from matcha_gnn.metrics import accuracy
 HELD_OUT = (10, 11)
 
 
-def held_out_cells(method: str, options: dict, name: str = "table1") -> list[Cell]:
+def held_out_cells(
+    method: str, options: dict, name: str = "table1", seeds: tuple[int, ...] = HELD_OUT
+) -> list[Cell]:
     """One cell per column and seed, those of one source model side by side."""
     table = load(name)
     table = replace(
@@ -34,7 +36,7 @@ def held_out_cells(method: str, options: dict, name: str = "table1") -> list[Cel
         train=replace(table.train, ship=(method,)),
         rows={method: RowSpec(method, options)},
     )
-    return cells(table, HELD_OUT)
+    return cells(table, seeds)
 
 
 def main() -> None:

@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from search_settings import HELD_OUT, STEP_SIZES, watched
+from held_out import HELD_OUT
+from search_settings import STEP_SIZES, watched
 
 from matcha_gnn import ERM, View, unlabelled
 from matcha_gnn.evidence import infer

@@ -6,7 +6,7 @@ of `adapt`, which knows the source model and the unlabelled target, and no candi
 deleted before the target graph is used.
 
 Run: python benchmarks/search_settings.py table1 [--rows "ERM + Matcha"] [--seeds 10 11 12 13]
-         [--rounds 5 10 20] [--device cuda] [--jobs 16]
+         [--device cuda] [--jobs 16]
 Writes results/search/NAME.json and prints what to put into the experiment's file.
 """
 
@@ -19,6 +19,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean
 
+from held_out import HELD_OUT
+
 from matcha_gnn.experiments import load
 from matcha_gnn.experiments.run import (
     OURS,
@@ -29,8 +31,8 @@ from matcha_gnn.experiments.run import (
     train_source,
 )
 from matcha_gnn.experiments.spec import Cell, cells
+from matcha_gnn.files import replacing
 
-HELD_OUT = (10, 11)
 STEP_SIZES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 ROUNDS = (5, 10, 20, 50, 100)
 
@@ -50,7 +52,7 @@ def watched(method):
     return observed, rounds
 
 
-def score(group: list[Cell], device: str, counts=ROUNDS) -> dict[str, dict[str, float]]:
+def score(group: list[Cell], device: str) -> dict[str, dict[str, float]]:
     """Expected accuracy by row and setting, named 'lr rounds'; one column, one seed."""
     from matcha_gnn import unlabelled
     from matcha_gnn.evidence import infer
@@ -65,8 +67,8 @@ def score(group: list[Cell], device: str, counts=ROUNDS) -> dict[str, dict[str, 
         settings = found.setdefault(cell.row, {})
         for lr in STEP_SIZES:
             method, rounds = watched(build_method(plain.run))
-            adapt_cell(plain, model, graph, method, lr, max(counts))
-            reached = [n for n in counts if n < len(rounds)]
+            adapt_cell(plain, model, graph, method, lr, max(ROUNDS))
+            reached = [n for n in ROUNDS if n < len(rounds)]
             settings |= {
                 f"{lr:g} {n}": judge.expected_accuracy(rounds[n].argmax(1)) for n in reached
             }
@@ -83,12 +85,16 @@ def searched(experiment, rows: list[str] | None, seeds) -> dict[tuple[str, int],
     return groups
 
 
+def write(record: dict, path: Path) -> None:
+    with replacing(path) as beside:
+        beside.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name")
     parser.add_argument("--rows", nargs="*")
     parser.add_argument("--seeds", nargs="*", type=int, default=HELD_OUT)
-    parser.add_argument("--rounds", nargs="*", type=int, default=ROUNDS)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path)
@@ -99,16 +105,13 @@ def main() -> None:
     groups = searched(load(args.name), args.rows, args.seeds)
     pool = ProcessPoolExecutor(args.jobs, get_context("spawn"), start_worker, (1,))
     with pool:
-        running = {
-            pool.submit(score, group, args.device, args.rounds): key
-            for key, group in groups.items()
-        }
+        running = {pool.submit(score, group, args.device): key for key, group in groups.items()}
         for future in as_completed(running):
             column, seed = running[future]
             for row, settings in future.result().items():
                 record.setdefault(row, {}).setdefault(column, {})[str(seed)] = settings
             print(column, seed, flush=True)
-            out.write_text(json.dumps(record, indent=1) + "\n")
+            write(record, out)
     for columns in record.values():
         for by_seed in columns.values():
             by_seed.pop("chosen", None)
@@ -116,7 +119,7 @@ def main() -> None:
             by_seed["chosen"] = max(
                 sorted(shared), key=lambda s: mean(v[s] for v in by_seed.values())
             )
-    out.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+    write(record, out)
     for row, columns in record.items():
         print(f'[rows."{row}".only]')
         for column, by_seed in columns.items():

@@ -20,11 +20,25 @@ def load_script(name):
     return module
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/results.md", "docs/choosing.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/results.md", "docs/choosing.md", "docs/method.md"]
+)
 def test_tables_are_those_of_the_records(document):
     text = (PROJECT / document).read_text()
     assert load_script("refresh").refreshed(text) == text, "run: python docs/refresh.py"
     assert text.count("| ERM") + text.count("| **ERM") >= 2
+
+
+def test_all_tables_together_are_the_sum_of_the_tables():
+    text = (PROJECT / "docs" / "results.md").read_text()
+    summaries = re.findall(
+        r"summary -->\n(\d+) cells with a published number: .*; (\d+) at or above it minus", text
+    )
+    together = re.search(r"Of (\d+) cells with a published number (\d+) ", text)
+    assert len(summaries) >= 9
+    assert [sum(map(int, column)) for column in zip(*summaries, strict=True)] == [
+        int(number) for number in together.groups()
+    ]
 
 
 def test_the_pictures_of_the_theory_are_drawn():

@@ -41,9 +41,9 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """For JSON; the row's name says where all nodes are counted."""
         numbers = asdict(self)
-        return (
-            numbers | {"row": f"{self.row} ({ALL_NODES})"} if numbers.pop("all_nodes") else numbers
-        )
+        if numbers.pop("all_nodes"):
+            numbers["row"] += f" ({ALL_NODES})"
+        return numbers
 
 
 def compare(experiment: Experiment, folder: Path) -> list[Comparison]:
