@@ -32,7 +32,8 @@ def source(num_nodes=200, num_edges=700, labelled_share=0.6, seed=0):
         "own_logits": own,
         "probs": (3 * own).softmax(1),
         "labels": labels,
-        "labelled": torch.rand(num_nodes, generator=draw) < labelled_share,
+        "trained": torch.rand(num_nodes, generator=draw) < labelled_share,
+        "held_out": torch.zeros(num_nodes, dtype=torch.bool),
         "edge_index": torch.randint(num_nodes, (2, num_edges), generator=draw),
         "norm": norm,
     }
@@ -40,13 +41,13 @@ def source(num_nodes=200, num_edges=700, labelled_share=0.6, seed=0):
 
 def test_class_prior_is_the_share_among_labelled_nodes():
     given = source()
-    counts = np.bincount(given["labels"][given["labelled"]], minlength=CLASSES)
+    counts = np.bincount(given["labels"][given["trained"]], minlength=CLASSES)
     np.testing.assert_allclose(summarise(**given).class_prior, counts / counts.sum(), rtol=1e-6)
 
 
 def test_own_logits_are_summarised_as_by_discriminant_analysis():
     given = source()
-    own, labels = (given[name][given["labelled"]].numpy() for name in ("own_logits", "labels"))
+    own, labels = (given[name][given["trained"]].numpy() for name in ("own_logits", "labels"))
     theirs = LinearDiscriminantAnalysis(solver="lsqr", store_covariance=True).fit(own, labels)
     summary = summarise(**given)
     np.testing.assert_allclose(summary.own_logit_centroids, theirs.means_, rtol=1e-4, atol=1e-5)
@@ -120,7 +121,7 @@ def test_histograms_sum_to_one():
 
 def test_accuracy_is_that_of_the_labelled_nodes():
     given = source()
-    labelled = given["labelled"]
+    labelled = given["trained"]
     right = given["probs"][labelled].argmax(1) == given["labels"][labelled]
     assert summarise(**given).accuracy == pytest.approx(float(right.float().mean()))
 
@@ -143,7 +144,7 @@ def test_without_running_statistics_the_field_is_empty(norm):
 
 def test_labels_of_unlabelled_nodes_are_never_read():
     given = source()
-    hidden = given | {"labels": torch.where(given["labelled"], given["labels"], -100)}
+    hidden = given | {"labels": torch.where(given["trained"], given["labels"], -100)}
     for name, expected in summarise(**given).tensors().items():
         assert torch.equal(summarise(**hidden).tensors()[name], expected), name
 
@@ -181,3 +182,30 @@ def test_tensors_and_back():
     del tensors["class_prior"]
     with pytest.raises(KeyError, match="class_prior"):
         SourceSummary.from_tensors(tensors)
+
+
+def test_statistics_are_taken_on_nodes_not_trained_on_where_there_are_enough():
+    given = source()
+    others = given | {"held_out": ~given["trained"]}
+    summary = summarise(**others)
+    on_others = summarise(**(given | {"trained": ~given["trained"]}))
+    assert int(summary.held_out) == int((~given["trained"]).sum())
+    assert "not trained on" in summary.basis
+    for name in ("class_prior", "accuracy", "own_centroids", "own_covariance"):
+        assert torch.equal(getattr(summary, name), getattr(on_others, name)), name
+    everyone = torch.ones_like(given["trained"])
+    edges = class_edge_shares(given["labels"], everyone, given["edge_index"], CLASSES)
+    assert torch.equal(summary.class_edges, edges)
+
+
+@pytest.mark.parametrize("number", [4, 5])
+def test_a_class_with_too_few_held_out_nodes_leaves_the_training_nodes(number):
+    given = source()
+    rare = (~given["trained"] & (given["labels"] == 2)).nonzero().squeeze(1)[number:]
+    held_out = ~given["trained"]
+    held_out[rare] = False
+    summary = summarise(**(given | {"held_out": held_out}))
+    assert (int(summary.held_out) > 0) is (number == 5)
+    if number == 4:
+        assert summary.basis == "training nodes"
+        assert torch.equal(summary.accuracy, summarise(**given).accuracy)

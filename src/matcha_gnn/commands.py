@@ -15,7 +15,7 @@ from matcha_gnn.datasets import attacked, csbm, shifted, store_csbm
 from matcha_gnn.datasets.catalogue import make_graph as draw_graph
 from matcha_gnn.datasets.catalogue import seeded
 from matcha_gnn.diagnosis import diagnose
-from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
+from matcha_gnn.errors import InvalidArgumentError, InvalidFileError, NoEvidenceError
 from matcha_gnn.files import output_folder
 from matcha_gnn.graph import GraphLike, read_graph, unlabelled, write_graph
 from matcha_gnn.losses import LOSSES, Loss
@@ -207,7 +207,10 @@ def inspect(graph: Path, model: Path | None, json: bool) -> None:
 
 def _advice(model: Backbone, data: GraphLike, target: dict[str, Any]) -> dict[str, Any]:
     """What the shift card estimates, put among the facts, and what it advises."""
-    card = diagnose(model, data)
+    try:
+        card = diagnose(model, data)
+    except NoEvidenceError as error:
+        return {"advice": "cannot tell", "reason": str(error)}
     target["estimated homophily"] = round(card.homophily[1], 4)
     target["estimated class shares"] = _shares(card.class_shares[1].double())
     target["own features"] = str(card.features)
@@ -284,6 +287,8 @@ def _source_facts(model: Backbone) -> dict[str, Any]:
         "average degree": round(float(model.source.mean_degree), 4),
         "edge homophily": round(model.source.edge_homophily, 4),
         "class shares": _shares(model.source.class_prior.double()),
+        "accuracy": round(float(model.source.accuracy), 4),
+        "measured on": model.source.basis,
         "features": model.in_channels,
     }
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from matcha_gnn.adaptation import adapt
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.errors import IncompatibleError, NoEvidenceError
 from matcha_gnn.graph import GraphLike, unlabelled
 from matcha_gnn.metrics import average_degree
 from matcha_gnn.mixture import Explanation
@@ -57,6 +57,7 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
 
     Raises:
         IncompatibleError: the model has no summary of its source.
+        NoEvidenceError: nothing can be estimated on this graph.
 
     Example:
         >>> import matcha_gnn as mg
@@ -70,10 +71,12 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
     """
     result = adapt(model, graph)
     source, decision = model.source, result.decision
-    if source is None or decision is None or decision.posterior is None:
+    if source is None or decision is None:
         raise IncompatibleError(
             "diagnose needs the summary of the source that fit or remember_source puts into a model"
         )
+    if decision.posterior is None:
+        raise NoEvidenceError(decision.obstacle)
     posterior, target = decision.posterior, unlabelled(graph)
     shift = posterior.shift
     expected = [c.expected_accuracy for c in decision.candidates] or [math.nan]
@@ -105,6 +108,6 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
 
 def _length(offset: Tensor, covariance: Tensor) -> float:
     """Mahalanobis length of an offset."""
-    ridge = 1e-6 * covariance.trace() / len(covariance) * torch.eye(len(covariance)).double()
-    solved = torch.linalg.solve(covariance + ridge, offset.double())
-    return float((offset.double() @ solved).clamp_min(0).sqrt())
+    values, axes = torch.linalg.eigh(covariance)
+    floor = float(1e-6 * covariance.trace() / len(covariance) + 1e-12)
+    return float((offset.double() @ axes / values.clamp_min(floor).sqrt()).norm())

@@ -60,8 +60,8 @@ class IncompatibleError(MatchaError, ValueError):
     """Two valid things do not go together, such as Tent and a model without batch norm."""
 
 
-class NotFittedError(MatchaError, ValueError):
-    """Something needs a trained model, or what training ships with it, and it is not there."""
+class NoEvidenceError(MatchaError, ValueError):
+    """Accuracy on a graph cannot be estimated; the message says why."""
 
 
 class DistributedError(MatchaError, RuntimeError):

@@ -145,8 +145,11 @@ def difference_from_slopes(
 def best_coefficients(between: HopForm, total: HopForm) -> FloatArray:
     """The c that minimises PIC for fixed predictions: top generalised eigenvector of (B, S).
 
-    Scaled to unit total variance; its sign is arbitrary, as PIC does not see it.
+    Scaled to unit total variance; its sign is arbitrary, as PIC does not see it. NaN where there is
+    none: no variance, or forms that are not finite.
     """
+    if not (np.isfinite(total).all() and np.isfinite(between).all() and total.any()):
+        return np.full(len(total), np.nan)
     # S is singular when hops repeat (K large, or a graph without edges): drop its null space.
     values, vectors = scipy.linalg.eigh(total)
     kept = values > values[-1] * len(total) * np.finfo(float).eps
@@ -191,7 +194,12 @@ def scaled_stein_risk(
 
 
 def stein_coefficients(gram: HopForm, signal: FloatArray) -> FloatArray:
-    """The c that minimises `stein_risk`: S⁻¹ s, without the directions in which S is zero."""
+    """The c that minimises `stein_risk`: S⁻¹ s, without the directions in which S is zero.
+
+    NaN where the form is not finite.
+    """
+    if not (np.isfinite(gram).all() and np.isfinite(signal).all()):
+        return np.full(len(gram), np.nan)
     smallest = len(gram) * float(np.finfo(np.float32).eps)
     best = np.linalg.lstsq(gram, signal, rcond=smallest)[0]
     return best.astype(np.float64)

@@ -140,8 +140,15 @@ def explain(own: OwnSample, source: OwnStatistics, misfit: Tensor) -> OwnShift:
         shares = gains[best][1].shares
     offset = torch.zeros_like(own.mean)
     if best.moves_offset:
-        offset = own.mean - shares @ source.centroids.double()
+        offset = own.mean - _expected_mean(shares, gains[best][1].scale, source)
     return OwnShift(best, shares, offset, {str(kind): value for kind, value in support.items()})
+
+
+def _expected_mean(shares: Tensor, scale: float, source: OwnStatistics) -> Tensor:
+    """The mean of u without an offset, with the fitted distance between classes, [D]."""
+    centroids = source.centroids.double()
+    centre = source.shares.double() @ centroids
+    return centre + scale * (shares @ centroids - centre)
 
 
 def misfit(own: Tensor, source: OwnStatistics) -> Tensor:
@@ -169,14 +176,14 @@ def _gains(own: OwnSample, source: OwnStatistics) -> dict[Explanation, tuple[flo
 def _discriminant(own: Tensor, source: OwnStatistics) -> tuple[Tensor, Tensor]:
     """Nodes [N, P] and class means [C, P] where the source's classes differ, noise made white."""
     centroids, covariance = source.centroids.double(), source.covariance.double()
-    size = len(covariance)
-    ridge = (1e-6 * covariance.trace() / size + _TINY) * torch.eye(size).to(covariance)
-    root = torch.linalg.cholesky(covariance + ridge)
+    # The covariance is kept in single precision: below 1e-6 of its scale a direction is rounding.
+    floor = float(1e-6 * covariance.trace() / len(covariance) + _TINY)
+    values, axes = torch.linalg.eigh(covariance)
+    whitening = axes / values.clamp_min(floor).sqrt()
     centre = source.shares.double() @ centroids
-    means = torch.linalg.solve_triangular(root, (centroids - centre).T, upper=False).T
-    white = torch.linalg.solve_triangular(root, (own - centre).T, upper=False).T
+    means = (centroids - centre) @ whitening
     directions = torch.linalg.svd(means, full_matrices=False).Vh[: len(means) - 1].T
-    return white @ directions, means @ directions
+    return (own - centre) @ whitening @ directions, means @ directions
 
 
 def fit_mixture(
@@ -218,8 +225,10 @@ def fit_mixture(
         precise = torch.linalg.inv(covariance)
         centre, middle = (average, mass @ means) if move_offset else (0 * average, 0 * means[0])
         spread = means - middle
-        fitted = ((found - mass[:, None] * centre) @ precise * spread).sum()
-        scale = max(float(fitted / (mass[:, None] * (spread @ precise) * spread).sum()), 1e-2)
+        fitted = float(((found - mass[:, None] * centre) @ precise * spread).sum())
+        apart = float((mass[:, None] * (spread @ precise) * spread).sum())
+        # Classes that do not differ have no distance to scale.
+        scale = max(fitted / apart, 1e-2) if apart > 0 else scale
         offset = centre - scale * middle
         placed = offset + scale * means
         cross = found.T @ placed

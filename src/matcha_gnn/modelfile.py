@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -12,7 +13,9 @@ from matcha_gnn.errors import IncompatibleError, InvalidFileError
 from matcha_gnn.files import existing_file, replacing
 from matcha_gnn.summary import SourceSummary
 
-FORMAT = "matcha-gnn model 3"
+FORMAT = "matcha-gnn model 4"
+OLDER = "matcha-gnn model 3"
+"""Read as well: it does not say which nodes its source summary was taken on, the training nodes."""
 _SUMMARY = "source_summary."
 _ARTEFACT = "artefact."
 
@@ -60,6 +63,8 @@ def load_model(path: str | Path) -> Backbone:
         raise InvalidFileError("model", f"{path} (not a safetensors file)", allowed) from error
     model = _build(metadata, path)
     summary, artefacts = _take(tensors, _SUMMARY), _take(tensors, _ARTEFACT)
+    if summary and metadata["format"] == OLDER:
+        summary["held_out"] = torch.tensor(0)
     for tensor in tensors.values():
         if tensor.is_floating_point():
             model.to(tensor.dtype)
@@ -89,7 +94,7 @@ def _reason(error: Exception) -> str:
 
 
 def _build(metadata: dict[str, str], path: Path) -> Backbone:
-    if metadata.get("format") != FORMAT:
+    if metadata.get("format") not in (FORMAT, OLDER):
         got = metadata.get("format", "no format")
         raise InvalidFileError("model", f"{path} ({got!r})", f"a file of format {FORMAT!r}")
     name = metadata.get("backbone", "none")

@@ -9,6 +9,7 @@ where the closed form gains as well.
 """
 
 import copy
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 
 from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import NoEvidenceError
 from matcha_gnn.evidence import Posterior, fit_hop_weights, infer
 from matcha_gnn.graph import Graph
 from matcha_gnn.hops import Hops
@@ -72,8 +74,11 @@ def protected(
     source = judge.run(model, hops)
     if model.source is None:
         return _kept(model, source, None, _UNJUDGED, watch)
-    with watch.stage("judge"):
-        posterior = infer(model, graph)
+    try:
+        with watch.stage("judge"):
+            posterior = infer(model, graph)
+    except NoEvidenceError as error:
+        return _kept(model, source, None, f"accuracy cannot be estimated: {error}", watch)
     if posterior.contradicted:
         return _kept(model, source, posterior, _CONTRADICTED, watch)
     judge.posterior = posterior
@@ -84,7 +89,7 @@ def protected(
         if fitted
         else judge.after_rounds(model, loss or PIC(), source, progress)
     )
-    trials += proposals
+    trials += [trial for trial in proposals if math.isfinite(trial.gain)]
     best = _better(trials)
     decision = Decision(best.name, tuple(map(judge.candidate, trials)), posterior, "")
     return _result(model, best, source, decision, watch)
@@ -135,8 +140,10 @@ class _Judge:
         return self._labels_before
 
     def score(self, name: str, run: Run) -> _Trial:
-        """How many of its labels are expected to be true."""
+        """How many of its labels are expected to be true; NaN where it has no finite answer."""
         with self.watch.stage("judge"):
+            if not bool(run.prediction.probs.isfinite().all()):
+                return _Trial(name, run, math.nan, math.nan)
             labels = run.prediction.probs.argmax(1)
             expected = self.posterior.expected_accuracy(labels)
             gain = self.posterior.least_gain(labels, over=self.labels_before)

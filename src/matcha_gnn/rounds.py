@@ -211,7 +211,8 @@ class Run:
 class Exact:
     """Instead of a step: γ goes where the loss is smallest for the last prediction.
 
-    The representation keeps its scale, as the head's softmax was trained for it.
+    The representation keeps its scale, as the head's softmax was trained for it. Where the loss has
+    no minimum γ stays.
     """
 
     def __init__(self, run: Run) -> None:
@@ -223,8 +224,9 @@ class Exact:
         best = run.loss.minimiser(run.view, run.prediction, run.loss_prepared)
         total, now = run.hops.gram, run.view.coef_array
         size = best @ total @ best
-        scale = math.sqrt(now @ total @ now / size) if size > 0 else 1.0
-        run.gamma.detach().copy_(torch.from_numpy(scale * best))
+        if size > 0:
+            scale = math.sqrt(now @ total @ now / size)
+            run.gamma.detach().copy_(torch.from_numpy(scale * best))
 
 
 def _moving_parameters(model: Backbone, moves: str) -> list[torch.nn.Parameter]:

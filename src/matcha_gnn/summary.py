@@ -12,18 +12,24 @@ from matcha_gnn.typing import Probs
 DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
 """Left edges of the degree bins: 0, 1, 2–3, 4–7, … and everything above a million."""
 CONFIDENCE_BINS = 20
+FEWEST_HELD_OUT = 5
+"""Held-out nodes that every trained class needs for the statistics to be taken on them."""
 
 
 @dataclass(frozen=True)
 class SourceSummary:
-    """Statistics of the labelled source nodes, shipped with the model.
+    """Statistics of the source graph that travel with the model.
+
+    Those of classes are taken on labelled nodes that the model was not trained on, where there are
+    at least `FEWEST_HELD_OUT` of every class; a network is surer of its training nodes, and right
+    on more of them, than it is elsewhere. Otherwise they are taken on the training nodes.
 
     Attributes:
         class_prior: share of each class, [C].
         degree_histogram: share of nodes per bin of incoming degree, bins `DEGREE_EDGES`, [22].
         mean_degree: average incoming degree, [].
         confidence_histogram: share of nodes per bin of their largest probability, [20].
-        class_edges: share of edges from class a to class b, [C, C].
+        class_edges: share of edges from class a to class b, between labelled nodes, [C, C].
         norm_mean: running mean at the batch norm, [D]; empty where there is none.
         norm_variance: running variance there, [D].
         own_logit_centroids: mean of a node's own logits H_0 Wᵀ per class, [C, C].
@@ -31,7 +37,9 @@ class SourceSummary:
         own_centroids: mean of `Backbone.own_features` per class, [C, D'].
         own_covariance: their covariance within classes, [D', D'].
         misfit: how badly Gaussians describe them, see `evidence.mixture.misfit`, [3].
-        accuracy: share of the labelled nodes that the model gets right, [].
+        accuracy: share of nodes that the model gets right, [].
+        held_out: number of nodes not trained on that the statistics are taken on, []; 0 where
+            they are taken on the training nodes.
     """
 
     class_prior: Tensor
@@ -47,6 +55,7 @@ class SourceSummary:
     own_covariance: Tensor
     misfit: Tensor
     accuracy: Tensor
+    held_out: Tensor
 
     def tensors(self) -> dict[str, Tensor]:
         """Every field by name."""
@@ -76,6 +85,12 @@ class SourceSummary:
         return apart / spread if spread > 0 else math.inf
 
     @property
+    def basis(self) -> str:
+        """Which nodes the statistics are taken on, for a reader."""
+        number = int(self.held_out)
+        return f"{number:,} nodes not trained on" if number else "training nodes"
+
+    @property
     def edge_homophily(self) -> float:
         """Share of edges inside a class."""
         return float(self.class_edges.diagonal().sum())
@@ -86,7 +101,8 @@ def summarise(
     own_logits: Tensor,
     probs: Probs,
     labels: Tensor,
-    labelled: Tensor,
+    trained: Tensor,
+    held_out: Tensor,
     edge_index: Tensor,
     norm: torch.nn.BatchNorm1d | None,
 ) -> SourceSummary:
@@ -96,35 +112,44 @@ def summarise(
         own_features: u, [N, D'].
         own_logits: H_0 Wᵀ, [N, C].
         probs: the model's predictions, [N, C].
-        labels: classes, [N]; read at labelled nodes only.
-        labelled: which nodes have a label, bool [N].
+        labels: classes, [N]; read at trained and held-out nodes only.
+        trained: labelled nodes that the model was trained on, bool [N].
+        held_out: labelled nodes that it was not trained on, bool [N].
         edge_index: [2, E].
         norm: the model's batch norm, if it has one.
     """
     num_classes = probs.shape[1]
-    members = torch.nn.functional.one_hot(labels[labelled], num_classes).double()
+    enough = _enough_held_out(labels, trained, held_out, num_classes)
+    measured = held_out if enough else trained
+    members = torch.nn.functional.one_hot(labels[measured], num_classes).double()
     counts = members.sum(0)
     prior = counts / counts.sum()
-    logit_centroids, logit_covariance = _class_statistics(own_logits[labelled], members)
-    own = OwnStatistics(*_class_statistics(own_features[labelled], members), prior)
+    logit_centroids, logit_covariance = _class_statistics(own_logits[measured], members)
+    own = OwnStatistics(*_class_statistics(own_features[measured], members), prior)
     degree = torch.bincount(edge_index[1], minlength=len(probs))
     empty = torch.zeros(0)
     found = SourceSummary(
         class_prior=prior.float(),
         degree_histogram=degree_histogram(degree),
         mean_degree=degree.double().mean().float(),
-        confidence_histogram=confidence_histogram(probs),
-        class_edges=class_edge_shares(labels, labelled, edge_index, num_classes),
+        confidence_histogram=confidence_histogram(probs[measured] if enough else probs),
+        class_edges=class_edge_shares(labels, trained | held_out, edge_index, num_classes),
         norm_mean=empty if norm is None else _copy(norm.running_mean),
         norm_variance=empty if norm is None else _copy(norm.running_var),
         own_logit_centroids=logit_centroids.float(),
         own_logit_covariance=logit_covariance.float(),
         own_centroids=own.centroids.float(),
         own_covariance=own.covariance.float(),
-        misfit=misfit(own_features, own).float(),
-        accuracy=(probs.argmax(1) == labels)[labelled].float().mean(),
+        misfit=misfit(own_features[measured] if enough else own_features, own).float(),
+        accuracy=(probs.argmax(1) == labels)[measured].float().mean(),
+        held_out=torch.tensor(int(held_out.sum()) if enough else 0),
     )
     return SourceSummary(**{name: part.cpu() for name, part in found.tensors().items()})
+
+
+def _enough_held_out(labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int) -> bool:
+    known, new = (torch.bincount(labels[m], minlength=num_classes) for m in (trained, held_out))
+    return bool((new[known > 0] >= FEWEST_HELD_OUT).all())
 
 
 def _class_statistics(rows: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:

@@ -61,11 +61,13 @@ def fit(
 
     Args:
         model: trained in place and left in evaluation mode, with `model.source` filled.
-        graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N].
+        graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N]. The source summary
+            is taken on labelled nodes (y >= 0) outside of `train_mask` and `graph.test_mask` where
+            there are enough, else on the training nodes; `model.source.basis` says which.
         epochs: full-batch steps.
         lr: Adam's step size.
         weight_decay: Adam's, on every parameter that is trained.
-        train_mask: labelled nodes, bool [N]; default `graph.train_mask`, else all.
+        train_mask: nodes to train on, bool [N]; default `graph.train_mask`, else all.
         val_mask: nodes to choose the epoch by; default none: the last epoch is kept.
         patience: stop after this many epochs without a better validation accuracy.
         ship: base methods that need something from the source graph (AdaNPC's memory,
@@ -109,7 +111,8 @@ def fit(
     model.eval()
     run.train_accuracy = _score(model, source, labels, labelled)
     logger.info("accuracy %.4f on its training nodes", run.train_accuracy)
-    model.source = _summary(model, source, labels, labelled)
+    held_out = _held_out(graph, labels, labelled, model.head.out_features)
+    model.source = _summary(model, source, labels, labelled, held_out)
     with _own_generator(seed, x):
         model.artefacts = {m.name: m.ship(model, source, labels, labelled, seed) for m in ship}
     return run
@@ -190,27 +193,41 @@ def _score(model: Backbone, graph: Graph, labels: Tensor, mask: Tensor) -> float
     return accuracy(model.head(model.representation(graph)), labels, mask)
 
 
+def _held_out(graph: GraphLike, labels: Tensor, trained: Tensor, num_classes: int) -> Tensor:
+    """Labelled nodes that are neither trained on nor set aside for tests, bool [N]."""
+    held_out = (labels >= 0) & (labels < num_classes) & ~trained
+    test = getattr(graph, "test_mask", None)
+    if isinstance(test, Tensor) and test.dtype == torch.bool and test.shape == labels.shape:
+        held_out &= ~test
+    return held_out
+
+
 @torch.no_grad()
-def _summary(model: Backbone, graph: Graph, labels: Tensor, labelled: Tensor) -> SourceSummary:
+def _summary(
+    model: Backbone, graph: Graph, labels: Tensor, trained: Tensor, held_out: Tensor
+) -> SourceSummary:
     own = model.own_features(graph)
     logits = model.own_logits(own)
     probs = model.head(model.representation(graph)).softmax(-1)
     norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm1d)]
     norm = norms[0] if norms else None
-    return summarise(own, logits, probs, labels, labelled, graph.edge_index, norm)
+    return summarise(own, logits, probs, labels, trained, held_out, graph.edge_index, norm)
 
 
-def remember_source(model: Backbone, graph: GraphLike, train_mask: Tensor | None = None) -> None:
+def remember_source(model: Backbone, graph: GraphLike, trained: Tensor | None = None) -> None:
     """Fill `model.source` from the labelled graph that a model was trained on, in place.
 
-    `fit` does this itself. For networks that were trained elsewhere it is what lets `adapt` judge
-    its own result; a few statistics are kept, no rows of data.
+    `fit` does this itself. For networks that were trained elsewhere it is what lets `adapt`
+    estimate accuracy; a few statistics are kept, no rows of data. They are taken on labelled nodes
+    that the model was not trained on where there are at least five of every class, else on the
+    training nodes, of which a network is surer than of others: `model.source.basis` says which.
 
     Args:
         model: a trained model, such as from `wrap` or `add_hops`.
-        graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N].
-        train_mask: labelled nodes, bool [N]; default `graph.train_mask`, else all. Nodes that the
-            model was not trained on say more.
+        graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N]; a label below 0 is
+            none. Nodes of `graph.test_mask` are left out.
+        trained: the nodes that the model was trained on, bool [N]; default `graph.train_mask`,
+            else all.
 
     Example:
         >>> import matcha_gnn as mg
@@ -224,12 +241,17 @@ def remember_source(model: Backbone, graph: GraphLike, train_mask: Tensor | None
     source = unlabelled(graph)
     model.accept(source.x)
     probs = model.head(model.representation(source).detach())
-    labels, labelled = _labels(graph, source, train_mask, probs.shape[1])
-    model.source = _summary(model, source, labels, labelled)
+    labels, used = _labels(graph, source, trained, probs.shape[1], "trained")
+    held_out = _held_out(graph, labels, used, probs.shape[1])
+    model.source = _summary(model, source, labels, used, held_out)
 
 
 def _labels(
-    graph: GraphLike, source: Graph, train_mask: Tensor | None, num_classes: int
+    graph: GraphLike,
+    source: Graph,
+    train_mask: Tensor | None,
+    num_classes: int,
+    name: str = "train_mask",
 ) -> tuple[Tensor, Tensor]:
     y = getattr(graph, "y", None)
     allowed = f"int64 classes 0 to {num_classes - 1}, one per node"
@@ -240,7 +262,7 @@ def _labels(
         raise InvalidGraphError("graph.y", f"{y.dtype} of shape {list(y.shape)}", allowed)
     mask = train_mask if train_mask is not None else getattr(graph, "train_mask", None)
     labelled = torch.ones_like(y, dtype=torch.bool) if mask is None else mask
-    _check_mask("train_mask", labelled, y)
+    _check_mask(name, labelled, y)
     low, high = int(y[labelled].min()), int(y[labelled].max())
     if low < 0 or high >= num_classes:
         raise InvalidGraphError("graph.y", f"classes {low} to {high}", allowed)

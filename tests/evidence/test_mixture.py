@@ -55,6 +55,21 @@ def test_the_offset_is_what_was_added():
     np.testing.assert_allclose(shift.offset, offset, atol=0.1)
 
 
+def test_the_offset_allows_for_the_fitted_distance_between_classes():
+    """Classes half as far apart and other shares: the mean moves by less than shares alone say."""
+    offset = (0.9, -0.4, 0.6)
+    points = draw((0.9, 0.05, 0.05), offset, scale=0.5, number=20_000)
+    shift = explain(OwnSample.of(points), source(), torch.zeros(3))
+    assert shift.explanation is Explanation.BOTH
+    np.testing.assert_allclose(shift.offset, offset, atol=0.15)
+
+
+def test_classes_that_do_not_differ_are_explained_without_error():
+    alike = OwnStatistics(torch.zeros(3, 3).double(), torch.eye(3).double(), SHARES)
+    shift = explain(OwnSample.of(draw(SHARES.numpy())), alike, torch.zeros(3))
+    assert shift.offset.isfinite().all()
+
+
 def test_a_misfit_of_the_source_is_no_evidence():
     rng = np.random.default_rng(1)
     # Skewed noise: a mixture of Gaussians gains by moving, though nothing has moved.

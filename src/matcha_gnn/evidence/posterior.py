@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.errors import IncompatibleError, NoEvidenceError
 from matcha_gnn.evidence.neighbours import believe, fit_edge_shares, sample_edges
 from matcha_gnn.graph import Graph
 from matcha_gnn.hops import joined
@@ -21,9 +21,8 @@ from matcha_gnn.typing import Probs
 STEP = math.sqrt(2)
 LOWEST, HIGHEST = -8, 3
 """Own evidence is sought from 1/16 to 2√2 times as sharp as on the source, in steps of √2."""
-SHARPER_THAN_SOURCE, SURER_THAN_SOURCE = 2.5, 0.05
-"""How much sharper than on the source own evidence may be, and by how much the judge may be surer
-than the model is right there: it is not better on new nodes than on those it was trained on."""
+SURER_THAN_SOURCE = 0.05
+"""By how much the mean confidence may exceed the model's accuracy on the source."""
 DOUBT = 2.0
 """Log-likelihood below the best up to which another sharpness is as good."""
 
@@ -39,9 +38,9 @@ class Posterior:
         edge_shares: share of edges from a sender of class a to a receiver of class b, [C, C].
         sharpness: what own logits are multiplied by to make them log-probabilities.
         doubts: `probs` for each other sharpness that explains edges about as well, [N, C] each.
-        contradicted: own evidence is sharper than on the source beyond doubt, or the judge surer
-            than the model is right there, which cannot be: linked nodes are alike in more than
-            their classes.
+        contradicted: no sharpness but the largest that is sought explains the edges, or the mean
+            confidence exceeds the model's accuracy on the source by more than
+            `SURER_THAN_SOURCE`. Then linked nodes are alike in more than their classes.
         part: which nodes these are.
     """
 
@@ -84,6 +83,7 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
 
     Raises:
         IncompatibleError: the model has no summary of its source.
+        NoEvidenceError: what the model makes of the nodes' features is not finite.
     """
     source = model.source
     if source is None:
@@ -94,6 +94,7 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
     shift = explain(own.sample(), source.own_statistics.to(graph.device), source.misfit)
     logits = joined([model.own_logits(each - shift.offset).double() for _, each in own])
     logits = logits - logits.mean(1, keepdim=True)
+    _require_finite(logits, part)
     links = sample_edges(graph)
     ends = part.rows(logits, links.flatten()).view(*links.shape, logits.shape[1])
     calibration = _Calibration(logits, shift.shares, ends, part)
@@ -103,12 +104,13 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
     best, *others = fits
 
     def believed(fit: _Fit) -> Probs:
-        return believe(fit.sharpness * logits + fit.prior, fit.edge_shares, graph)
+        evidence = fit.sharpness * logits + fit.prior
+        return believe(evidence, fit.edge_shares, shift.shares, graph)
 
     probs = believed(best)
     (sure,) = part.total(float(probs.amax(1).sum()))
     surer = float(sure) / part.count(len(probs)) - float(source.accuracy)
-    sharper = min(fit.sharpness for fit in fits) / on_source
+    at_limit = all(fit.step == HIGHEST for fit in fits)
     return Posterior(
         probs=probs,
         own_probs=(best.sharpness * logits + best.prior).softmax(1),
@@ -116,9 +118,15 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
         edge_shares=best.edge_shares.T,
         sharpness=best.sharpness,
         doubts=tuple(map(believed, others)),
-        contradicted=sharper > SHARPER_THAN_SOURCE or surer > SURER_THAN_SOURCE,
+        contradicted=at_limit or surer > SURER_THAN_SOURCE,
         part=part,
     )
+
+
+def _require_finite(values: Tensor, part: Part) -> None:
+    (other,) = part.total(float((~values.isfinite()).sum()))
+    if other > 0:
+        raise NoEvidenceError("features of this graph overflow the model's precision")
 
 
 class _OwnFeatures:
@@ -154,12 +162,17 @@ class _OwnFeatures:
         assert points is not None
         (total,) = part.total(sums)
         sample = part.gather(points[:filled])
+        _require_finite(sample, part)
         return OwnSample(sample, torch.from_numpy(total).to(sample) / number, number)
 
 
 class _Fit(NamedTuple):
-    """One sharpness, and how well it explains edges: a log-likelihood."""
+    """One sharpness, and how well it explains edges: a log-likelihood.
 
+    It is `STEP ** step` times the source's.
+    """
+
+    step: int
     sharpness: float
     prior: Tensor
     edge_shares: Tensor
@@ -174,13 +187,14 @@ class _Calibration(NamedTuple):
     ends: Tensor
     part: Part
 
-    def at(self, sharpness: float) -> _Fit:
+    def at(self, step: int, on_source: float) -> _Fit:
+        sharpness = on_source * STEP**step
         prior = _matched(sharpness * self.logits, self.shares, self.part)
         senders, receivers = (sharpness * self.ends + prior).softmax(2)
         edge_shares, gain = fit_edge_shares(senders, receivers, self.shares)
         # An edge is an observation of two nodes, and all nodes make half as many pairs.
         pairs = min(len(senders), self.part.count(len(self.logits))) / 2
-        return _Fit(sharpness, prior, edge_shares, gain * pairs)
+        return _Fit(step, sharpness, prior, edge_shares, gain * pairs)
 
 
 def _plausible(calibration: _Calibration, on_source: float) -> list[_Fit]:
@@ -192,7 +206,7 @@ def _plausible(calibration: _Calibration, on_source: float) -> list[_Fit]:
 
     def at(step: int) -> _Fit:
         if step not in found:
-            found[step] = calibration.at(on_source * STEP**step)
+            found[step] = calibration.at(step, on_source)
         return found[step]
 
     top = 0

@@ -51,9 +51,12 @@ def fit_hop_weights(view: View, targets: Probs, *, intercept: bool) -> Fit:
     step_length = 1.0
     while passes < STEPS:
         damping = _RIDGE * sums.curvature.trace() / len(point)
-        direction = torch.linalg.solve(
+        direction, failed = torch.linalg.solve_ex(
             sums.curvature + damping * torch.eye(len(point)).to(point), sums.slope
         )
+        # Predictions that do not change with γ leave nothing to fit.
+        if bool(failed) or not bool(direction.isfinite().all()):
+            break
         trial = point - step_length * direction
         new, passes = regression.sums(trial), passes + 1
         if not new.value < sums.value:

@@ -1,0 +1,115 @@
+"""Degenerate numbers: every method, guarded or not, gives finite answers and no raw exception."""
+
+from functools import cache
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import matcha_gnn as mg
+from matcha_gnn.methods import METHODS
+
+NODES, FEATURES, CLASSES = 80, 6, 3
+
+
+def plain(seed: int) -> Data:
+    settings = {"homophily": 0.7, "degree": 3, "signal": 3.0}
+    return mg.datasets.csbm(NODES, FEATURES, shares=(0.4, 0.3, 0.3), seed=seed, **settings)
+
+
+def with_features(change):
+    def make(seed: int) -> Data:
+        graph = plain(seed)
+        graph.x = change(graph.x)
+        return graph
+
+    return make
+
+
+def one_outlier(x):
+    x[0] *= 1e6
+    return x
+
+
+def repeated_column(x):
+    return x[:, :1].expand(-1, FEATURES).contiguous()
+
+
+def one_class(seed: int) -> Data:
+    graph = plain(seed)
+    graph.y = torch.zeros_like(graph.y)
+    return graph
+
+
+def no_edges(seed: int) -> Data:
+    graph = plain(seed)
+    graph.edge_index = graph.edge_index[:, :0]
+    return graph
+
+
+KINDS = {
+    "plain": plain,
+    "constant": with_features(torch.ones_like),
+    "zero": with_features(torch.zeros_like),
+    "outlier": with_features(one_outlier),
+    "huge": with_features(lambda x: 1e5 * x),
+    "tiny": with_features(lambda x: 1e-8 * x),
+    "rank one": with_features(repeated_column),
+    "one class": one_class,
+    "no edges": no_edges,
+}
+SHIPPED = ("adanpc", "graphpatcher")
+
+
+@cache
+def trained(kind: str, dtype: torch.dtype) -> mg.Backbone:
+    graph = KINDS[kind](0)
+    graph.x = graph.x.to(dtype)
+    model = mg.GPRGNN(FEATURES, CLASSES, hidden_channels=8, K=3).to(dtype)
+    mg.fit(model, graph, epochs=10, ship=[METHODS[name]() for name in SHIPPED])
+    return model
+
+
+def finite(result: mg.Adaptation) -> bool:
+    return bool(result.probs.isfinite().all() and result.gamma.isfinite().all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("method", METHODS)
+def test_degenerate_graphs_have_finite_answers(method, kind, dtype):
+    graph = KINDS[kind](1)
+    graph.x = graph.x.to(dtype)
+    for source in {kind, "plain"}:
+        for settings in ({}, {"protect": False, "epochs": 2}):
+            result = mg.adapt(trained(source, dtype), graph, METHODS[method](), **settings)
+            assert finite(result), (source, settings)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_degenerate_graphs_have_a_closed_form_and_a_diagnosis(kind):
+    model, graph = trained(kind, torch.float32), KINDS[kind](1)
+    for loss in (mg.PIC(), mg.SURE()):
+        result = mg.adapt(model, graph, loss=loss, optimizer="exact", epochs=1, protect=False)
+        assert finite(result)
+    assert mg.diagnose(model, graph).reason
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("backbone", [mg.APPNP, mg.JKNet, mg.GCNII])
+def test_other_backbones_take_degenerate_graphs(backbone, kind):
+    model = backbone(FEATURES, CLASSES, hidden_channels=8, K=2)
+    mg.fit(model, KINDS[kind](0), epochs=5)
+    assert finite(mg.adapt(model, KINDS[kind](1), epochs=3))
+
+
+def test_features_that_overflow_are_refused_or_kept_with_a_reason():
+    model, graph = trained("plain", torch.float32), plain(1)
+    graph.x = graph.x * 1e37
+    try:
+        result = mg.adapt(model, graph)
+    except mg.MatchaError as error:
+        assert "\n" not in str(error)
+    else:
+        assert result.status is mg.Status.KEPT_SOURCE
+        assert "cannot be estimated" in result.sentence
