@@ -411,6 +411,11 @@ def test_another_number_of_nodes_is_refused():
         mg.unlabelled(graph)
 
 
+class OneGraph(torch.utils.data.Dataset):
+    def __getitem__(self, number):
+        return target()
+
+
 @pytest.mark.parametrize(
     ("build", "says"),
     [
@@ -418,6 +423,7 @@ def test_another_number_of_nodes_is_refused():
         (lambda g: [g], r"a list; allowed: one Data: adapt to each graph, or join them"),
         (lambda g: (g, g), r"a tuple; allowed: one Data"),
         (lambda g: NeighborLoader(g, [2]), "a NeighborLoader; allowed: the whole graph"),
+        (lambda g: OneGraph(), r"a OneGraph; allowed: one graph of it, such as dataset\[0\]"),
         (lambda g: DataLoader([g]), "a DataLoader; allowed: the whole graph, such as loader.data"),
     ],
 )
