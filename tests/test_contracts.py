@@ -2,12 +2,15 @@
 
 import pytest
 import torch
+import torch_geometric.nn as pyg
+from torch import nn
 
 import matcha_gnn as mg
 from matcha_gnn.backbones import BACKBONES
+from matcha_gnn.extras import LABELS
 from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS, Prediction
-from matcha_gnn.testing import check_backbone, check_loss, check_method, trained_model
+from matcha_gnn.testing import check_backbone, check_loss, check_method, tiny_graph, trained_model
 
 # Training what is shipped takes longer by default than the whole battery.
 QUICK = {"graphpatcher": {"hidden_channels": 8, "iterations": 20}}
@@ -37,6 +40,40 @@ def test_the_battery_ships_what_a_method_needs():
     check_method(NeedsWhatItShips())
     with pytest.raises(mg.IncompatibleError, match="ship="):
         check_method(NeedsWhatItShips(), trained_model())
+
+
+class Recording(nn.Module):
+    """A network that takes a `Data`; every copy notes in one list what it was given."""
+
+    given = []
+
+    def __init__(self):
+        super().__init__()
+        self.prop = pyg.APPNP(K=2, alpha=0.1)
+        self.lin = nn.Linear(6, 3)
+
+    def forward(self, data):
+        self.given.append(set(data.to_dict()))
+        assert not any(hasattr(data, name) for name in LABELS)
+        return self.lin(self.prop(data.x, data.edge_index))
+
+
+@pytest.mark.parametrize("name", ["erm", "t3a", "soga", "gtrans"])
+def test_a_network_that_takes_a_data_is_given_no_labels(name):
+    torch.manual_seed(0)
+    model, graph = mg.wrap(Recording()), tiny_graph()
+    method = METHODS[name](**{"edit": "features"} if name == "gtrans" else {})
+    for label in LABELS[1:]:
+        graph[label] = torch.ones(graph.num_nodes, dtype=torch.bool)
+    graph.pos = torch.ones(graph.num_nodes, 2)
+    mg.remember_source(model, graph)
+    Recording.given.clear()
+    seen = mg.adapt(model, graph, method, epochs=2)
+    assert len(Recording.given) > 1
+    assert all(names == {"x", "edge_index", "pos"} for names in Recording.given)
+    for label in LABELS:
+        del graph[label]
+    assert torch.equal(seen.probs, mg.adapt(model, graph, method, epochs=2).probs)
 
 
 @pytest.mark.parametrize("name", LOSSES)

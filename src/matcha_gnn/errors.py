@@ -52,6 +52,30 @@ class InvalidGraphError(InvalidArgumentError):
     """A graph has a wrong shape, type or value."""
 
 
+def require_one_graph(graph: object) -> None:
+    """Refuse what holds other graphs or several, and say what to give instead.
+
+    Example:
+        >>> require_one_graph([])
+        Traceback (most recent call last):
+        ...
+        matcha_gnn.errors.InvalidGraphError: graph: got a list; allowed: one Data: adapt to each \
+graph, or join them with Batch.from_data_list(graphs)
+    """
+    several = "one Data: adapt to each graph, or join them with Batch.from_data_list(graphs)"
+    instead = {
+        "HeteroData": "one Data: data.to_homogeneous() makes it, with node_type and edge_type",
+        "list": several,
+        "tuple": several,
+        "DataLoader": "the whole graph, such as loader.data, or one graph of loader.dataset",
+        "Dataset": "one graph of it, such as dataset[0]",
+    }
+    # By name: importing PyG takes seconds, and who has such an object has imported it.
+    for kind in type(graph).__mro__:
+        if kind.__name__ in instead:
+            raise InvalidGraphError("graph", f"a {type(graph).__name__}", instead[kind.__name__])
+
+
 class InvalidFileError(InvalidArgumentError):
     """A file is missing, unreadable, or not what its name promises."""
 

@@ -11,7 +11,8 @@ import torch
 import xxhash
 from torch import Tensor
 
-from matcha_gnn.errors import InvalidFileError, InvalidGraphError
+from matcha_gnn.errors import InvalidFileError, InvalidGraphError, require_one_graph
+from matcha_gnn.extras import LABELS, Extras, fields_of
 from matcha_gnn.files import existing_file, replacing
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.propagate import csr_tensor, no_beta_warning
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 T = TypeVar("T")
-MASKS = ("train_mask", "val_mask", "test_mask")
+MASKS = LABELS[1:]
 FLOATS = (torch.float32, torch.float64)
 SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 
@@ -67,11 +68,13 @@ class Graph(Target):
         x: features, dense [N, F] or sparse CSR.
         edge_index: senders and receivers, [2, E].
         edge_weight: [E], or None for ones.
+        extras: further fields, such as `edge_attr`; networks that ask for them are given them.
     """
 
     x: Tensor
     edge_index: Tensor
     edge_weight: Tensor | None = None
+    extras: Extras = Extras()
     _kept: dict[str, tuple[tuple[int, ...], Any]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -102,13 +105,21 @@ class Graph(Target):
     @property
     def fingerprint(self) -> str:
         """A hash of the content: two graphs share it only if their tensors are equal."""
-        tensors = (*_parts(self.x), self.edge_index, self.edge_weight)
-        return self._keep("fingerprint", tensors, lambda: content_hash(*_given(tensors)))
+        tensors = _given((*_parts(self.x), self.edge_index, self.edge_weight))
+        sources = (*tensors, *self.extras.tensors)
+        return self._keep(
+            "fingerprint", sources, lambda: content_hash(*tensors, *self.extras.hashed())
+        )
 
     @property
     def facts(self) -> GraphFacts:
         """Counts for reports and warnings."""
         return self._keep("facts", (self.edge_index,), self._count)
+
+    def at_edges(self, kept: Tensor) -> "Graph":
+        """The same nodes with some of the edges, by mask [E] or by number."""
+        weight = None if self.edge_weight is None else self.edge_weight[kept]
+        return Graph(self.x, self.edge_index[:, kept], weight, self.extras.at_edges(kept))
 
     def _keep(self, name: str, sources: Sequence[Tensor | None], make: Callable[[], T]) -> T:
         # Tensors made in inference mode have no count: outside it they cannot change.
@@ -145,7 +156,8 @@ def unlabelled(graph: GraphLike) -> Graph:
 
     Args:
         graph: has `x` [N, F] (float32 or float64; dense or sparse) and `edge_index` [2, E]
-            (int64), and may have `edge_weight` [E]. Anything else is ignored, `y` above all.
+            (int64), and may have `edge_weight` [E]. Other fields are taken along as they are,
+            but for `y`, `train_mask`, `val_mask` and `test_mask`.
 
     Raises:
         InvalidGraphError: one line that names the part, what it was, and what is allowed.
@@ -159,12 +171,13 @@ def unlabelled(graph: GraphLike) -> Graph:
     """
     if isinstance(graph, Graph):
         return graph
+    require_one_graph(graph)
     x = _checked_features(getattr(graph, "x", None))
     edge_index = _checked_edges(getattr(graph, "edge_index", None), x.shape[0])
     weight = _checked_weights(getattr(graph, "edge_weight", None), edge_index.shape[1])
     if edge_index.device != x.device:
         raise InvalidGraphError("graph.edge_index", f"device {edge_index.device}", str(x.device))
-    return Graph(x, edge_index, weight)
+    return Graph(x, edge_index, weight, Extras.of(fields_of(graph), x, edge_index.shape[1]))
 
 
 def _checked_features(x: object) -> Tensor:
@@ -265,7 +278,7 @@ def read_graph(path: str | Path) -> "Data":
 
 def _check_node_values(graph: GraphLike, num_nodes: int) -> None:
     """Labels and masks, where there are any, have one row for each node."""
-    for name in ("y", *MASKS):
+    for name in LABELS:
         values = getattr(graph, name, None)
         if values is None:
             continue
@@ -290,7 +303,7 @@ def _read_npz(path: Path) -> "Data":
     if "edge_index" not in arrays:
         raise InvalidFileError("graph", f"{path} (no array edge_index)", "an .npz graph")
     data = Data(x=_features_from(arrays, path), edge_index=_tensor(arrays, "edge_index"))
-    for name in ("edge_weight", "y", *MASKS):
+    for name in ("edge_weight", *LABELS):
         if name in arrays:
             data[name] = _tensor(arrays, name)
     return data
@@ -366,7 +379,7 @@ def write_graph(graph: GraphLike, path: str | Path) -> None:
         raise InvalidFileError("output", path, "a file named .npz or .pt")
     view = unlabelled(graph)
     _check_node_values(graph, view.num_nodes)
-    extra = {name: getattr(graph, name, None) for name in ("edge_weight", "y", *MASKS)}
+    extra = {name: getattr(graph, name, None) for name in ("edge_weight", *LABELS)}
     parts = {"x": view.x, "edge_index": view.edge_index, **extra}
     plain = Data(**{name: t.detach().cpu() for name, t in parts.items() if t is not None})
     with replacing(path) as beside, open(beside, "wb") as file:

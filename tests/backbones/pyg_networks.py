@@ -149,6 +149,90 @@ class Convolutions(nn.Module):
         return self.lin(self.conv2(h, edge_index).relu())
 
 
+EDGE_WIDTH, RELATIONS = 3, 2
+
+
+class EdgeGAT(nn.Module):
+    """Edge features are optional, as in most of PyG's examples; log-probabilities come out."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = pyg.GATConv(FEATURES, CLASSES, edge_dim=EDGE_WIDTH)
+
+    def forward(self, x, edge_index, edge_attr=None):
+        return F.log_softmax(self.conv(x, edge_index, edge_attr), dim=1)
+
+
+class EdgeAPPNP(nn.Module):
+    """Edge features are required, and hop weights follow."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = pyg.TransformerConv(FEATURES, WIDTH, edge_dim=EDGE_WIDTH)
+        self.prop = pyg.APPNP(K=3, alpha=0.1)
+        self.lin = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x, edge_index, edge_attr):
+        h = self.conv(x, edge_index, edge_attr).relu()
+        return self.lin(self.prop(h, edge_index))
+
+
+class EdgeNN(nn.Module):
+    """Features come last, and parameters go by other names where PyG has none."""
+
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(FEATURES, 4)
+        self.conv = pyg.NNConv(4, WIDTH, nn.Linear(EDGE_WIDTH, 4 * WIDTH))
+        self.prop = pyg.APPNP(K=2, alpha=0.2)
+        self.last = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, edge_attr, features, edges, /, *, num_nodes):
+        h = self.conv(self.lin(features) / num_nodes**0.1, edges, edge_attr).relu()
+        return self.last(self.prop(h, edges))
+
+
+class PositionNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(FEATURES + 2, WIDTH)
+        self.prop = pyg.APPNP(K=3, alpha=0.1)
+        self.last = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, pos, x, edge_index, edge_weight=None):
+        h = self.lin(torch.cat([x, pos], 1)).relu()
+        return self.last(self.prop(h, edge_index, edge_weight))
+
+
+class RelationNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = pyg.RGCNConv(FEATURES, WIDTH, RELATIONS)
+        self.prop = pyg.APPNP(K=3, alpha=0.1)
+        self.last = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x, edge_index, edge_type):
+        return self.last(self.prop(self.conv(x, edge_index, edge_type).relu(), edge_index))
+
+
+class DataNet(nn.Module):
+    """Takes a `Data`; every copy notes in one list the names of what it was given."""
+
+    given = []
+
+    def __init__(self):
+        super().__init__()
+        self.conv = pyg.TransformerConv(FEATURES + 2, WIDTH, edge_dim=EDGE_WIDTH)
+        self.prop = pyg.APPNP(K=3, alpha=0.1)
+        self.last = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, batch):
+        self.given.append(set(batch.keys()))
+        x = torch.cat([batch.x, batch.pos], 1)
+        h = self.conv(x, batch.edge_index, batch.edge_attr).relu()
+        return F.log_softmax(self.last(self.prop(h, batch.edge_index)), dim=1)
+
+
 def convolutions(kind):
     return lambda: Convolutions(kind)
 
@@ -159,6 +243,24 @@ def graphs(seed=10):
         csbm(600, FEATURES, 4.0, homophily=0.8, signal=1.8, seed=seed),
         csbm(600, FEATURES, 4.0, homophily=0.2, signal=1.8, seed=1000 + seed),
     )
+
+
+@cache
+def graphs_with_fields(seed=10):
+    """The same graphs with fields of nodes and of edges beside features; masks as in PyG."""
+    return tuple(_with_fields(graph, torch.Generator().manual_seed(seed)) for graph in graphs(seed))
+
+
+def _with_fields(graph, draw):
+    nodes, edges = graph.num_nodes, graph.num_edges
+    graph = graph.clone()
+    graph.edge_attr = torch.randn(edges, EDGE_WIDTH, generator=draw)
+    graph.edge_type = torch.randint(RELATIONS, (edges,), generator=draw)
+    graph.pos = torch.randn(nodes, 2, generator=draw)
+    graph.batch = torch.zeros(nodes, dtype=torch.long)
+    for name in ("train_mask", "val_mask", "test_mask"):
+        graph[name] = torch.rand(nodes, generator=draw) < 0.5
+    return graph
 
 
 def answer(net, graph):

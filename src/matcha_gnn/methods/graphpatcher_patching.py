@@ -208,7 +208,8 @@ def patched_graph(graph: Graph, centres: Tensor, virtual: Sequence[Tensor]) -> G
     weight = graph.edge_weight
     if weight is not None:
         weight = torch.cat([weight, weight.new_ones(len(senders))])
-    return Graph(x, torch.cat([graph.edge_index, edges], 1), weight)
+    extras = graph.extras.with_new_nodes("graphpatcher adds nodes and edges that have none")
+    return Graph(x, torch.cat([graph.edge_index, edges], 1), weight, extras)
 
 
 def _sliced(

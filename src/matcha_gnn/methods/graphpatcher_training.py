@@ -242,9 +242,7 @@ class PatcherTraining:
         is_centre[centres] = True
         spared = ~is_centre[receiver] | (sender == receiver)
         kept = spared | (torch.rand(len(sender), device=sender.device) >= dropped)
-        weight = self.source.edge_weight
-        edges = self.source.edge_index[:, kept]
-        return Graph(self.source.x, edges, None if weight is None else weight[kept])
+        return self.source.at_edges(kept)
 
     @torch.no_grad()
     def _target(self, centres: Tensor, dropped: float) -> Tensor:

@@ -115,9 +115,8 @@ class ForeignEditor(WholeEditor):
 
     def _graph(self, x: Tensor, weight: Tensor | None, kept: Tensor | None) -> Graph:
         edges = torch.stack([self.entries.col, self.entries.row])
-        if kept is None:
-            return Graph(x, edges, weight)
-        return Graph(x, edges[:, kept], None if weight is None else weight[kept])
+        graph = Graph(x, edges, weight, self.view.graph.extras)
+        return graph if kept is None else graph.at_edges(kept)
 
 
 def _shuffled(x: Tensor, order: Tensor) -> Tensor:

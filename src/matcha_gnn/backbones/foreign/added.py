@@ -1,6 +1,5 @@
 """Neutral hop weights on the representation of a network that has none of its own."""
 
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from matcha_gnn.backbones.encoder import size
+from matcha_gnn.backbones.foreign.arguments import signature_of
 from matcha_gnn.backbones.foreign.calling import edges_given
 from matcha_gnn.backbones.foreign.patches import Patch
 from matcha_gnn.backbones.foreign.wrap import Foreign
@@ -55,7 +55,7 @@ def mixing_patches(net: nn.Module, head: str | None, gamma: Tensor) -> Iterator[
     """What makes a network itself put hops with weights γ before its head."""
     seen: list[tuple[Tensor, Tensor | None]] = []
     forward = net.forward
-    signature = inspect.signature(forward)
+    signature = signature_of(net)
 
     def mixed(z: Tensor) -> Tensor:
         edges, weight = seen[-1]
@@ -94,7 +94,8 @@ def add_hops(
     they cannot take back a mixture that its layers have made. docs/your-model.md has numbers.
 
     Args:
-        net: any module that takes (x, edge_index), (x, edge_index, edge_weight) or a `Data`.
+        net: any module that takes `x`, `edge_index` and further fields of a `Data` by name
+            (`edge_weight`, `edge_attr`, `pos`, …), or a `Data`.
         head: path of the classifying layer, the hops go before it. None: on the output, as for
             networks whose last layer is a convolution.
         K: hops to add.

@@ -1,4 +1,4 @@
-"""Run a network that takes (x, edge_index[, edge_weight]) or a `Data`, and see what it decides."""
+"""Run a network on the fields of a graph that it asks for, and see what it decides."""
 
 import copy
 import inspect
@@ -8,6 +8,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from matcha_gnn.backbones.foreign.arguments import (
+    bound,
+    missing,
+    required,
+    signature_of,
+    takes_data,
+    takes_field,
+)
 from matcha_gnn.backbones.foreign.patches import Patch
 from matcha_gnn.backbones.foreign.sites import is_linear
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, MatchaError
@@ -64,7 +72,7 @@ def find_head(net: nn.Module, path: str | None) -> Head:
         return Head(None, OutputHead())
     modules = {name: module for name, module in net.named_modules() if name}
     layer = resolve("head", path, modules)
-    if not _takes_one(inspect.signature(layer.forward).parameters):
+    if len(required(inspect.signature(layer.forward))) != 1:
         got = f"{path!r} (a {type(layer).__name__}, which needs more than one input)"
         raise InvalidArgumentError("head", got, "a layer of each node alone, or None")
     if not isinstance(layer, nn.Linear) and is_linear(layer):
@@ -106,42 +114,57 @@ def call(net: nn.Module, graph: Graph, x: Tensor) -> Any:
     """The network's answer; what goes wrong inside it is told in one line.
 
     Args:
-        net: takes (x, edge_index), (x, edge_index, edge_weight) or a `Data`.
-        graph: its edges are given.
+        net: takes fields of a graph by name, or a `Data`.
+        graph: its edges and further fields are given.
         x: features in the network's precision.
     """
-    weight = None if graph.edge_weight is None else graph.edge_weight.to(x.dtype)
-    if weight is not None and not takes_edge_weight(net):
-        raise IncompatibleError(f"the graph has edge weights, and {_name(net)} takes none")
+    fields = {"x": x, "edge_index": graph.edge_index, **graph.extras.values(x.dtype)}
+    if graph.edge_weight is not None:
+        fields["edge_weight"] = graph.edge_weight.to(x.dtype)
+        if not takes_edge_weight(net):
+            raise IncompatibleError(f"the graph has edge weights, and {_name(net)} takes none")
+    withheld = graph.extras.withheld
     try:
-        if _takes_one(inspect.signature(net.forward).parameters):
-            from torch_geometric.data import Data
-
-            return net(Data(x=x, edge_index=graph.edge_index, edge_weight=weight))
-        weights = {} if weight is None else {"edge_weight": weight}
-        return net(x, graph.edge_index, **weights)
+        if takes_data(signature_of(net)):
+            return _call_with_data(net, fields, withheld)
+        given = bound(net, {**fields, "num_nodes": x.shape[0]}, withheld)
+        return net(*given.args, **given.kwargs)
     except MatchaError:
         raise
     except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = (str(error).splitlines() or [""])[0]
+        # Of some errors the text says nothing without the type: KeyError: 'edge_attr'.
+        if isinstance(error, KeyError) or not reason:
+            reason = f"{type(error).__name__}: {reason}"
         raise IncompatibleError(f"{_name(net)} failed on this graph: {reason}") from error
+
+
+def _call_with_data(net: nn.Module, fields: dict[str, Any], withheld: Mapping[str, str]) -> Any:
+    from matcha_gnn.backbones.foreign.network_data import NetworkData, missing_field
+
+    refused = {name: missing(net, name, fields, withheld) for name in withheld}
+    try:
+        return net(NetworkData(fields, refused))
+    except AttributeError as error:
+        name = missing_field(error)
+        if name is None:
+            raise
+        raise IncompatibleError(missing(net, name, fields, withheld)) from error
 
 
 def takes_edge_weight(net: nn.Module) -> bool:
     """Whether edge weights can be given to a network, in a `Data` if it takes one."""
-    parameters = inspect.signature(net.forward).parameters
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    return _takes_one(parameters) or takes_any or "edge_weight" in parameters
+    return takes_field(signature_of(net), "edge_weight")
 
 
 def edges_given(arguments: Mapping[str, Any]) -> tuple[Tensor, Tensor | None]:
     """Edges and weights among a network's arguments, by name: its own, or those of a `Data`."""
     if "edge_index" in arguments:
         return arguments["edge_index"], arguments.get("edge_weight")
-    values = list(arguments.values())
-    if len(values) > 1:
-        return values[1], arguments.get("edge_weight")
-    return values[0].edge_index, getattr(values[0], "edge_weight", None)
+    first, *others = arguments.values()
+    if hasattr(first, "edge_index"):
+        return first.edge_index, getattr(first, "edge_weight", None)
+    return others[0], arguments.get("edge_weight")
 
 
 def representation_of(net: nn.Module, head: Head, run: Run, num_nodes: int) -> Tensor:
@@ -198,15 +221,6 @@ def check_head_decides(net: nn.Module, head: Head, run: Run, z: Tensor) -> None:
         f"what {_name(net)} returns is not what its head {head.path!r} gives: something follows "
         "the head; name the last layer, or none (head=None) if the network ends in propagation"
     )
-
-
-def _takes_one(parameters: Any) -> bool:
-    required = [
-        p
-        for p in parameters.values()
-        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    return len(required) == 1
 
 
 def _shape(value: Any) -> str:

@@ -21,6 +21,7 @@ from matcha_gnn.backbones.foreign.calling import (
 from matcha_gnn.backbones.foreign.patches import Patch, patched
 from matcha_gnn.backbones.foreign.sites import find_gamma, find_sites
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.extras import Extras
 from matcha_gnn.graph import Graph, content_hash
 from matcha_gnn.typing import Coefficients, Repr
 
@@ -61,9 +62,19 @@ class Foreign(Backbone):
             raise IncompatibleError(f"graph is on {x.device}, {self.name} on {self.gamma.device}")
         return x.to(self.gamma.dtype)
 
-    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits at the model's γ, [N, C]."""
-        logits: Tensor = self.head(self.representation(Graph(x, edge_index, edge_weight)))
+    def forward(
+        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, **fields: Any
+    ) -> Tensor:
+        """Logits at the model's γ, [N, C].
+
+        Args:
+            x: features, [N, F].
+            edge_index: senders and receivers, [2, E].
+            edge_weight: [E], or None for ones.
+            fields: further fields that the network asks for, such as `edge_attr`.
+        """
+        graph = Graph(x, edge_index, edge_weight, Extras.of(fields, x, edge_index.shape[1]))
+        logits: Tensor = self.head(self.representation(graph))
         return logits
 
     def seen(self, graph: Graph, patches: Iterable[Patch] = ()) -> Repr:
@@ -84,8 +95,8 @@ class Foreign(Backbone):
 
     def own_features(self, graph: Graph) -> Tensor:
         """Logits of the network on the nodes without their edges, [N, C]."""
-        alone = Graph(graph.x, graph.edge_index[:, :0], None)
-        logits: Tensor = self.head(self.seen(alone))
+        none = torch.zeros(0, dtype=torch.long, device=graph.device)
+        logits: Tensor = self.head(self.seen(graph.at_edges(none)))
         return logits
 
     def encode(self, x: Tensor) -> Repr:
@@ -148,7 +159,8 @@ def wrap(
     (`cached=True`) forget it in the copy.
 
     Args:
-        net: any module that takes (x, edge_index), (x, edge_index, edge_weight) or a `Data`.
+        net: any module that takes `x`, `edge_index` and further fields of a `Data` by name
+            (`edge_weight`, `edge_attr`, `pos`, …), or a `Data`.
         gamma: paths of parameters or plain floats ("prop.alpha", "prop.temp"), with * for any
             part ("convs.*.alpha"); a layer of PyG whose hops can be reweighted (SGConv, TAGConv,
             MixHopConv, JumpingKnowledge) is named by its own path ("conv1"). By default what

@@ -1,0 +1,54 @@
+"""The `Data` that a network is given. Imported when one is needed: PyG takes seconds to load."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch_geometric.data import Data
+from torch_geometric.data.storage import BaseStorage
+
+from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.extras import LABELS
+
+
+class NetworkData(Data):  # type: ignore[misc]
+    """A `Data` without labels, which refuses fields that could not follow a change of the edges.
+
+    PyG's own answers None for some fields that it lacks, `y` and `edge_attr` among them.
+
+    Args:
+        fields: by name.
+        refused: fields that must not be looked for, and the line for each.
+    """
+
+    def __init__(self, fields: Mapping[str, Any], refused: Mapping[str, str]) -> None:
+        super().__init__(**fields)
+        self.__dict__["_refused"] = refused
+
+    def __getattribute__(self, name: str) -> Any:
+        """Labels are missing like any field that is not there."""
+        if name in LABELS:
+            raise AttributeError(name)
+        _require(super().__getattribute__("__dict__").get("_refused", {}), name)
+        return super().__getattribute__(name)
+
+    def __getitem__(self, name: str) -> Any:
+        """A field by its name."""
+        _require(self.__dict__["_refused"], name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is a field."""
+        _require(self.__dict__["_refused"], name)
+        return bool(super().__contains__(name))
+
+
+def _require(refused: Mapping[str, str], name: str) -> None:
+    if name in refused:
+        raise IncompatibleError(refused[name])
+
+
+def missing_field(error: Exception) -> str | None:
+    """The field whose absence raised an error, if that was the cause."""
+    if isinstance(error, AttributeError) and isinstance(error.obj, BaseStorage | Data):
+        return error.name
+    return None

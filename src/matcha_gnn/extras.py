@@ -1,0 +1,164 @@
+"""Fields of a graph beside features, edges and weights; labels are never among them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from matcha_gnn.errors import InvalidGraphError
+
+LABELS = ("y", "train_mask", "val_mask", "test_mask")
+"""What a target graph may have, and adaptation never reads."""
+WHY_NOT_EDGES = "its edges do not follow where those of edge_index are taken away"
+BASIC = ("x", "edge_index", "edge_weight", "num_nodes")
+
+
+class Level(StrEnum):
+    """What a field has one row for."""
+
+    NODE = "node"
+    EDGE = "edge"
+    EDGES = "further edges"
+    GRAPH = "graph"
+
+
+class Extra(NamedTuple):
+    """One field of a graph."""
+
+    name: str
+    value: Any
+    level: Level
+
+
+@dataclass(frozen=True, eq=False)
+class Extras:
+    """Further fields of a graph, in the order of their names.
+
+    Attributes:
+        fields: each with its level.
+        dtype: of the features they came with.
+        withheld: fields that the graph had before its nodes or edges were changed, and why they
+            could not follow.
+    """
+
+    fields: tuple[Extra, ...] = ()
+    dtype: torch.dtype = torch.float32
+    withheld: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], x: Tensor, num_edges: int) -> Self:
+        """Take everything that is neither a label nor a basic part.
+
+        Args:
+            given: fields by name.
+            x: features, [N, F].
+            num_edges: E.
+
+        Raises:
+            InvalidGraphError: a number of nodes that is not N.
+        """
+        if given.get("num_nodes", x.shape[0]) != x.shape[0]:
+            allowed = f"{x.shape[0]}, the rows of x"
+            raise InvalidGraphError("graph.num_nodes", given["num_nodes"], allowed)
+        names = sorted(set(given) - {*BASIC, *LABELS})
+        fields = (
+            Extra(name, given[name], _level(name, given[name], x.shape[0], num_edges))
+            for name in names
+            if given[name] is not None
+        )
+        return cls(tuple(fields), x.dtype)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Those values that are tensors."""
+        return [extra.value for extra in self.fields if isinstance(extra.value, Tensor)]
+
+    def values(self, dtype: torch.dtype) -> dict[str, Any]:
+        """By name, for features of a precision: what came in that of the features follows them."""
+        return {
+            name: value.to(dtype)
+            if isinstance(value, Tensor) and value.dtype == self.dtype
+            else value
+            for name, value, _ in self.fields
+        }
+
+    def at_edges(self, kept: Tensor) -> Self:
+        """For a graph with some of its edges, by mask [E] or by number: fields of edges follow."""
+        rows = kept.nonzero()[:, 0] if kept.dtype == torch.bool else kept
+        left = self._without({Level.EDGES}, WHY_NOT_EDGES)
+        fields = (
+            extra._replace(value=_rows_of(extra, rows)) if extra.level == Level.EDGE else extra
+            for extra in left.fields
+        )
+        return replace(left, fields=tuple(fields))
+
+    def with_new_nodes(self, why: str) -> Self:
+        """For a graph with further nodes and edges: only what belongs to the whole graph stays."""
+        return self._without({Level.NODE, Level.EDGE, Level.EDGES}, why)
+
+    def _without(self, levels: set[Level], why: str) -> Self:
+        gone = {extra.name: why for extra in self.fields if extra.level in levels}
+        left = tuple(extra for extra in self.fields if extra.name not in gone)
+        return replace(self, fields=left, withheld={**self.withheld, **gone})
+
+    def hashed(self) -> Iterator[Tensor]:
+        """Bytes of names, types and values, to be hashed."""
+        for name, value, _ in self.fields:
+            kind = [str(getattr(value, trait, "")) for trait in ("layout", "dtype", "shape")]
+            yield _bytes_of((name, type(value).__name__, *kind))
+            for part in _parts(value) if isinstance(value, Tensor) else [_bytes_of(value)]:
+                yield part.detach().cpu().contiguous().view(-1).view(torch.uint8)
+
+
+def fields_of(graph: object) -> dict[str, Any]:
+    """The fields of a PyG `Data`, or the public attributes of another object, less labels."""
+    keys = getattr(graph, "keys", None)
+    if callable(keys):
+        return {name: graph[name] for name in keys() if name not in LABELS}  # type: ignore[index]
+    own = getattr(graph, "__dict__", {})
+    return {n: v for n, v in own.items() if n not in LABELS and not n.startswith("_")}
+
+
+def _level(name: str, value: object, num_nodes: int, num_edges: int) -> Level:
+    """As PyG decides: by the number of rows, and by the name where both numbers are equal."""
+    if "adj" in name.split("_") or "edge_index" in name:
+        return Level.EDGES
+    rows = _num_rows(name, value)
+    if rows == num_edges and (num_edges != num_nodes or "edge" in name):
+        return Level.EDGE
+    return Level.NODE if rows == num_nodes else Level.GRAPH
+
+
+def _num_rows(name: str, value: object) -> int | None:
+    if isinstance(value, Tensor | np.ndarray):
+        return value.shape[_row_dim(name)] if value.ndim else None
+    return len(value) if isinstance(value, list | tuple) else None
+
+
+def _row_dim(name: str) -> int:
+    return -1 if "index" in name or name == "face" else 0
+
+
+def _rows_of(extra: Extra, rows: Tensor) -> Any:
+    value, dim = extra.value, _row_dim(extra.name)
+    if isinstance(value, Tensor):
+        return value.index_select(dim, rows.to(value.device))
+    if isinstance(value, np.ndarray):
+        return value.take(rows.cpu().numpy(), dim)
+    return type(value)(value[row] for row in rows.tolist())
+
+
+def _parts(value: Tensor) -> list[Tensor]:
+    if value.layout == torch.strided:
+        return [value]
+    entries = value.to_sparse(layout=torch.sparse_coo).coalesce()
+    return [entries.indices(), entries.values()]
+
+
+def _bytes_of(value: object) -> Tensor:
+    data = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
+    return torch.from_numpy(np.frombuffer(data, np.uint8).copy())

@@ -1,0 +1,317 @@
+"""Networks are given every field of the graph that they ask for, and never a label."""
+
+import copy
+
+import pyg_networks as nets
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from torch import nn
+from torch_geometric.data import Data
+
+import matcha_gnn as mg
+from matcha_gnn.extras import LABELS
+
+ASKS = {
+    nets.EdgeGAT: lambda net, g: net(g.x, g.edge_index, g.edge_attr),
+    nets.EdgeAPPNP: lambda net, g: net(g.x, g.edge_index, g.edge_attr),
+    nets.EdgeNN: lambda net, g: net(g.edge_attr, g.x, g.edge_index, num_nodes=g.num_nodes),
+    nets.PositionNet: lambda net, g: net(g.pos, g.x, g.edge_index),
+    nets.RelationNet: lambda net, g: net(g.x, g.edge_index, g.edge_type),
+    nets.DataNet: lambda net, g: net(g),
+}
+HAVE_HOP_WEIGHTS = [build for build in ASKS if build is not nets.EdgeGAT]
+
+
+def untrained(build):
+    torch.manual_seed(0)
+    return build().eval()
+
+
+def target():
+    return nets.graphs_with_fields()[1]
+
+
+def before(model, graph, **settings):
+    return mg.adapt(model, graph, epochs=1, **{"protect": False} | settings).probs_before
+
+
+def same(got, expected):
+    torch.testing.assert_close(got, expected.detach(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("build", ASKS)
+def test_with_added_hops_the_first_prediction_is_the_networks_own(build):
+    net, graph = untrained(build), target()
+    same(before(mg.add_hops(net), graph), ASKS[build](net, graph).softmax(1))
+
+
+@pytest.mark.parametrize("build", HAVE_HOP_WEIGHTS)
+def test_wrapped_the_first_prediction_is_the_networks_own(build):
+    net, graph = untrained(build), target()
+    same(before(mg.wrap(net), graph), ASKS[build](net, graph).softmax(1))
+
+
+@pytest.mark.parametrize("build", ASKS)
+def test_the_source_is_remembered_and_the_result_protected(build):
+    net, (source, graph) = untrained(build), nets.graphs_with_fields()
+    model = mg.add_hops(net)
+    mg.remember_source(model, source)
+    same(before(model, graph, protect=True), ASKS[build](net, graph).softmax(1))
+
+
+def test_weights_and_further_fields_go_together():
+    net, graph = untrained(nets.PositionNet), copy.copy(target())
+    graph.edge_weight = torch.rand(graph.num_edges)
+    expected = net(graph.pos, graph.x, graph.edge_index, graph.edge_weight).softmax(1)
+    same(before(mg.wrap(net), graph), expected)
+
+
+def test_a_gcn_with_weights_answers_as_it_does():
+    net, graph = untrained(lambda: pyg.GCN(nets.FEATURES, 8, 2, nets.CLASSES)), copy.copy(target())
+    graph.edge_weight = torch.rand(graph.num_edges)
+    expected = net(graph.x, graph.edge_index, graph.edge_weight).softmax(1)
+    same(before(mg.add_hops(net), graph), expected)
+
+
+def test_edge_features_are_no_edge_weights():
+    net, graph = untrained(nets.APPNPNet), copy.copy(target())
+    graph.edge_attr = torch.rand(graph.num_edges)
+    same(before(mg.wrap(net), graph), net(graph.x, graph.edge_index).softmax(1))
+
+
+def layers_by_name():
+    conv = pyg.GATConv(nets.FEATURES, nets.CLASSES, edge_dim=nets.EDGE_WIDTH)
+    return pyg.Sequential("x, edge_index, edge_attr", [(conv, "x, edge_index, edge_attr -> x")])
+
+
+@pytest.mark.parametrize(
+    "dressed",
+    [nn.DataParallel, lambda net: torch.compile(net, backend="eager"), lambda net: net],
+    ids=["parallel", "compiled", "plain"],
+)
+@pytest.mark.parametrize("build", [layers_by_name, nets.EdgeGAT])
+def test_names_are_found_inside_modules_that_hand_arguments_on(build, dressed):
+    net, graph = untrained(build), target()
+    expected = net(graph.x, graph.edge_index, graph.edge_attr).softmax(1)
+    same(before(mg.add_hops(dressed(net)), graph), expected)
+
+
+class TakesAnything(nets.EdgeGAT):
+    def forward(self, *args, **fields):
+        assert set(fields) == {"edge_attr", "edge_type", "pos", "batch"}
+        return super().forward(*args, edge_attr=fields["edge_attr"])
+
+
+def test_any_keyword_takes_every_field():
+    net, graph = untrained(TakesAnything), target()
+    plain = nets.EdgeGAT.forward(net, graph.x, graph.edge_index, graph.edge_attr)
+    same(before(mg.add_hops(net), graph), plain.softmax(1))
+
+
+def test_precision_follows_the_features_and_nothing_else_changes():
+    graph = copy.copy(target())
+    graph.x, graph.edge_attr = graph.x.double(), graph.edge_attr.double()
+    net = untrained(nets.EdgeAPPNP)
+    single = target()
+    expected = net(single.x, single.edge_index, single.edge_attr).softmax(1)
+    same(before(mg.wrap(net), graph), expected)
+    seen = []
+
+    class Clock(nets.APPNPNet):
+        def forward(self, x, edge_index, time):
+            seen.append(time.dtype)
+            return super().forward(x, edge_index)
+
+    single = copy.copy(single)
+    single.time = torch.zeros(single.num_nodes, dtype=torch.float64)
+    before(mg.wrap(untrained(Clock)), single)
+    assert set(seen) == {torch.float64}
+
+
+def test_the_adapted_model_takes_further_fields_by_name():
+    net, graph = untrained(nets.EdgeAPPNP), target()
+    result = mg.adapt(mg.wrap(net), graph, epochs=1, protect=False)
+    got = result.model(graph.x, graph.edge_index, edge_attr=graph.edge_attr).softmax(1)
+    same(got.detach(), result.probs)
+
+
+@pytest.mark.parametrize("route", [mg.wrap, mg.add_hops])
+def test_a_delta_in_the_network_answers_as_the_model(route, tmp_path):
+    net, graph = untrained(nets.EdgeAPPNP), target()
+    result = mg.adapt(route(net), graph, epochs=2, protect=False)
+    mg.save_delta(result.model, tmp_path / "delta.safetensors")
+    applied = mg.apply_delta(net, tmp_path / "delta.safetensors")
+    same(result.probs, net(graph.x, graph.edge_index, graph.edge_attr).softmax(1))
+    applied.undo()
+
+
+def test_own_features_are_the_network_without_edges_and_their_fields():
+    net, graph = untrained(nets.DataNet), target()
+    alone = graph.clone()
+    alone.edge_index, alone.edge_attr = alone.edge_index[:, :0], alone.edge_attr[:0]
+    own = mg.add_hops(net).own_features(mg.unlabelled(graph))
+    same(own.softmax(1).detach(), net(alone).softmax(1))
+
+
+# Labels
+
+
+def test_no_label_reaches_a_network_that_takes_a_data():
+    net, (source, graph) = untrained(nets.DataNet), nets.graphs_with_fields()
+    assert all(name in graph and name in source for name in LABELS)
+    model = mg.add_hops(net)
+    mg.remember_source(model, source)
+    nets.DataNet.given.clear()
+    mg.adapt(model, graph)
+    fields = {"x", "edge_index", "edge_attr", "edge_type", "pos", "batch"}
+    assert nets.DataNet.given
+    assert all(names == fields for names in nets.DataNet.given)
+
+
+class AsksForLabels(nets.APPNPNet):
+    def forward(self, x, edge_index, y):
+        return super().forward(x, edge_index)
+
+
+class ReadsLabels(nets.APPNPNet):
+    def forward(self, data):
+        return super().forward(data.x, data.edge_index) + data.y[:, None]
+
+
+class ReadsMask(nets.APPNPNet):
+    def forward(self, data):
+        return super().forward(data.x, data.edge_index) * data.train_mask[:, None]
+
+
+@pytest.mark.parametrize(
+    ("build", "name"), [(AsksForLabels, "y"), (ReadsLabels, "y"), (ReadsMask, "train_mask")]
+)
+def test_a_network_that_needs_labels_is_refused(build, name):
+    says = f"^{build.__name__} asks for '{name}': labels and their masks are never given"
+    with pytest.raises(mg.IncompatibleError, match=says):
+        before(mg.wrap(untrained(build)), target())
+
+
+class MayTakeLabels(nets.APPNPNet):
+    def forward(self, x, edge_index, y=None):
+        assert y is None
+        return super().forward(x, edge_index)
+
+
+def test_labels_that_a_network_can_do_without_are_left_out():
+    net, graph = untrained(MayTakeLabels), target()
+    same(before(mg.wrap(net), graph), net(graph.x, graph.edge_index).softmax(1))
+
+
+# What the graph does not have
+
+
+@pytest.mark.parametrize("build", [nets.EdgeAPPNP, layers_by_name])
+def test_a_parameter_without_a_field_is_named(build):
+    net = untrained(build)
+    says = f"^{type(net).__name__} asks for 'edge_attr', and the graph has x, edge_index"
+    with pytest.raises(mg.IncompatibleError, match=says):
+        before(mg.add_hops(net), nets.graphs()[1])
+
+
+class ReadsColour(nets.APPNPNet):
+    def forward(self, data):
+        return super().forward(data.x, data.edge_index) * data.colour
+
+
+class LooksColourUp(nets.APPNPNet):
+    def forward(self, data):
+        return super().forward(data.x, data.edge_index) * data["colour"]
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (ReadsColour, "^ReadsColour asks for 'colour', and the graph has x, edge_index, batch"),
+        (LooksColourUp, "^LooksColourUp failed on this graph: KeyError: 'colour'$"),
+    ],
+)
+def test_a_field_that_a_data_lacks_is_named(build, says):
+    with pytest.raises(mg.IncompatibleError, match=says):
+        before(mg.wrap(untrained(build)), target())
+
+
+def test_a_missing_attribute_of_the_network_is_no_missing_field():
+    class Broken(nets.APPNPNet):
+        def forward(self, data):
+            return self.lin7(data.x)
+
+    with pytest.raises(mg.IncompatibleError, match="Broken failed on this graph: .*'lin7'"):
+        before(mg.wrap(untrained(Broken)), target())
+
+
+# Methods that change the graph
+
+
+class NumberedEdgeNet(nets.EdgeAPPNP):
+    """Expects the numbers of its two nodes with each edge, and notes how many edges it saw."""
+
+    sizes = ()
+
+    def forward(self, x, edge_index, edge_attr, edge_weight=None):
+        assert torch.equal(edge_attr[:, :2].T.long(), edge_index)
+        self.sizes = (*self.sizes, edge_index.shape[1])
+        h = self.conv(x, edge_index, edge_attr / len(x)).relu()
+        return self.lin(self.prop(h, edge_index, edge_weight))
+
+
+def test_gtrans_takes_the_fields_of_edges_along():
+    graph = target().clone()
+    graph.edge_attr = torch.nn.functional.pad(graph.edge_index.T.float(), (0, 1))
+    model, method = mg.wrap(untrained(NumberedEdgeNet)), mg.GTrans(epochs=5, ratio=0.3)
+    result = mg.adapt(model, graph, method, epochs=1, protect=False)
+    assert min(result.model.net.sizes) < graph.num_edges
+
+
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [(nets.EdgeGAT, "edge_attr"), (nets.PositionNet, "pos"), (nets.DataNet, "pos")],
+)
+def test_graphpatcher_is_refused_where_new_nodes_would_lack_a_field(build, name):
+    model, source = mg.add_hops(untrained(build)), nets.graphs_with_fields()[0]
+    patcher = mg.GraphPatcher(hidden_channels=4, iterations=1)
+    view, everyone = mg.unlabelled(source), torch.ones(source.num_nodes, dtype=torch.bool)
+    says = f"asks for '{name}': graphpatcher adds nodes and edges that have none"
+    with pytest.raises(mg.IncompatibleError, match=says):
+        patcher.ship(model, view, source.y, everyone, seed=0)
+
+
+def test_graphpatcher_is_refused_on_the_target_as_well():
+    model, (source, graph) = mg.add_hops(untrained(nets.EdgeGAT)), nets.graphs_with_fields()
+    patcher = mg.GraphPatcher(hidden_channels=4, iterations=1)
+    plain = mg.unlabelled(Data(x=source.x, edge_index=source.edge_index))
+    everyone = torch.ones(source.num_nodes, dtype=torch.bool)
+    model.artefacts["graphpatcher"] = patcher.ship(model, plain, source.y, everyone, seed=0)
+    with pytest.raises(mg.IncompatibleError, match="asks for 'edge_attr': graphpatcher adds"):
+        mg.adapt(model, graph, patcher, protect=False)
+
+
+def test_graphpatcher_goes_where_no_such_field_is_asked_for():
+    model, (source, graph) = mg.wrap(untrained(nets.APPNPNet)), nets.graphs_with_fields()
+    patcher, view = mg.GraphPatcher(hidden_channels=4, iterations=1), mg.unlabelled(source)
+    everyone = torch.ones(source.num_nodes, dtype=torch.bool)
+    model.artefacts["graphpatcher"] = patcher.ship(model, view, source.y, everyone, seed=0)
+    result = mg.adapt(model, graph, patcher, epochs=1, protect=False)
+    assert result.probs.isfinite().all()
+
+
+class AdjacencyNet(nets.APPNPNet):
+    def forward(self, x, adj_t):
+        return super().forward(x, adj_t)
+
+
+def test_further_edges_are_given_but_cannot_be_taken_away():
+    net, graph = untrained(AdjacencyNet), copy.copy(target())
+    ones = torch.ones(graph.num_edges)
+    size = (graph.num_nodes, graph.num_nodes)
+    graph.adj_t = torch.sparse_coo_tensor(graph.edge_index.flip(0), ones, size).to_sparse_csr()
+    model = mg.wrap(net)
+    same(before(model, graph), net(graph.x, graph.adj_t).softmax(1))
+    with pytest.raises(mg.IncompatibleError, match="asks for 'adj_t': its edges do not follow"):
+        model.own_features(mg.unlabelled(graph))

@@ -1,0 +1,147 @@
+"""Fields of a graph: their levels, the fingerprint that covers them, and what is no graph."""
+
+import numpy as np
+import pyg_networks as nets
+import pytest
+import torch
+from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.loader import DataLoader, NeighborLoader
+
+import matcha_gnn as mg
+from matcha_gnn.extras import Extras, Level
+
+
+def untrained(build):
+    torch.manual_seed(0)
+    return build().eval()
+
+
+def target():
+    return nets.graphs_with_fields()[1]
+
+
+def before(model, graph):
+    return mg.adapt(model, graph, epochs=1, protect=False).probs_before
+
+
+def same(got, expected):
+    torch.testing.assert_close(got, expected.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_levels_are_those_of_pyg():
+    graph = target().clone()
+    graph.names, graph.year = ["a"] * graph.num_nodes, np.arange(graph.num_nodes)
+    graph.kinds, graph.scale, graph.origin = ("b",) * graph.num_edges, 3.0, torch.tensor(1.0)
+    view = mg.unlabelled(graph)
+    for name, _, level in view.extras.fields:
+        assert (level == Level.NODE) == graph.is_node_attr(name)
+        assert (level == Level.EDGE) == graph.is_edge_attr(name)
+    left = view.at_edges(torch.tensor([4, 2])).extras.values(torch.float32)
+    assert torch.equal(left["edge_attr"], graph.edge_attr[[4, 2]])
+    assert left["kinds"] == ("b", "b")
+    assert left["scale"] == 3.0
+    assert len(left["names"]) == len(left["year"]) == graph.num_nodes
+
+
+def test_as_many_edges_as_nodes_are_told_apart_by_name():
+    edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
+    given = {"edge_attr": torch.ones(3, 2), "pos": torch.ones(3, 2), "edge_index_2": edges}
+    levels = {extra.name: extra.level for extra in Extras.of(given, torch.ones(3, 1), 3).fields}
+    assert levels == {"edge_attr": Level.EDGE, "pos": Level.NODE, "edge_index_2": Level.EDGES}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"edge_attr": torch.zeros(2, 1)},
+        {"edge_attr": torch.ones(2, 1, dtype=torch.float64)},
+        {"edge_attr": torch.ones(2)},
+        {"edge_attr": None, "edge_feature": torch.ones(2, 1)},
+        {"edge_attr": torch.ones(2, 1, dtype=torch.bfloat16)},
+        {"edge_attr": torch.ones(2, 1).to_sparse()},
+        {"edge_attr": np.ones((2, 1))},
+        {"edge_attr": [1.0, 1.0]},
+        {"scale": 2},
+    ],
+)
+def test_the_fingerprint_covers_fields(change):
+    parts = {"x": torch.ones(3, 2), "edge_index": torch.tensor([[0, 1], [1, 0]])}
+    one = Data(**parts, edge_attr=torch.ones(2, 1))
+    other = Data(**parts | {"edge_attr": torch.ones(2, 1)} | change)
+    assert mg.unlabelled(one).fingerprint == mg.unlabelled(one.clone()).fingerprint
+    assert mg.unlabelled(one).fingerprint != mg.unlabelled(other).fingerprint
+
+
+def test_the_fingerprint_of_a_plain_graph_is_what_it_was():
+    edges = torch.tensor([[0, 1], [1, 0]])
+    plain = Data(x=torch.ones(3, 2), edge_index=edges, y=torch.ones(3), train_mask=torch.ones(3))
+    assert mg.unlabelled(plain).fingerprint == "cb5c3d37557c6fb26dc7aa8e18ab4dd7"
+
+
+def test_a_field_changed_in_place_changes_the_fingerprint():
+    graph = target().clone()
+    view = mg.unlabelled(graph)
+    before_change = view.fingerprint
+    graph.edge_attr[0] += 1
+    assert view.fingerprint != before_change
+
+
+def test_hops_of_other_edge_features_are_refused():
+    graph, other = target(), target().clone()
+    other.edge_attr += 1
+    model = mg.add_hops(untrained(nets.EdgeGAT))
+    hops = model.hops(mg.unlabelled(other))
+    with pytest.raises(mg.IncompatibleError):
+        mg.adapt(model, graph, hops=hops, protect=False)
+
+
+def test_the_callers_graph_stays_as_it_was():
+    graph = target().clone()
+    held = {name: graph[name].clone() for name in sorted(graph.keys())}
+    mg.adapt(mg.add_hops(untrained(nets.DataNet)), graph, epochs=1, protect=False)
+    assert set(graph.keys()) == set(held)
+    assert all(torch.equal(graph[name], value) for name, value in held.items())
+
+
+def test_our_own_backbones_pass_over_further_fields():
+    torch.manual_seed(0)
+    model, graph = mg.GPRGNN(nets.FEATURES, nets.CLASSES).eval(), target()
+    same(before(model, graph), model(graph.x, graph.edge_index).softmax(1))
+
+
+def test_another_number_of_nodes_is_refused():
+    graph = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0], [1]]), num_nodes=4)
+    with pytest.raises(
+        mg.InvalidGraphError, match=r"^graph.num_nodes: got 4; allowed: 3, the rows"
+    ):
+        mg.unlabelled(graph)
+
+
+class OneGraph(torch.utils.data.Dataset):
+    def __getitem__(self, number):
+        return target()
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (lambda g: HeteroData(), r"a HeteroData; allowed: one Data: data.to_homogeneous\(\)"),
+        (lambda g: [g], r"a list; allowed: one Data: adapt to each graph, or join them"),
+        (lambda g: (g, g), r"a tuple; allowed: one Data"),
+        (lambda g: NeighborLoader(g, [2]), "a NeighborLoader; allowed: the whole graph"),
+        (lambda g: OneGraph(), r"a OneGraph; allowed: one graph of it, such as dataset\[0\]"),
+        (lambda g: DataLoader([g]), "a DataLoader; allowed: the whole graph, such as loader.data"),
+    ],
+)
+def test_what_is_not_one_graph_is_told_what_to_give(build, says):
+    model, given = mg.add_hops(untrained(nets.EdgeGAT)), build(target())
+    for use in (mg.adapt, mg.remember_source):
+        with pytest.raises(mg.InvalidGraphError, match=f"^graph: got {says}"):
+            use(model, given)
+
+
+def test_graphs_that_were_joined_are_one():
+    net, graph = untrained(nets.DataNet), target()
+    joined = Batch.from_data_list([graph, graph])
+    probs = before(mg.add_hops(net), joined)
+    same(probs, net(joined).softmax(1))
