@@ -4,6 +4,7 @@ Mapped pages count as resident memory although the system could take them back a
 promises a limit has to let go of them. Reading is from the page cache where the file is in it.
 """
 
+import math
 import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
 from matcha_gnn.errors import InvalidFileError
+from matcha_gnn.files import existing_file
 
 _PAGE = mmap.PAGESIZE
 # A file that was cut short would end the process when a page behind its end is touched: the size
@@ -42,6 +44,7 @@ class MappedArray:
 
     def _checked_offset(self) -> int:
         wanted = f"{self.dtype} {list(self.shape)}"
+        existing_file(self.path, "store")
         try:
             with open(self.path, "rb") as file:
                 version = npy.read_magic(file)
@@ -53,7 +56,7 @@ class MappedArray:
             raise InvalidFileError("store", f"{self.path} ({reason})", wanted) from error
         if (shape, dtype, fortran) != (self.shape, self.dtype, False):
             raise InvalidFileError("store", f"{self.path} ({dtype} {list(shape)})", wanted)
-        if size != offset + dtype.itemsize * int(np.prod(shape)):
+        if size != offset + dtype.itemsize * math.prod(shape):
             raise InvalidFileError("store", f"{self.path} (cut short: {size:,} bytes)", wanted)
         return int(offset)
 
