@@ -81,6 +81,7 @@ class GraphStore:
         """
         if self._verified:
             return
+        _ = self.links  # checked as they are read
         if self.arrays.fingerprint() != self.fingerprint:
             names = ", ".join(array.path.name for array in self.arrays)
             got = f"{self.folder} ({names}: changed since {META} was written)"
