@@ -131,7 +131,7 @@ def test_features_that_were_changed_after_writing_make_new_hops(folder):
 @pytest.mark.parametrize(
     ("name", "value"), [("x", np.nan), ("indices", 151), ("values", np.inf), ("links", -1)]
 )
-def test_numbers_that_lead_nowhere_are_refused_on_all_ranks(name, value, folder):
+def test_entries_out_of_range_are_refused_on_all_ranks(name, value, folder):
     array = np.load(folder / f"{name}.npy", mmap_mode="r+")
     array.reshape(-1)[-1] = value
     array.flush()

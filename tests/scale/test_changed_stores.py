@@ -1,6 +1,7 @@
 """Stores whose content is not what was written: old hops are not used, bad arrays refused."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -85,9 +86,7 @@ def test_arrays_that_were_changed_after_writing_are_refused(name, store):
     ],
 )
 @pytest.mark.parametrize("rows", [64, 1 << 20])
-def test_numbers_that_lead_nowhere_are_refused(
-    name, number, value, words, rows, store, monkeypatch
-):
+def test_entries_out_of_range_are_refused(name, number, value, words, rows, store, monkeypatch):
     monkeypatch.setattr("matcha_gnn.stored.arrays.CHECKED_BYTES", 8 * rows)
     changed(store, name, number, value)
     with pytest.raises(mg.InvalidFileError, match=rf"{name}\.npy \({words}") as error:
@@ -100,6 +99,23 @@ def test_row_starts_that_descend_between_two_blocks_are_found(store, monkeypatch
     monkeypatch.setattr("matcha_gnn.stored.arrays.CHECKED_BYTES", 8 * 5)
     changed(store, "indptr", slice(5, 10), 1)
     with pytest.raises(mg.InvalidFileError, match="descend"):
+        mg.GraphStore(store.folder)
+
+
+@pytest.mark.parametrize("name", ["x", "indptr", "indices", "values", "links"])
+@pytest.mark.parametrize("header", [b"(1, 2, ", b"", b"{'descr': [}"])
+def test_headers_that_numpy_cannot_read(name, header, store):
+    path = store.folder / f"{name}.npy"
+    head = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
+    path.write_bytes(head + header if header else b"")
+    with pytest.raises(mg.InvalidFileError, match=rf"{name}\.npy \(not a.* array file\)"):
+        mg.adapt(source_model(), mg.GraphStore(store.folder), **ROUNDS)
+
+
+def test_a_pipe_is_no_array_file(store):
+    (store.folder / "x.npy").unlink()
+    os.mkfifo(store.folder / "x.npy")
+    with pytest.raises(mg.InvalidFileError, match="x.npy"):
         mg.GraphStore(store.folder)
 
 
@@ -186,7 +202,7 @@ def test_a_chunk_without_edges_has_no_say_about_weights(tmp_path):
     ("name", "values", "words"),
     [
         ("../evil", np.zeros(3), "node_values: got the name '../evil'"),
-        ("/tmp/evil", np.zeros(3), "node_values: got the name"),
+        ("masks/evil", np.zeros(3), "node_values: got the name"),
         ("links", np.zeros((2, 3), int), "node_values: got the name 'links'"),
         ("y", np.array([{}, {}, {}]), r"y: got object \[3\]"),
         ("y", None, "y: got object"),

@@ -8,6 +8,7 @@ import math
 import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from numpy.typing import DTypeLike, NDArray
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.files import existing_file
 
+UNREADABLE = (OSError, ValueError, TokenError)
+"""What NumPy raises for the header of a file that is no array file."""
 _PAGE = mmap.PAGESIZE
 # A file that was cut short would end the process when a page behind its end is touched: the size
 # is checked before.
@@ -51,7 +54,7 @@ class MappedArray:
                 read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
                 shape, fortran, dtype = read(file)
                 offset, size = file.tell(), file.seek(0, 2)
-        except (OSError, ValueError) as error:
+        except UNREADABLE as error:
             reason = getattr(error, "strerror", None) or "not an array file"
             raise InvalidFileError("store", f"{self.path} ({reason})", wanted) from error
         if (shape, dtype, fortran) != (self.shape, self.dtype, False):

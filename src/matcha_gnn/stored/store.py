@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,7 +18,7 @@ from matcha_gnn.errors import InvalidArgumentError, InvalidFileError, InvalidGra
 from matcha_gnn.files import existing_file, output_folder
 from matcha_gnn.graph import MASKS, Graph, GraphLike, unlabelled
 from matcha_gnn.stored.arrays import StoreArrays, all_finite, check_nodes
-from matcha_gnn.stored.mapped import ArrayWriter
+from matcha_gnn.stored.mapped import UNREADABLE, ArrayWriter
 from matcha_gnn.stored.writing import FORMAT, META, Edges, finish, write_matrix
 
 logger = logging.getLogger(__name__)
@@ -155,8 +156,8 @@ class GraphStore:
         path = existing_file(self.folder / f"{name}.npy", "store")
         try:
             # Copy on write, though nobody writes: only what is looked at is read.
-            found: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
-        except (OSError, ValueError) as error:
+            found: NDArray[Any] = npy.open_memmap(path, mode="c")
+        except UNREADABLE as error:
             reason = getattr(error, "strerror", None) or "not a plain array file"
             raise InvalidFileError("store", f"{path} ({reason})", "an array file") from error
         return found
