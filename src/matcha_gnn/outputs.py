@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,48 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.files import output_folder, replacing
 from matcha_gnn.metrics import evaluate
 from matcha_gnn.modelfile import save_model
 from matcha_gnn.provenance import versions
 from matcha_gnn.result import Adaptation
+
+SUMMARY = "summary.json"
+PREDICTIONS, MODEL, HISTORY = "predictions.npz", "model.safetensors", "history.csv"
+PAGE = "report.html"
+SHARD = re.compile(r"\.?predictions-\d+-of-\d+\.npz")
+"""Predictions of one rank; hidden until those of all ranks are there."""
+
+
+def begin_outputs(folder: str | Path, writes: Collection[str]) -> Path:
+    """Make a folder ready for the files of one run.
+
+    The summary of an earlier run is removed first: a folder without one is not complete. Then go
+    those files of earlier runs that this run does not replace. Other files stay.
+
+    Args:
+        folder: created if needed.
+        writes: names of the files that this run writes.
+
+    Raises:
+        InvalidFileError: the folder cannot be written, or a file cannot be removed.
+    """
+    place = output_folder(folder)
+    old = [path for path in place.iterdir() if _is_output(path) and path.name not in writes]
+    for path in (place / SUMMARY, *old):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            got = f"{path} ({error.strerror})"
+            raise InvalidFileError("output folder", got, "files that can be removed") from error
+    return place
+
+
+def _is_output(path: Path) -> bool:
+    """Whether a file has a name that only this package's runs give."""
+    plain = path.name in (PREDICTIONS, MODEL, HISTORY, PAGE)
+    return path.is_file() and (plain or SHARD.fullmatch(path.name) is not None)
 
 
 def write_outputs(
@@ -37,15 +76,16 @@ def write_outputs(
     Returns:
         The summary, as written to summary.json.
     """
-    folder = output_folder(folder)
-    with replacing(folder / "predictions.npz") as beside, open(beside, "wb") as file:
+    writes = (PREDICTIONS, MODEL, HISTORY, *((PAGE,) if page else ()))
+    folder = begin_outputs(folder, writes)
+    with replacing(folder / PREDICTIONS) as beside, open(beside, "wb") as file:
         np.savez(file, probs=result.probs.cpu().numpy(), labels=result.labels.cpu().numpy())
-    save_model(result.model, folder / "model.safetensors")
-    write_history(result, folder / "history.csv")
+    save_model(result.model, folder / MODEL)
+    write_history(result, folder / HISTORY)
     if page:
-        result.report(folder / "report.html", labels, mask, command=command)
+        result.report(folder / PAGE, labels, mask, command=command)
     summary = summarise_run(result, labels, mask)
-    with replacing(folder / "summary.json") as beside:
+    with replacing(folder / SUMMARY) as beside:
         beside.write_text(json.dumps(summary, indent=2) + "\n")
     return summary
 

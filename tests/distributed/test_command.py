@@ -42,7 +42,8 @@ def test_shards_hold_what_one_process_writes(folder):
     assert command(folder, "alone") == 0
     alone = np.load(folder / "alone" / "predictions.npz")
     (folder / "ranks").mkdir()
-    (folder / "ranks" / "predictions-2-of-3.npz").write_bytes(b"of an earlier run")
+    for name in ("predictions-2-of-3.npz", "report.html", "summary.json"):
+        (folder / "ranks" / name).write_bytes(b"of an earlier run")
     assert results_of(2, on_ranks, folder) == [0, 0]
     files = set(os.listdir(folder / "ranks"))
     shards = {"predictions-0-of-2.npz", "predictions-1-of-2.npz"}

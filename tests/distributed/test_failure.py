@@ -64,6 +64,27 @@ def test_a_rank_that_dies_while_it_writes_leaves_nothing_half_written(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def stops_while_it_puts_files_in_place(rank, folder):
+    """Rank 0 has no room for the model."""
+
+    def full(model, path):
+        raise OSError(28, "No space left on device")
+
+    outputs.save_model = full
+    write_shards(adapted(adapt, "erm"), folder, Ranks())
+
+
+def test_a_run_that_stops_between_files_leaves_no_summary_of_an_earlier_run(tmp_path):
+    earlier = {"summary.json", "report.html", "predictions.npz", "predictions-2-of-3.npz"}
+    for name in earlier | {"notes.txt"}:
+        (tmp_path / name).write_text("of an earlier run")
+    first, second = run_ranks(2, stops_while_it_puts_files_in_place, tmp_path)
+    assert isinstance(first, OSError)
+    assert isinstance(second, DistributedError)
+    shards = {"predictions-0-of-2.npz", "predictions-1-of-2.npz"}
+    assert set(os.listdir(tmp_path)) == shards | {"notes.txt"}
+
+
 def refused(rank, options):
     changed = {"seed": rank} if options == "other settings" else {}
     graph = small_graph()

@@ -100,3 +100,43 @@ def test_a_run_that_lost_a_rank_goes_on_from_the_hops_that_are_stored(folder):
     assert all(0 not in begun and 1 not in begun for begun, _ in again)
     assert_equal_to_one_process([told for _, told in again], alone("erm"))
     assert [begun for begun, _ in results_of(3, struck_while_writing, folder, None)] == [[]] * 3
+
+
+def from_store_by_erm(rank, folder):
+    return told(adapt(small_model(), mg.GraphStore(folder), mg.ERM(), mg.PIC(), **SETTINGS))
+
+
+def mirrored_graph():
+    """Another graph of the same shape."""
+    graph = small_graph()
+    graph.x = graph.x.flip(0)
+    return graph
+
+
+def test_another_graph_in_the_folder_gets_hops_of_its_own(folder):
+    results_of(2, from_store_by_erm, folder)
+    (folder / "meta.json").unlink()
+    mg.GraphStore.create(folder, mirrored_graph())
+    expected = mg.adapt(small_model(), mirrored_graph(), mg.ERM(), mg.PIC(), **SETTINGS)
+    assert_equal_to_one_process(results_of(2, from_store_by_erm, folder), expected)
+
+
+def test_features_that_were_changed_after_writing_make_new_hops(folder):
+    results_of(2, from_store_by_erm, folder)
+    np.save(folder / "x.npy", mirrored_graph().x.numpy())
+    expected = mg.adapt(small_model(), mirrored_graph(), mg.ERM(), mg.PIC(), **SETTINGS)
+    assert_equal_to_one_process(results_of(2, from_store_by_erm, folder), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("x", np.nan), ("indices", 151), ("values", np.inf), ("links", -1)]
+)
+def test_entries_out_of_range_are_refused_on_all_ranks(name, value, folder):
+    array = np.load(folder / f"{name}.npy", mmap_mode="r+")
+    array.reshape(-1)[-1] = value
+    array.flush()
+    first, second = run_ranks(2, from_store_by_erm, folder)
+    assert isinstance(second, mg.InvalidFileError)
+    assert f"{name}.npy" in str(second)
+    assert isinstance(first, DistributedError | mg.InvalidFileError)
+    assert "\n" not in f"{first}{second}"

@@ -23,7 +23,7 @@ def store(tmp_path):
 @pytest.mark.parametrize("name", ["x", "indptr", "indices", "values", "links"])
 def test_a_missing_file_is_named(name, store):
     (store.folder / f"{name}.npy").unlink()
-    with pytest.raises(mg.InvalidFileError, match=f"{name}.npy.*No such file"):
+    with pytest.raises(mg.InvalidFileError, match=f"{name}.npy.*no such file"):
         _ = mg.GraphStore(store.folder).links
 
 

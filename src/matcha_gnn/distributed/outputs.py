@@ -13,9 +13,14 @@ from matcha_gnn.distributed.ranks import Ranks
 from matcha_gnn.distributed.result import PartAdaptation
 from matcha_gnn.files import output_folder, replacing
 from matcha_gnn.modelfile import save_model
-from matcha_gnn.outputs import summarise_run, write_history
-
-SUMMARY = "summary.json"
+from matcha_gnn.outputs import (
+    HISTORY,
+    MODEL,
+    SUMMARY,
+    begin_outputs,
+    summarise_run,
+    write_history,
+)
 
 
 def write_shards(
@@ -70,13 +75,12 @@ def _shard(rank: int | str, size: int, hidden: bool = False) -> str:
 
 
 def _put_in_place(result: PartAdaptation, folder: Path, size: int, summary: dict[str, Any]) -> None:
-    (folder / SUMMARY).unlink(missing_ok=True)
-    for old in folder.glob("predictions*.npz"):
-        old.unlink()
-    for rank in range(size):
-        os.replace(folder / _shard(rank, size, hidden=True), folder / _shard(rank, size))
-    save_model(result.model, folder / "model.safetensors")
-    write_history(result, folder / "history.csv")
+    shards = [(_shard(rank, size, hidden=True), _shard(rank, size)) for rank in range(size)]
+    begin_outputs(folder, {MODEL, HISTORY, *(name for pair in shards for name in pair)})
+    for hidden, shown in shards:
+        os.replace(folder / hidden, folder / shown)
+    save_model(result.model, folder / MODEL)
+    write_history(result, folder / HISTORY)
     with replacing(folder / SUMMARY) as beside:
         beside.write_text(json.dumps(summary, indent=2) + "\n")
 

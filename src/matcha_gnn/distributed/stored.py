@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import torch
+import xxhash
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
@@ -17,6 +18,7 @@ from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.files import output_folder
 from matcha_gnn.hops import Hops
 from matcha_gnn.stored import GraphStore
+from matcha_gnn.stored.arrays import as_bytes
 from matcha_gnn.stored.propagation import HopFiles
 from matcha_gnn.stored.streaming import TORCH_TYPES
 from matcha_gnn.typing import Repr
@@ -28,15 +30,17 @@ class StoredPart(GraphPart):
 
     Attributes:
         store: the folder.
+        content: a hash of what all ranks have read of it.
     """
 
     store: GraphStore = field(kw_only=True)
+    content: str = field(kw_only=True)
 
     @property
     def fingerprint(self) -> str:
-        """The store's, and which part this is."""
+        """Of what was read, and which part this is."""
         ranks = self.part.ranks
-        return f"{self.store.fingerprint}-{ranks.rank}-of-{ranks.size}"
+        return f"{self.content}-{ranks.rank}-of-{ranks.size}"
 
     @property
     def make_hops(self) -> Any:  # type: ignore[override]
@@ -57,26 +61,37 @@ def part_of_store(store: GraphStore, ranks: Ranks, kind: str) -> StoredPart:
             allowed = "contiguous for a store, whose rows lie in order"
             raise InvalidArgumentError("partition", repr(kind), allowed)
         part = RankPart(ranks, contiguous(store.indptr.array, ranks.size))
-        rows = _rows(store, part)
+        rows, digest = _rows(store, part)
     plain = assembled(part, rows)
     values = {each.name: getattr(plain, each.name) for each in fields(plain) if each.init}
-    return StoredPart(**values, store=store)
+    return StoredPart(**values, store=store, content=_of_all(digest, ranks))
 
 
-def _rows(store: GraphStore, part: RankPart) -> Rows:
+def _of_all(digest: bytes, ranks: Ranks) -> str:
+    """One hash from those of all ranks."""
+    own = torch.frombuffer(bytearray(digest), dtype=torch.uint8)
+    return xxhash.xxh3_128_hexdigest(ranks.gather(own, purpose="fingerprint").numpy().data)
+
+
+def _rows(store: GraphStore, part: RankPart) -> tuple[Rows, bytes]:
+    """The part of this rank, checked, and a hash of it."""
     first, last = part.start, part.stop
     starts = np.array(store.indptr.rows(first, last + 1))
     begin, end = int(starts[0]), int(starts[-1])
-    senders = np.array(store.indices.rows(begin, end))
+    x, senders = store.x.rows(first, last), np.array(store.indices.rows(begin, end))
+    values, digest = np.array(store.values.rows(begin, end)), xxhash.xxh3_128()
+    for array, block in zip(store.arrays, (x, starts, senders, values), strict=True):
+        store.arrays.check_block(array, block)
+        digest.update(as_bytes(block))
     shape = (last - first, store.num_nodes)
-    entries = (np.array(store.values.rows(begin, end)), senders, starts - begin)
     receivers = np.repeat(np.arange(first, last), np.diff(starts))
-    return Rows(
-        matrix=scipy.sparse.csr_array(entries, shape=shape),
-        x=torch.from_numpy(store.x.rows(first, last)),
+    rows = Rows(
+        matrix=scipy.sparse.csr_array((values, senders, starts - begin), shape=shape),
+        x=torch.from_numpy(x),
         edges=np.stack([senders.astype(np.int64), receivers]),
         links=store.links.numpy().astype(np.int64),
     )
+    return rows, digest.digest()
 
 
 @torch.no_grad()
@@ -87,7 +102,7 @@ def hops_of(model: Backbone, graph: StoredPart) -> Hops:
     """
     key, ranks = model.hops_key(graph), graph.part.ranks
     shape = (graph.num_nodes, model.num_hops + 1, model.head.in_features)
-    folder = graph.store.folder / "hops" / f"{key.encoder}-{graph.store.hops_dtype}"
+    folder = graph.store.hops_folder(key.encoder, graph.content)
     own = f"rank-{ranks.rank}-of-{ranks.size}"
     files = HopFiles(folder / own, shape, graph.store.hops_dtype, shape[2])
     with ranks.agreeing("opening the stored hops"):

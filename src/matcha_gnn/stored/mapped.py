@@ -4,9 +4,11 @@ Mapped pages count as resident memory although the system could take them back a
 promises a limit has to let go of them. Reading is from the page cache where the file is in it.
 """
 
+import math
 import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,10 @@ from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
 from matcha_gnn.errors import InvalidFileError
+from matcha_gnn.files import existing_file
 
+UNREADABLE = (OSError, ValueError, TokenError)
+"""What NumPy raises for the header of a file that is no array file."""
 _PAGE = mmap.PAGESIZE
 # A file that was cut short would end the process when a page behind its end is touched: the size
 # is checked before.
@@ -42,18 +47,19 @@ class MappedArray:
 
     def _checked_offset(self) -> int:
         wanted = f"{self.dtype} {list(self.shape)}"
+        existing_file(self.path, "store")
         try:
             with open(self.path, "rb") as file:
                 version = npy.read_magic(file)
                 read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
                 shape, fortran, dtype = read(file)
                 offset, size = file.tell(), file.seek(0, 2)
-        except (OSError, ValueError) as error:
+        except UNREADABLE as error:
             reason = getattr(error, "strerror", None) or "not an array file"
             raise InvalidFileError("store", f"{self.path} ({reason})", wanted) from error
         if (shape, dtype, fortran) != (self.shape, self.dtype, False):
             raise InvalidFileError("store", f"{self.path} ({dtype} {list(shape)})", wanted)
-        if size != offset + dtype.itemsize * int(np.prod(shape)):
+        if size != offset + dtype.itemsize * math.prod(shape):
             raise InvalidFileError("store", f"{self.path} (cut short: {size:,} bytes)", wanted)
         return int(offset)
 

@@ -10,19 +10,24 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError, InvalidGraphError
-from matcha_gnn.files import output_folder
+from matcha_gnn.files import existing_file, output_folder
 from matcha_gnn.graph import MASKS, Graph, GraphLike, unlabelled
-from matcha_gnn.stored.mapped import ArrayWriter, MappedArray
-from matcha_gnn.stored.writing import FORMAT, META, Edges, array_shapes, finish, write_matrix
+from matcha_gnn.stored.arrays import StoreArrays, all_finite, check_nodes
+from matcha_gnn.stored.mapped import UNREADABLE, ArrayWriter
+from matcha_gnn.stored.writing import FORMAT, META, Edges, finish, write_matrix
 
 logger = logging.getLogger(__name__)
 
 HOPS_DTYPES = ("float32", "float16", "bfloat16")
 LABELS = "y"
+FLOATS = ("float32", "float64")
+OWN_ARRAYS = ("x", "indptr", "indices", "values", "links")
+"""Names of files that node values may not have."""
 
 
 class GraphStore:
@@ -38,7 +43,8 @@ class GraphStore:
             logged by default.
 
     Raises:
-        InvalidFileError: no such store, or a file is missing, cut short or of another shape.
+        InvalidFileError: no such store, or a file is missing, cut short, of another shape, or has
+            row starts that do not ascend; all else is checked by `verify`, before adaptation.
 
     Example:
         >>> import tempfile, matcha_gnn as mg
@@ -60,10 +66,38 @@ class GraphStore:
             raise InvalidArgumentError("hops_dtype", repr(hops_dtype), ", ".join(HOPS_DTYPES))
         self.folder, self.hops_dtype, self.tell = Path(folder), hops_dtype, tell
         self.meta = _read_meta(self.folder)
-        shapes = array_shapes(self.meta)
-        self.x, self.indptr, self.indices, self.values = (
-            MappedArray(self.folder / f"{name}.npy", *shapes[name]) for name in shapes
-        )
+        self.arrays = StoreArrays.opened(self.folder, self.meta)
+        self.arrays.check_rows()
+        self.x, self.indptr, self.indices, self.values = self.arrays
+        self._verified = False
+
+    def verify(self) -> None:
+        """Read features and matrix once, in blocks, and compare them with what was written.
+
+        `adapt` calls it once for a store that was opened.
+
+        Raises:
+            InvalidFileError: columns that are no nodes, numbers that are not finite, or arrays that
+                were changed after the store was written.
+        """
+        if self._verified:
+            return
+        _ = self.links  # checked as they are read
+        if self.arrays.fingerprint() != self.fingerprint:
+            names = ", ".join(array.path.name for array in self.arrays)
+            got = f"{self.folder} ({names}: changed since {META} was written)"
+            raise InvalidFileError("store", got, "files as GraphStore wrote them; write it anew")
+        self._verified = True
+
+    def hops_folder(self, encoder: str, content: str) -> Path:
+        """Where the hops of a model lie.
+
+        Args:
+            encoder: hash of all that decides the hops in the model.
+            content: hash of the arrays that they are made from, so that hops of a graph that was
+                in this folder before are not taken for those of this one.
+        """
+        return self.folder / "hops" / f"{encoder}-{self.hops_dtype}-{content}"
 
     @property
     def num_nodes(self) -> int:
@@ -93,7 +127,12 @@ class GraphStore:
     @cached_property
     def links(self) -> Tensor:
         """A sample of the edges, [2, E']."""
-        return torch.from_numpy(self._array("links"))
+        path, found = self.folder / "links.npy", self._array("links")
+        if found.dtype != np.int64 or found.ndim != 2 or len(found) != 2:
+            got = f"{path} ({found.dtype} {list(found.shape)})"
+            raise InvalidFileError("store", got, "int64 [2, edges]")
+        check_nodes(path, found, self.num_nodes)
+        return torch.from_numpy(found)
 
     @property
     def labels(self) -> Tensor | None:
@@ -114,11 +153,11 @@ class GraphStore:
         return values
 
     def _array(self, name: str) -> NDArray[Any]:
-        path = self.folder / f"{name}.npy"
+        path = existing_file(self.folder / f"{name}.npy", "store")
         try:
             # Copy on write, though nobody writes: only what is looked at is read.
-            found: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
-        except (OSError, ValueError) as error:
+            found: NDArray[Any] = npy.open_memmap(path, mode="c")
+        except UNREADABLE as error:
             reason = getattr(error, "strerror", None) or "not a plain array file"
             raise InvalidFileError("store", f"{path} ({reason})", "an array file") from error
         return found
@@ -162,13 +201,19 @@ class GraphStore:
             features: blocks of rows [n, F], float32 or float64.
             edges: chunks of directed edges; an undirected edge comes in both directions.
             symmetric: every edge does, with the same weight: gradients then need no transpose.
-            **node_values: `y` and masks, [N].
+            **node_values: `y` and masks, numbers [N].
+
+        Raises:
+            InvalidGraphError: features, edges, weights or node values that are not allowed.
+            InvalidFileError: a store is there, or the folder cannot be written.
         """
         place = _new_folder(folder)
+        kept = {name: _checked_values(name, values) for name, values in node_values.items()}
         meta = _write_features(place, features)
+        _check_lengths(kept, meta["num_nodes"])
         meta |= write_matrix(place, meta["num_nodes"], edges) | {"symmetric": symmetric}
-        for name, values in node_values.items():
-            np.save(place / f"{name}.npy", values)
+        for name, values in kept.items():
+            np.save(place / f"{name}.npy", values, allow_pickle=False)
         finish(place, meta)
         return cls(place)
 
@@ -177,18 +222,28 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     allowed = f"a folder that GraphStore wrote, format {FORMAT!r}"
     try:
         meta: dict[str, Any] = json.loads((folder / META).read_text())
-        found = meta["format"]
-        for name in ("num_nodes", "num_features", "num_entries"):
-            meta[name] = int(meta[name])
-        _ = meta["x_dtype"], meta["symmetric"], meta["fingerprint"]
+        found, known = meta["format"], _is_known(meta)
     except OSError as error:
         got = f"{folder} (no {META}: {error.strerror}; it is written last)"
         raise InvalidFileError("store", got, allowed) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidFileError("store", f"{folder / META} (unreadable)", allowed) from error
     if found != FORMAT:
         raise InvalidFileError("store", f"{folder} (format {found!r})", allowed)
+    if not known:
+        raise InvalidFileError("store", f"{folder / META} (values that no store has)", allowed)
     return meta
+
+
+def _is_known(meta: dict[str, Any]) -> bool:
+    """Whether the values are of the kinds that `write` gives them."""
+    sizes = [meta[name] for name in ("num_nodes", "num_features", "num_entries")]
+    return (
+        all(type(size) is int and size > 0 for size in sizes)
+        and meta["x_dtype"] in FLOATS
+        and isinstance(meta["symmetric"], bool)
+        and isinstance(meta["fingerprint"], str)
+    )
 
 
 def _new_folder(folder: str | Path) -> Path:
@@ -198,9 +253,31 @@ def _new_folder(folder: str | Path) -> Path:
     return place
 
 
+def _checked_values(name: str, values: object) -> NDArray[Any]:
+    """Values of the nodes as an array, which becomes a file of that name."""
+    if not name.isidentifier() or name in OWN_ARRAYS:
+        allowed = f"names such as y and test_mask, but none of {', '.join(OWN_ARRAYS)}"
+        raise InvalidGraphError("node_values", f"the name {name!r}", allowed)
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf" or array.ndim == 0:
+        got = f"{array.dtype} {list(array.shape)}"
+        raise InvalidGraphError(name, got, "an array of numbers, one row for each node")
+    return array
+
+
+def _check_lengths(node_values: dict[str, NDArray[Any]], num_nodes: int) -> None:
+    for name, values in node_values.items():
+        if len(values) != num_nodes:
+            got = f"shape {list(values.shape)}"
+            raise InvalidGraphError(name, got, f"one row for each of {num_nodes} nodes")
+
+
 def _write_features(folder: Path, features: Iterator[NDArray[Any]]) -> dict[str, Any]:
     """x.npy; the number of rows is known at the end, so the header is written over."""
-    first = next(features)
+    first = next(features, None)
+    if first is None or first.ndim != 2 or first.shape[1] == 0:
+        got = "no block" if first is None else f"shape {list(first.shape)}"
+        raise InvalidGraphError("features", got, "blocks [n, F] with at least one feature")
     shape, dtype = [0, first.shape[1]], first.dtype
     path = folder / "x.npy"
     # A header for the largest number there can be has room for the true one.
@@ -212,6 +289,8 @@ def _write_features(folder: Path, features: Iterator[NDArray[Any]]) -> dict[str,
             shape[0] += len(block)
             block = next(features, None)
         file.set_rows(shape[0])
+    if shape[0] == 0:
+        raise InvalidGraphError("features", "no rows", "at least one node")
     return {"num_nodes": shape[0], "num_features": shape[1], "x_dtype": dtype.name}
 
 
@@ -219,9 +298,9 @@ def _check_features(block: NDArray[Any], width: int, dtype: np.dtype[Any]) -> No
     allowed = f"{dtype} [n, {width}] of finite numbers, float32 or float64"
     if block.ndim != 2 or block.shape[1] != width or block.dtype != dtype:
         raise InvalidGraphError("features", f"{block.dtype} {list(block.shape)}", allowed)
-    if dtype.name not in ("float32", "float64"):
+    if dtype.name not in FLOATS:
         raise InvalidGraphError("features", dtype, allowed)
-    if not np.isfinite(block.sum()) and not np.isfinite(block).all():
+    if not all_finite(block):
         raise InvalidGraphError("features", "NaN or infinite entries", allowed)
 
 

@@ -121,7 +121,7 @@ def hop_files(store: GraphStore, key: HopsKey, model: "Backbone", slab: int) -> 
         slab: columns that may be propagated at a time.
     """
     shape = (store.num_nodes, model.num_hops + 1, model.head.in_features)
-    folder = store.folder / "hops" / f"{key.encoder}-{store.hops_dtype}"
+    folder = store.hops_folder(key.encoder, key.graph)
     begun = [
         HopFiles(folder, shape, store.hops_dtype, width) for width in HopFiles.widths_in(folder)
     ]
@@ -151,10 +151,12 @@ def target_of(
     Raises:
         IncompatibleError: model, method or settings that cannot be streamed.
         InvalidArgumentError: too little memory or disk.
+        InvalidFileError: a store whose files are not as they were written.
     """
     if not isinstance(graph, GraphStore):
         return _in_memory(unlabelled(graph), model, method, settings, memory)
     _require_streaming(model, method, settings)
+    graph.verify()
     work = _work(graph, model, method, settings)
     target = StoredGraph(graph, plan_for(work, memory), model.gamma.device)
     files = hop_files(graph, model.hops_key(target), model, target.plan.slab)

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import torch
-import xxhash
 from numpy.typing import NDArray
 
 from matcha_gnn.errors import InvalidGraphError
 from matcha_gnn.files import replacing
-from matcha_gnn.stored.mapped import ArrayWriter, MappedArray
+from matcha_gnn.stored.arrays import StoreArrays
+from matcha_gnn.stored.mapped import ArrayWriter
 from matcha_gnn.stored.matrix import row_ranges
 
 FORMAT = "matcha-gnn graph store 1"
@@ -87,11 +87,14 @@ class _Spool:
 
     def add(self, edges: Edges) -> None:
         sender, receiver, weight = edges.sender, edges.receiver, edges.weight
-        if len(sender) and not min(sender.min(), receiver.min()) >= 0:
-            raise InvalidGraphError("edges", "negative node numbers", f"0 to {self.num_nodes - 1}")
-        if len(sender) and max(sender.max(), receiver.max()) >= self.num_nodes:
-            got = f"node number {max(sender.max(), receiver.max())}"
-            raise InvalidGraphError("edges", got, f"0 to {self.num_nodes - 1}")
+        _check_ends(edges, self.num_nodes)
+        _check_weights(edges)
+        if len(sender) == 0:
+            return
+        if self.num_edges + self.num_loops and self.weighted != (weight is not None):
+            got = "weights in some chunks and none in others"
+            raise InvalidGraphError("edges.weight", got, "weights in all chunks or in none")
+        self.weighted = weight is not None
         own = sender == receiver
         self.num_loops += int(own.sum())
         # The weight of the last self loop counts, and it is 1 where there is none.
@@ -104,7 +107,6 @@ class _Spool:
         if weight is None:
             self.degree += found
             return
-        self.weighted = True
         self.degree += np.bincount(receiver, weight[~own], minlength=self.num_nodes)
         weight[~own].astype(np.float64).tofile(self._weights)
 
@@ -135,6 +137,30 @@ class _Spool:
             drawn = torch.randint(self.num_edges, (most,), generator=generator).numpy()
             return np.asarray(pairs[drawn].T, np.int64)
         return np.asarray(pairs.T, np.int64)
+
+
+def _check_ends(edges: Edges, num_nodes: int) -> None:
+    """Refuse senders and receivers that are no nodes."""
+    size = edges.sender.size
+    for name, ends in (("edges.sender", edges.sender), ("edges.receiver", edges.receiver)):
+        if ends.shape != (size,) or (size and ends.dtype.kind not in "iu"):
+            allowed = f"integers [{size}], a sender and a receiver of each edge"
+            raise InvalidGraphError(name, f"{ends.dtype} {list(ends.shape)}", allowed)
+        if size and not 0 <= ends.min() <= ends.max() < num_nodes:
+            got = f"node number {ends.min() if ends.min() < 0 else ends.max()}"
+            raise InvalidGraphError(name, got, f"0 to {num_nodes - 1}")
+
+
+def _check_weights(edges: Edges) -> None:
+    """Refuse weights that are no finite numbers >= 0."""
+    weight, size = edges.weight, edges.sender.size
+    if weight is None:
+        return
+    allowed = f"finite numbers >= 0, [{size}]"
+    if weight.shape != (size,) or weight.dtype.kind not in "iuf":
+        raise InvalidGraphError("edges.weight", f"{weight.dtype} {list(weight.shape)}", allowed)
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        raise InvalidGraphError("edges.weight", "negative or non-finite entries", allowed)
 
 
 def _write_rows(folder: Path, spool: _Spool, indptr: NDArray[np.int64], at_once: int) -> None:
@@ -186,23 +212,7 @@ def _save(path: Path, array: NDArray[Any]) -> None:
 
 def finish(folder: Path, meta: dict[str, Any]) -> None:
     """Write the meta file, the last of a store; without it a folder is none."""
-    digest = xxhash.xxh3_128()
-    shapes = array_shapes(meta)
-    for name in ("x", "indptr", "indices", "values"):
-        array = MappedArray(folder / f"{name}.npy", *shapes[name])
-        for _, rows in array.blocks(1 << 18):
-            digest.update(np.ascontiguousarray(rows).view(np.uint8).data)
+    fingerprint = StoreArrays.opened(folder, meta).fingerprint()
     with replacing(folder / META) as beside:
-        said = {"format": FORMAT, **meta, "fingerprint": digest.hexdigest()}
+        said = {"format": FORMAT, **meta, "fingerprint": fingerprint}
         beside.write_text(json.dumps(said, indent=2) + "\n")
-
-
-def array_shapes(meta: dict[str, Any]) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shape and type of every array that a store must have."""
-    nodes, entries = meta["num_nodes"], meta["num_entries"]
-    return {
-        "x": ((nodes, meta["num_features"]), meta["x_dtype"]),
-        "indptr": ((nodes + 1,), "int64"),
-        "indices": ((entries,), "int32"),
-        "values": ((entries,), "float32"),
-    }
