@@ -15,6 +15,7 @@ ROOT = Path(matcha_gnn.__file__).parent
 LEVELS = {
     "errors": 0,
     "typing": 0,
+    "alarms": 0,
     "files": 0,
     "progress": 0,
     "provenance": 0,
