@@ -108,7 +108,8 @@ def draw_candidates(axes: Axes, result: Adaptation) -> None:
         style = AFTER if one.name == result.decision.chosen else BEFORE
         width = float(np.nan_to_num(one.expected_accuracy))
         axes.barh(place, width, 0.6, **style)
-        axes.text(width, place, f" {estimate(one.expected_accuracy)}", va="center", fontsize=8)
+        said = estimate(one.expected_accuracy)
+        axes.text(width + 0.01, place, said, va="center", fontsize=8)
     axes.set_yticks(places, [one.name for one in candidates])
     axes.set_xlim(0, 1.15)
     axes.set_xticks(np.linspace(0, 1, 6))
