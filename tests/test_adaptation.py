@@ -183,12 +183,61 @@ def test_a_collapsed_class_is_named():
 
     result = mg.adapt(model, graph, Forgetful(torch.eye(3)[graph.y]), epochs=1, protect=False)
     assert result.status is mg.Status.COLLAPSED_CLASS
+    assert result.severity == "alarm"
+    assert any("none after" in alarm for alarm in result.alarms)
+
+
+def fraud(homophily, seed):
+    """Accounts of which one in twenty is of the rare class."""
+    options = {"signal": 2.5, "shares": (0.95, 0.05), "seed": seed}
+    return mg.datasets.csbm(1500, 32, homophily=homophily, **options)
+
+
+@pytest.fixture(scope="module")
+def flipped():
+    """The published algorithm, whose last round calls nearly every account rare."""
+    model, target = mg.GPRGNN(32, 2), fraud(0.92, seed=1)
+    mg.fit(model, fraud(0.95, seed=0), epochs=100)
+    result = mg.adapt(model, target, loss=mg.PIC(), protect=False, epochs=100)
+    before, after = (mg.metrics.accuracy(p, target.y) for p in (result.probs_before, result.probs))
+    assert (before > 0.97, after < 0.1) == (True, True)
+    return result
+
+
+def test_an_unguarded_run_whose_class_shares_jump_is_an_alarm(flipped):
+    assert flipped.status is mg.Status.SHARES_JUMPED
+    assert flipped.severity == "alarm"
+    first, last = (float((labels == 1).double().mean()) for labels in labels_of(flipped))
+    figures = f"class 1 went from {first:.1%} to {last:.1%} of nodes"
+    (alarm,) = flipped.alarms
+    assert figures in alarm
+    assert alarm in flipped.sentence
+    assert f"alarm: {alarm}" in repr(flipped)
+    assert "accuracy is not estimated" in flipped.sentence
+
+
+def labels_of(result):
+    return result.labels_before, result.labels
+
+
+@pytest.mark.parametrize(
+    ("epochs", "severity", "checked"), [(0, "neutral", True), (3, "neutral", False)]
+)
+def test_an_unguarded_run_without_alarms_is_neutral_and_says_it_was_not_checked(
+    epochs, severity, checked
+):
+    result = mg.adapt(trained_model(), tiny_graph(), epochs=epochs, lr=1e-3, protect=False)
+    assert result.alarms == ()
+    assert result.severity == severity
+    assert ("Not checked" not in result.sentence) is checked
+    assert "alarm" not in repr(result)
 
 
 def test_uninformative_predictions_are_named():
     method = FixedPrediction(torch.full((120, 3), 1 / 3))
     result = mg.adapt(trained_model(), tiny_graph(), method, epochs=3, protect=False)
     assert result.status is mg.Status.UNINFORMATIVE
+    assert result.severity == "warning"
 
 
 class NotANumber(mg.PIC):
@@ -210,6 +259,7 @@ def test_a_loss_that_is_not_finite_stops_at_the_last_finite_gamma():
     )
     twin = mg.adapt(trained_model(), tiny_graph(), epochs=1, lr=0.05, protect=False)
     assert result.status is mg.Status.NON_FINITE
+    assert result.severity == "warning"
     assert torch.equal(result.gamma, twin.gamma)
     assert torch.isfinite(result.probs).all()
 

@@ -10,9 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from safetensors.torch import save_file
 
 import matcha_gnn as mg
+from matcha_gnn import console
+from matcha_gnn.commands import print_summary
 from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
 
@@ -313,3 +316,36 @@ def test_records_are_shown_as_a_page_where_one_is_asked_for(tmp_path, capsys):
     assert code == 0
     assert "architectures.html" in "".join(said.split())
     assert "<table" in (pages / "architectures.html").read_text()
+
+
+def test_a_jump_of_class_shares_is_printed_in_red_and_written(tmp_path, capsys, monkeypatch):
+    """The published algorithm on accounts of which one in twenty is of the rare class."""
+    fraud = {"signal": 2.5, "shares": (0.95, 0.05)}
+    model = mg.GPRGNN(32, 2)
+    mg.fit(model, mg.datasets.csbm(1500, 32, homophily=0.95, **fraud, seed=0), epochs=100)
+    mg.save_model(model, tmp_path / "m.safetensors")
+    graph = mg.datasets.csbm(1500, 32, homophily=0.92, **fraud, seed=1)
+    mg.write_graph(graph, tmp_path / "g.npz")
+    monkeypatch.setattr(console, "out", Console(force_terminal=True, width=400))
+    arguments = ["adapt", tmp_path / "m.safetensors", tmp_path / "g.npz", "-o", tmp_path / "out"]
+    options = ["--no-protect", "--loss", "pic", "--epochs", 100]
+    code, said, _ = run(capsys, *arguments, *options)
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert code == 0
+    assert summary["accuracy_before"] - summary["accuracy_after"] > 0.8
+    assert summary["severity"] == "alarm"
+    (alarm,) = summary["alarms"]
+    assert "Predicted class shares moved by" in alarm
+    assert "ALARM" in said
+    assert f"\x1b[1;31m{alarm}" in said
+
+
+def test_what_an_outcome_means_is_printed_as_it_is(capsys):
+    summary = {
+        **dict.fromkeys(("accuracy_before", "accuracy_after")),
+        **{"pic_before": 0.8, "pic_after": 0.9, "gamma_before": [1.0], "gamma_after": [0.5]},
+        **{"method": "erm", "status": "stopped", "severity": "alarm", "labels_changed": 0.9},
+        "meaning": "class [bold]1[/bold] has none",
+    }
+    print_summary(summary)
+    assert summary["meaning"] in capsys.readouterr().out

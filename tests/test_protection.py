@@ -1,13 +1,17 @@
 """The default: it helps under shift, stays put without, says why, and never reads labels."""
 
 import copy
+import dataclasses
+import math
 
 import pytest
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn import kernels
+from matcha_gnn import kernels, protection
 from matcha_gnn.metrics import accuracy
+from matcha_gnn.protection import AGREED_MARGIN, MARGIN
+from matcha_gnn.result import Candidate, Decision
 
 SIZE = {"num_nodes": 1500, "num_features": 64, "signal": 1.3}
 
@@ -29,7 +33,17 @@ def test_a_shift_of_homophily_is_mended(model):
     assert result.status is mg.Status.ADAPTED
     assert gain(result, target) > 0.08
     assert abs(result.decision.posterior.homophily - 0.1) < 0.08
-    assert "accuracy cannot move by more" in result.decision.sentence
+    source, chosen = (candidate_of(result, name) for name in ("source", result.decision.chosen))
+    assert result.sentence == (
+        f"Adapted ({chosen.name}). Estimated accuracy: {source.expected_accuracy:.1%} → "
+        f"{chosen.expected_accuracy:.1%}. {result.changed:.1%} of labels changed: accuracy cannot "
+        "move by more."
+    )
+    assert result.severity == "good"
+
+
+def candidate_of(result, name):
+    return next(one for one in result.decision.candidates if one.name == name)
 
 
 def test_without_a_shift_the_source_model_is_kept(model):
@@ -86,7 +100,12 @@ def test_a_model_without_a_summary_is_kept_and_says_how_to_change_that():
     graph = mg.datasets.csbm(200, 8, seed=0)
     result = mg.adapt(mg.GPRGNN(8, 2), graph)
     assert result.status is mg.Status.KEPT_SOURCE
-    assert "remember_source" in result.decision.sentence
+    assert result.sentence == (
+        "Kept the source model: accuracy cannot be estimated without statistics of the source "
+        "graph, so the model is returned unadapted. mg.remember_source(model, source_graph) adds "
+        "them."
+    )
+    assert result.severity == "neutral"
 
 
 @pytest.mark.parametrize("method", [mg.T3A(), mg.Tent(), mg.SOGA()])
@@ -180,7 +199,132 @@ def test_a_kept_source_says_what_could_be_gained_beyond_doubt(model):
     assert decision.chosen == "source"
     best = max(decision.candidates[1:], key=lambda c: c.least_gain)
     assert best.least_gain < 0.02
-    assert f"({100 * best.least_gain:+.1f} points, {best.name})" in decision.sentence
+    assert decision.threshold == MARGIN
+    assert decision.sentence == (
+        "Kept the source model: estimated accuracy "
+        f"{decision.candidates[0].expected_accuracy:.1%}; best "
+        f"candidate ({best.name}): expected gain {100 * best.expected_gain:+z.1f} points, "
+        f"lower bound {100 * best.least_gain:+z.1f}, below the threshold of 2."
+    )
     for one in decision.candidates:
         expected = one.expected_accuracy - decision.candidates[0].expected_accuracy
+        assert one.expected_gain == expected
         assert one.least_gain <= expected + 1e-12
+
+
+def test_the_threshold_that_applied_is_in_the_decision(model):
+    result = mg.adapt(model, mg.datasets.csbm(**SIZE, homophily=0.1, seed=1))
+    closed = candidate_of(result, "closed form")
+    assert closed.least_gain >= AGREED_MARGIN
+    assert result.decision.threshold == AGREED_MARGIN
+    kept = mg.adapt(model, mg.datasets.csbm(**SIZE, homophily=0.85, seed=3))
+    assert candidate_of(kept, "closed form").least_gain < AGREED_MARGIN
+    assert kept.decision.threshold == MARGIN
+
+
+@pytest.mark.parametrize(
+    ("bound", "threshold", "said"),
+    [
+        (0.0052, 0.02, "lower bound +0.5, below the threshold of 2."),
+        (0.0197, 0.02, "lower bound +1.97, below the threshold of 2."),
+        (0.0072, 0.0075, "lower bound +0.7, below the threshold of 0.75."),
+        (-0.00001, 0.02, "lower bound +0.0, below the threshold of 2."),
+    ],
+)
+def test_a_bound_is_never_printed_as_if_it_reached_the_threshold(bound, threshold, said):
+    tried = Candidate("source", 0.869, 0, 0, 0), Candidate("fitted", 0.918, 0.049, bound, 0.1)
+    assert Decision("source", tried, None, threshold=threshold).sentence.endswith(said)
+
+
+THREE = {"num_nodes": 800, "num_features": 32, "signal": 2, "shares": (0.4, 0.3, 0.3)}
+
+
+@pytest.mark.parametrize("homophily", [0.85, 0.2])
+@pytest.mark.parametrize("unseen", ["an output too many", "not in the mask"])
+def test_a_class_without_a_labelled_node_gives_finite_estimates(homophily, unseen):
+    source = mg.datasets.csbm(**THREE, homophily=0.85, seed=0)
+    target = mg.datasets.csbm(**THREE, homophily=homophily, seed=1)
+    outputs, mask = (4, None) if unseen == "an output too many" else (3, source.y != 2)
+    net = mg.GPRGNN(32, outputs)
+    mg.fit(net, source, epochs=60, train_mask=mask)
+    assert float(net.source.class_prior[-1]) == 0
+    result = mg.adapt(net, target)
+    assert "nan" not in result.sentence
+    for one in result.decision.candidates:
+        assert 0 < one.expected_accuracy < 1
+        assert -1 < one.least_gain <= one.expected_gain < 1
+    posterior = result.decision.posterior
+    assert posterior.probs.isfinite().all()
+    assert posterior.edge_shares.isfinite().all()
+    if unseen == "an output too many":
+        estimate = candidate_of(result, result.decision.chosen).expected_accuracy
+        assert estimate == pytest.approx(accuracy(result.probs, target.y), abs=0.04)
+
+
+def test_a_source_with_one_labelled_class_cannot_be_judged():
+    source = mg.datasets.csbm(300, 8, seed=0)
+    net = mg.GPRGNN(8, 2)
+    mg.fit(net, source, epochs=20, train_mask=source.y == 0)
+    result = mg.adapt(net, mg.datasets.csbm(300, 8, seed=1))
+    assert net.source.misfit.isfinite().all()
+    assert result.status is mg.Status.KEPT_SOURCE
+    assert "labelled nodes of the source graph are of one class" in result.sentence
+
+
+def test_a_class_that_the_model_predicts_and_the_summary_lacks_cannot_be_judged():
+    source = mg.datasets.csbm(**THREE, homophily=0.85, seed=0)
+    net = mg.GPRGNN(32, 3)
+    mg.fit(net, source, epochs=60)
+    mg.remember_source(net, source, train_mask=source.y != 2)
+    result = mg.adapt(net, mg.datasets.csbm(**THREE, homophily=0.2, seed=1))
+    assert result.status is mg.Status.KEPT_SOURCE
+    assert result.severity == "neutral"
+    share = float((result.labels == 2).double().mean())
+    assert result.sentence == (
+        "Kept the source model: accuracy cannot be estimated: class 2 has no labelled node in the "
+        f"statistics of the source graph, and the model gives it to {share:.1%} of the target's "
+        "nodes."
+    )
+
+
+def test_an_estimate_that_is_not_finite_keeps_the_source(model, monkeypatch):
+    sound = protection.infer
+
+    def broken(*given):
+        found = sound(*given)
+        return dataclasses.replace(found, probs=found.probs * math.nan, contradicted=False)
+
+    monkeypatch.setattr(protection, "infer", broken)
+    result = mg.adapt(model, mg.datasets.csbm(**SIZE, homophily=0.1, seed=1))
+    assert result.status is mg.Status.KEPT_SOURCE
+    assert torch.equal(result.probs, result.probs_before)
+    assert "cannot be estimated" in result.sentence
+    assert "nan" not in result.sentence
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_candidate_that_is_not_a_number_is_not_shown_as_one(place):
+    tried = [Candidate("source", 0.9, 0, 0, 0), Candidate("fitted", 0.9, 0.01, 0.01, 0.1)]
+    tried[place] = dataclasses.replace(
+        tried[place], expected_accuracy=math.nan, expected_gain=math.nan, least_gain=math.nan
+    )
+    kept = Decision("source", tuple(tried), None, threshold=0.02)
+    assert kept.sentence == "Kept the source model: its accuracy cannot be estimated."
+    taken = Decision("fitted", tuple(tried), None, threshold=0.02)
+    assert "cannot be estimated" in taken.sentence
+    assert "nan" not in taken.sentence
+
+
+def test_class_shares_that_jump_in_a_guarded_run_are_a_warning():
+    """A true change of class shares: the jump is right, and shown."""
+    options = {"num_nodes": 1500, "num_features": 32, "signal": 1.3}
+    source = mg.datasets.csbm(**options, homophily=0.85, shares=(0.95, 0.05), seed=0)
+    target = mg.datasets.csbm(**options, homophily=0.5, shares=(0.05, 0.95), seed=1)
+    net = mg.GPRGNN(32, 2)
+    mg.fit(net, source, epochs=100)
+    result = mg.adapt(net, target)
+    assert result.status is mg.Status.ADAPTED
+    assert gain(result, target) > 0.5
+    assert result.severity == "warning"
+    (alarm,) = result.alarms
+    assert result.sentence == f"{result.decision.sentence} {alarm}"

@@ -6,10 +6,12 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from rich.text import Text
 from torch import Tensor
 
 from matcha_gnn import console, metrics
 from matcha_gnn.adaptation import adapt as adapt_model
+from matcha_gnn.alarms import Severity
 from matcha_gnn.backbones import BACKBONES, GPRGNN, Backbone
 from matcha_gnn.datasets import attacked, csbm, shifted, store_csbm
 from matcha_gnn.datasets.catalogue import make_graph as draw_graph
@@ -26,6 +28,12 @@ from matcha_gnn.registry import build, parse_options, resolve, resolve_installed
 from matcha_gnn.stored import GraphStore
 from matcha_gnn.train import fit
 
+STYLES = {
+    Severity.GOOD: "green",
+    Severity.NEUTRAL: "default",
+    Severity.WARNING: "yellow",
+    Severity.ALARM: "bold red",
+}
 METHOD_GROUP = "matcha_gnn.methods"
 """Entry points of base methods that other packages bring."""
 
@@ -272,9 +280,10 @@ def print_summary(summary: dict[str, Any]) -> None:
     rows.append(["PIC loss", f"{summary['pic_before']:.4f}", f"{summary['pic_after']:.4f}"])
     pairs = zip(summary["gamma_before"], summary["gamma_after"], strict=True)
     rows += [[f"γ {k}", f"{a:+.3f}", f"{b:+.3f}"] for k, (a, b) in enumerate(pairs)]
-    title = f"{summary['method']}: {summary['status']}"
+    alarm = "ALARM, " if summary["severity"] == Severity.ALARM else ""
+    title = f"{summary['method']}: {alarm}{summary['status']}"
     console.print_rows(title, ["", "before", "after"], rows)
-    console.out.print(summary["meaning"])
+    console.out.print(Text(summary["meaning"], style=STYLES[summary["severity"]]))
     if "labels changed" not in summary["meaning"]:
         share = f"{summary['labels_changed']:.1%} of labels changed"
         console.out.print(f"{share}: accuracy cannot have moved by more.")

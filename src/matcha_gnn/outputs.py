@@ -101,6 +101,8 @@ def summarise_run(
         after = evaluate(result.probs, labels, mask).accuracy
     return {
         "status": str(result.status),
+        "severity": str(result.severity),
+        "alarms": list(result.alarms),
         "meaning": result.sentence,
         "candidates": [asdict(one) for one in tried],
         **result.settings,

@@ -24,8 +24,16 @@ from matcha_gnn.graph import Graph
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import PIC, SURE, Loss
 from matcha_gnn.methods import BaseMethod, Touches
-from matcha_gnn.result import Adaptation, Candidate, Decision, History, Status
+from matcha_gnn.result import (
+    Adaptation,
+    Candidate,
+    Decision,
+    History,
+    Status,
+    class_counts_of,
+)
 from matcha_gnn.rounds import Exact, Run, run_rounds
+from matcha_gnn.summary import SourceSummary
 from matcha_gnn.timing import Stopwatch
 from matcha_gnn.typing import Progress
 
@@ -74,15 +82,19 @@ def protected(
     source = judge.run(model, hops)
     if model.source is None:
         return _kept(model, source, None, _UNJUDGED, watch)
+    if obstacle := _missing_classes(model.source, source):
+        return _kept(model, source, None, obstacle, watch)
     try:
         with watch.stage("judge"):
             posterior = infer(model, graph)
     except NoEvidenceError as error:
         return _kept(model, source, None, f"accuracy cannot be estimated: {error}", watch)
     if posterior.contradicted:
-        return _kept(model, source, posterior, _CONTRADICTED, watch)
+        return _kept(model, source, posterior, posterior.contradiction, watch)
     judge.posterior = posterior
     trials = [judge.score(SOURCE, source)]
+    if not math.isfinite(trials[0].expected):
+        return _kept(model, source, None, _NOT_FINITE, watch)
     fitted = loss is None and settings["moves"] == "gamma" and model.mixes_linearly
     proposals = (
         judge.fitted(model, source)
@@ -90,27 +102,53 @@ def protected(
         else judge.after_rounds(model, loss or PIC(), source, progress)
     )
     trials += [trial for trial in proposals if math.isfinite(trial.gain)]
-    best = _better(trials)
-    decision = Decision(best.name, tuple(map(judge.candidate, trials)), posterior, "")
+    threshold = _threshold(trials)
+    best = _better(trials, threshold)
+    source_accuracy = trials[0].expected
+    tried = tuple(judge.candidate(trial, source_accuracy) for trial in trials)
+    decision = Decision(best.name, tried, posterior, threshold=threshold)
     return _result(model, best, source, decision, watch)
 
 
-def _better(trials: list[_Trial]) -> _Trial:
-    """The best candidate, or the first one, the source, if it is not clearly better."""
+def _threshold(trials: list[_Trial]) -> float:
+    """What a gain has to reach."""
     agreed = any(t.name.endswith(CLOSED_FORM) and t.gain >= AGREED_MARGIN for t in trials)
+    return AGREED_MARGIN if agreed else MARGIN
+
+
+def _better(trials: list[_Trial], threshold: float) -> _Trial:
+    """The best candidate, or the first one, the source, if it is not clearly better."""
     best = max(trials, key=lambda trial: trial.gain)
-    return best if best.gain >= (AGREED_MARGIN if agreed else MARGIN) else trials[0]
+    return best if best.gain >= threshold else trials[0]
 
 
-_CONTRADICTED = (
-    "its own evidence and the edges would make the target's labels surer than the model is right "
-    "on its source, so that they cannot judge; linked nodes are alike in more than their classes. "
-    "protect=False adapts without a judge"
-)
 _UNJUDGED = (
-    "the model has no summary of its source graph, without which nothing can be judged. "
-    "mg.remember_source(model, source_graph) puts one in; protect=False adapts without a judge"
+    "accuracy cannot be estimated without statistics of the source graph, so the model is returned "
+    "unadapted. mg.remember_source(model, source_graph) adds them"
 )
+_ONE_CLASS = "accuracy cannot be estimated: all labelled nodes of the source graph are of one class"
+_NOT_FINITE = "accuracy cannot be estimated: the estimate is not a finite number"
+
+
+def _missing_classes(source: SourceSummary, run: Run) -> str:
+    """Why nothing can be judged where classes have no labelled source node, or empty.
+
+    Classes that the model gives to fewer nodes than the smallest gain that counts do no harm.
+    """
+    absent = (source.class_prior == 0).cpu().numpy()
+    if not absent.any():
+        return ""
+    if absent.sum() == len(absent) - 1:
+        return _ONE_CLASS
+    (counts,) = run.graph.part.total(class_counts_of(run.prediction.probs))
+    shares = counts / counts.sum()
+    most = int((shares * absent).argmax())
+    if shares[absent].sum() < AGREED_MARGIN:
+        return ""
+    return (
+        f"accuracy cannot be estimated: class {most} has no labelled node in the statistics of the "
+        f"source graph, and the model gives it to {shares[most]:.1%} of the target's nodes"
+    )
 
 
 class _Judge:
@@ -149,12 +187,13 @@ class _Judge:
             gain = self.posterior.least_gain(labels, over=self.labels_before)
         return _Trial(name, run, expected, gain)
 
-    def candidate(self, trial: _Trial) -> Candidate:
+    def candidate(self, trial: _Trial, source_accuracy: float) -> Candidate:
         """What the decision says of a trial."""
         labels = trial.run.prediction.probs.argmax(1)
         part, other = self.graph.part, float(labels.ne(self.labels_before).sum())
         changed = float(part.total(other)[0]) / part.count(len(labels))
-        return Candidate(trial.name, trial.expected, trial.gain, changed)
+        gained = trial.expected - source_accuracy
+        return Candidate(trial.name, trial.expected, gained, trial.gain, changed)
 
     def fitted(self, model: Backbone, source: Run) -> Iterator[_Trial]:
         """Hop weights in closed form, and fitted to the posterior, where own features say it is."""

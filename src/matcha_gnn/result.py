@@ -3,6 +3,7 @@
 import enum
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from matcha_gnn.alarms import Severity, class_alarms, emptied, jumped
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import MatchaError
 from matcha_gnn.evidence import Posterior
@@ -37,6 +39,7 @@ class Status(enum.StrEnum):
     CONVERGED = "converged"
     STOPPED = "stopped"
     COLLAPSED_CLASS = "collapsed class"
+    SHARES_JUMPED = "class shares jumped"
     UNINFORMATIVE = "uninformative predictions"
     NON_FINITE = "non-finite"
     LOSS_ROSE = "loss rose"
@@ -53,6 +56,10 @@ class Status(enum.StrEnum):
             Status.COLLAPSED_CLASS: (
                 "A class that some nodes had before adaptation is given to no node any more."
             ),
+            Status.SHARES_JUMPED: (
+                "Adaptation moved many nodes from one class to another; use the predictions only "
+                "where such a change of class shares is known to be true."
+            ),
             Status.UNINFORMATIVE: (
                 "The source model's predictions were close to uniform, so the loss had little "
                 "to go by."
@@ -67,6 +74,11 @@ class Status(enum.StrEnum):
         }[self]
 
 
+DOUBTFUL = (Status.UNINFORMATIVE, Status.NON_FINITE, Status.LOSS_ROSE)
+"""Statuses that are warnings by themselves."""
+NOT_CHECKED = "Not checked: with protect=False accuracy is not estimated."
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A model that was tried.
@@ -74,12 +86,14 @@ class Candidate:
     Attributes:
         name: "source", or how it was made.
         expected_accuracy: share of its labels that are expected to be true.
-        least_gain: by how much that is more than the source's, whichever doubt of the judge holds.
+        expected_gain: by how much that is more than the source's.
+        least_gain: lower bound of the gain, over all estimates that fit the edges as well.
         changed: share of labels that differ from the source's: accuracy cannot differ by more.
     """
 
     name: str
     expected_accuracy: float
+    expected_gain: float
     least_gain: float
     changed: float
 
@@ -93,12 +107,14 @@ class Decision:
         candidates: all that were tried, the source first; empty where nothing could be judged.
         posterior: what judged them; None where nothing could.
         obstacle: why nothing could be judged, or empty.
+        threshold: what the lower bound of a gain had to reach; None where nothing could be judged.
     """
 
     chosen: str
     candidates: tuple[Candidate, ...]
     posterior: Posterior | None
     obstacle: str = ""
+    threshold: float | None = None
 
     @property
     def adapted(self) -> bool:
@@ -115,21 +131,48 @@ class Decision:
         """What was done and why, in one line."""
         if self.obstacle:
             return f"Kept the source model: {self.obstacle}."
-        by_name = {c.name: c for c in self.candidates}
-        source, chosen = by_name["source"], by_name[self.chosen]
+        source = self.candidates[0]
         if self.adapted:
+            chosen = next(c for c in self.candidates if c.name == self.chosen)
             return (
-                f"Adapted ({self.chosen}): {chosen.expected_accuracy:.1%} of labels are expected "
-                f"to be true, {source.expected_accuracy:.1%} of the source model's. "
+                f"Adapted ({self.chosen}). Estimated accuracy: "
+                f"{estimate(source.expected_accuracy)} → {estimate(chosen.expected_accuracy)}. "
                 f"{chosen.changed:.1%} of labels changed: accuracy cannot move by more."
             )
-        others = [c for c in self.candidates if c is not source]
-        best = max(others, key=lambda c: c.least_gain, default=source)
+        best = max(self.candidates[1:], key=lambda c: c.least_gain, default=source)
+        if not math.isfinite(source.expected_accuracy + best.expected_gain + best.least_gain):
+            return f"Kept the source model: its accuracy {UNKNOWN}."
+        threshold = 100 * (self.threshold or 0)
         return (
-            f"Kept the source model: {source.expected_accuracy:.1%} of its labels are expected to "
-            f"be true, and what adapting would gain beyond doubt is too little "
-            f"({100 * best.least_gain:+.1f} points, {best.name})."
+            f"Kept the source model: estimated accuracy {source.expected_accuracy:.1%}; best "
+            f"candidate ({best.name}): expected gain {100 * best.expected_gain:+z.1f} points, "
+            f"lower bound {_below(100 * best.least_gain, threshold)}, below the threshold of "
+            f"{threshold:g}."
         )
+
+
+UNKNOWN = "cannot be estimated"
+
+
+def estimate(value: float) -> str:
+    """An estimated share in percent, or that there is none.
+
+    Example:
+        >>> estimate(0.869), estimate(math.nan)
+        ('86.9%', 'cannot be estimated')
+    """
+    return f"{value:.1%}" if math.isfinite(value) else UNKNOWN
+
+
+def _below(points: float, threshold: float) -> str:
+    """Points with as many decimals as show that they are below a threshold.
+
+    Example:
+        >>> _below(0.52, 2), _below(1.97, 2)
+        ('+0.5', '+1.97')
+    """
+    short = f"{points:+z.1f}"
+    return short if float(short) < threshold else f"{points:+.3g}"
 
 
 @dataclass
@@ -229,18 +272,45 @@ class Adaptation:
         return float((self.labels != self.labels_before).double().mean())
 
     @property
+    def class_counts(self) -> tuple[FloatArray, FloatArray]:
+        """Nodes that are given each class before and after adaptation, [C] each."""
+        return class_counts_of(self.probs_before), class_counts_of(self.probs)
+
+    @cached_property
+    def alarms(self) -> tuple[str, ...]:
+        """What calls for a look before the predictions are used: short sentences with figures."""
+        return class_alarms(*self.class_counts)
+
+    @property
+    def severity(self) -> Severity:
+        """How the outcome is to be read.
+
+        What is an alarm in an unguarded run is a warning in a guarded one: there the estimated
+        accuracy has been compared, and class shares may have changed in truth.
+        """
+        if self.alarms:
+            return Severity.WARNING if self.decision else Severity.ALARM
+        if self.status in DOUBTFUL:
+            return Severity.WARNING
+        return Severity.GOOD if self.status is Status.ADAPTED else Severity.NEUTRAL
+
+    @property
     def sentence(self) -> str:
-        """What was done and why, or how it ended, for a reader."""
-        return self.decision.sentence if self.decision else self.status.sentence
+        """What was done and why, or how it ended, for a reader; alarms among it."""
+        if self.decision:
+            return " ".join([self.decision.sentence, *self.alarms])
+        unchecked = [] if self.status is Status.UNADAPTED else [NOT_CHECKED]
+        return " ".join([*self.alarms, self.status.sentence, *unchecked])
 
     def __repr__(self) -> str:
         """One line instead of every tensor."""
         how = f"{len(self.history.loss) - 1} rounds of {self.settings['loss']}"
         if self.decision:
             how = f"{self.decision.chosen} taken"
+        alarms = f"; {self.severity}: {' '.join(self.alarms)}" if self.alarms else ""
         return (
-            f"Adaptation({self.settings['method']}: {self.status}, {how}, PIC "
-            f"{self.pic_before:.4f} → {self.pic_after:.4f}, {self.changed:.1%} of labels changed)"
+            f"Adaptation({self.settings['method']}: {self.status}, {how}, PIC {self.pic_before:.4f}"
+            f" → {self.pic_after:.4f}, {self.changed:.1%} of labels changed{alarms})"
         )
 
     def _repr_html_(self) -> str:
@@ -288,18 +358,21 @@ def outcome(
         return Status.UNADAPTED
     num_nodes, num_classes = first.probs.shape
     entropies = float(entropy(first.probs).sum(dtype=torch.float64))
-    doubt, had, has = first.part.total(entropies, _labels_of(first), _labels_of(last))
+    counts = class_counts_of(first.probs), class_counts_of(last.probs)
+    doubt, had, has = first.part.total(entropies, *counts)
     if doubt / first.part.count(num_nodes) > UNINFORMATIVE_FROM * math.log(num_classes):
         return Status.UNINFORMATIVE
-    if ((had > 0) & (has == 0)).any():
+    if emptied(had, has):
         return Status.COLLAPSED_CLASS
+    if jumped(had, has):
+        return Status.SHARES_JUMPED
     if history.loss[-1] > history.loss[0]:
         return Status.LOSS_ROSE
     moved = abs(history.loss[-1] - history.loss[-2])
     return Status.CONVERGED if moved < CONVERGED_WITHIN else Status.STOPPED
 
 
-def _labels_of(prediction: Prediction) -> FloatArray:
+def class_counts_of(probs: Probs) -> FloatArray:
     """How many nodes are given each class, [C]."""
-    counts = torch.bincount(prediction.probs.argmax(1), minlength=prediction.probs.shape[1])
+    counts = torch.bincount(probs.argmax(1), minlength=probs.shape[1])
     return np.asarray(counts.double().cpu())

@@ -14,6 +14,8 @@ DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
 CONFIDENCE_BINS = 20
 FEWEST_HELD_OUT = 5
 """Held-out nodes that every trained class needs for the statistics to be taken on them."""
+UNSEEN_SHARE = 1e-4
+"""Share that a class without a labelled node is taken to have: zero has no logarithm."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +71,25 @@ class SourceSummary:
     @property
     def own_statistics(self) -> OwnStatistics:
         """What `mixture.explain` compares a target with."""
-        return OwnStatistics(self.own_centroids, self.own_covariance, self.class_prior)
+        return _with_unseen(
+            OwnStatistics(self.own_centroids, self.own_covariance, self.class_prior)
+        )
 
     @property
     def own_sharpness(self) -> float:
         """What own logits are multiplied by to make them log-probabilities on the source.
 
         By linear discriminants: how far the centroids of two classes lie apart along the difference
-        of their logits, over the variance along it, both summed over all pairs of classes.
+        of their logits, over the variance along it, both summed over all pairs of classes that
+        have labelled nodes.
         """
+        seen = self.class_prior > 0
         apart, spread = (
             float(len(m) * m.trace() - m.sum())
-            for m in (self.own_logit_centroids.double(), self.own_logit_covariance.double())
+            for m in (
+                self.own_logit_centroids[seen][:, seen].double(),
+                self.own_logit_covariance[seen][:, seen].double(),
+            )
         )
         return apart / spread if spread > 0 else math.inf
 
@@ -126,6 +135,7 @@ def summarise(
     prior = counts / counts.sum()
     logit_centroids, logit_covariance = _class_statistics(own_logits[measured], members)
     own = OwnStatistics(*_class_statistics(own_features[measured], members), prior)
+    described = _with_unseen(own)
     degree = torch.bincount(edge_index[1], minlength=len(probs))
     empty = torch.zeros(0)
     found = SourceSummary(
@@ -140,7 +150,7 @@ def summarise(
         own_logit_covariance=logit_covariance.float(),
         own_centroids=own.centroids.float(),
         own_covariance=own.covariance.float(),
-        misfit=misfit(own_features[measured] if enough else own_features, own).float(),
+        misfit=misfit(own_features[measured] if enough else own_features, described).float(),
         accuracy=(probs.argmax(1) == labels)[measured].float().mean(),
         held_out=torch.tensor(int(held_out.sum()) if enough else 0),
     )
@@ -150,6 +160,17 @@ def summarise(
 def _enough_held_out(labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int) -> bool:
     known, new = (torch.bincount(labels[m], minlength=num_classes) for m in (trained, held_out))
     return bool((new[known > 0] >= FEWEST_HELD_OUT).all())
+
+
+def _with_unseen(own: OwnStatistics) -> OwnStatistics:
+    """The same where every class has a share; one without a labelled node lies at the mean."""
+    unseen = own.shares == 0
+    if not unseen.any():
+        return own
+    shares = own.shares.masked_fill(unseen, UNSEEN_SHARE)
+    centroids = own.centroids.clone()
+    centroids[unseen] = own.shares @ own.centroids
+    return own._replace(centroids=centroids, shares=shares / shares.sum())
 
 
 def _class_statistics(rows: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:

@@ -72,6 +72,7 @@ def told(result):
         "shares": np.array(result.history.class_shares),
         "status": str(result.status),
         "changed": result.changed,
+        "alarms": result.alarms,
         "pic": np.array([result.pic_before, result.pic_after]),
     }
 
@@ -97,6 +98,7 @@ def assert_equal_to_one_process(answers, alone):
         np.testing.assert_allclose(answer["pic"], [alone.pic_before, alone.pic_after], atol=1e-5)
         assert answer["status"] == str(alone.status)
         assert answer["changed"] == pytest.approx(alone.changed)
+        assert answer["alarms"] == alone.alarms
         np.testing.assert_array_equal(answer["gamma"], answers[0]["gamma"])
     everywhere = np.concatenate([answer["nodes"] for answer in answers])
     np.testing.assert_array_equal(np.sort(everywhere), np.arange(len(alone.probs)))

@@ -11,6 +11,7 @@ from matcha_gnn.distributed.part import GraphPart
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graph import Graph
 from matcha_gnn.result import Adaptation
+from matcha_gnn.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,17 +25,24 @@ class PartAdaptation(Adaptation):
         num_nodes: of the whole graph.
         sent: bytes that this rank has sent, by purpose.
         changed_in_all: share of all nodes whose label changed.
+        counts_in_all: `class_counts` of all nodes.
     """
 
     nodes: Tensor = field(kw_only=True)
     num_nodes: int = field(kw_only=True)
     sent: dict[str, int] = field(kw_only=True)
     changed_in_all: float = field(kw_only=True)
+    counts_in_all: tuple[FloatArray, FloatArray] = field(kw_only=True)
 
     @property
     def changed(self) -> float:
         """Share of the nodes of all ranks whose label changed."""
         return self.changed_in_all
+
+    @property
+    def class_counts(self) -> tuple[FloatArray, FloatArray]:
+        """Nodes of all ranks that are given each class before and after adaptation, [C] each."""
+        return self.counts_in_all
 
     def report(self, *arguments: Any, **options: Any) -> None:
         """Refused: a page is about the whole graph."""
@@ -49,13 +57,14 @@ def part_result(result: Adaptation, graph: GraphPart) -> PartAdaptation:
     """A rank's result, with what it has to know of the others."""
     part = graph.part
     moved = float((result.labels != result.labels_before).sum())
-    (changed,) = part.total(moved)
+    changed, before, after = part.total(moved, *result.class_counts)
     return PartAdaptation(
         **{each.name: getattr(result, each.name) for each in fields(result)},
         nodes=torch.from_numpy(part.nodes),
         num_nodes=part.partition.num_nodes,
         sent=dict(part.ranks.sent),
         changed_in_all=float(changed) / part.partition.num_nodes,
+        counts_in_all=(before, after),
     )
 
 

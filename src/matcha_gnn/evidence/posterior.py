@@ -38,9 +38,10 @@ class Posterior:
         edge_shares: share of edges from a sender of class a to a receiver of class b, [C, C].
         sharpness: what own logits are multiplied by to make them log-probabilities.
         doubts: `probs` for each other sharpness that explains edges about as well, [N, C] each.
-        contradicted: no sharpness but the largest that is sought explains the edges, or the mean
-            confidence exceeds the model's accuracy on the source by more than
-            `SURER_THAN_SOURCE`. Then linked nodes are alike in more than their classes.
+        contradiction: why the estimate is rejected, or empty. Either no sharpness but the largest
+            that is sought explains the edges, or the mean confidence exceeds the model's accuracy
+            on the source by more than `SURER_THAN_SOURCE`. Both happen where linked nodes are
+            alike in more than their classes.
         part: which nodes these are.
     """
 
@@ -50,8 +51,13 @@ class Posterior:
     edge_shares: Tensor
     sharpness: float
     doubts: tuple[Probs, ...]
-    contradicted: bool
+    contradiction: str
     part: Part = WHOLE
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the estimate is rejected."""
+        return bool(self.contradiction)
 
     @property
     def homophily(self) -> float:
@@ -110,7 +116,6 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
     probs = believed(best)
     (sure,) = part.total(float(probs.amax(1).sum()))
     surer = float(sure) / part.count(len(probs)) - float(source.accuracy)
-    at_limit = all(fit.step == HIGHEST for fit in fits)
     return Posterior(
         probs=probs,
         own_probs=(best.sharpness * logits + best.prior).softmax(1),
@@ -118,7 +123,7 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
         edge_shares=best.edge_shares.T,
         sharpness=best.sharpness,
         doubts=tuple(map(believed, others)),
-        contradicted=at_limit or surer > SURER_THAN_SOURCE,
+        contradiction=_contradiction(fits, surer),
         part=part,
     )
 
@@ -220,6 +225,20 @@ def _plausible(calibration: _Calibration, on_source: float) -> list[_Fit]:
             plausible.append(at(step))
             step += side
     return plausible
+
+
+def _contradiction(fits: list[_Fit], surer: float) -> str:
+    if surer > SURER_THAN_SOURCE:
+        return (
+            f"the estimated accuracy exceeds the model's accuracy on the source by "
+            f"{100 * surer:.1f} points, so the estimate is rejected"
+        )
+    if all(fit.step == HIGHEST for fit in fits):
+        return (
+            f"linked nodes agree more than {STEP**HIGHEST:.1f} times as strongly as features on "
+            "the source tell classes apart, so the estimate is rejected"
+        )
+    return ""
 
 
 def _matched(logits: Tensor, shares: Tensor, part: Part) -> Tensor:

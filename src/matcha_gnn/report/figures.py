@@ -15,7 +15,7 @@ from torch import Tensor
 
 from matcha_gnn.metrics import confusion_matrix
 from matcha_gnn.report.svg import COLOURS, HEIGHT, INK, WIDTH, inline_svg, sheet
-from matcha_gnn.result import Adaptation
+from matcha_gnn.result import Adaptation, estimate
 from matcha_gnn.summary import CONFIDENCE_BINS
 from matcha_gnn.typing import FloatArray
 
@@ -79,17 +79,24 @@ def draw_gamma(axes: Axes, result: Adaptation) -> None:
 def candidate_bars(result: Adaptation) -> Picture | None:
     """Expected accuracy of every model that was tried; None where none could be judged."""
     decision = result.decision
-    if decision is None or not decision.candidates:
+    if decision is None or not drawable(result):
         return None
-    said = "; ".join(f"{c.name}: {c.expected_accuracy:.1%}" for c in decision.candidates)
+    said = "; ".join(f"{c.name}: {estimate(c.expected_accuracy)}" for c in decision.candidates)
     with sheet(0.36 * len(decision.candidates) + 0.9) as (figure, axes):
         draw_candidates(axes, result)
         svg = inline_svg(figure, "candidates", f"Bars of expected accuracy. {said}.")
     caption = (
         f"Share of labels that are expected to be true, judged without labels; filled: taken "
-        f"({decision.chosen}). The source is kept unless another is better by two points."
+        f"({decision.chosen}). The source is kept unless the lower bound of another's gain, in the "
+        f"table of candidates, reaches {100 * (decision.threshold or 0):g} points."
     )
     return Picture("Models that were tried", svg, caption)
+
+
+def drawable(result: Adaptation) -> bool:
+    """Whether an accuracy of any candidate could be estimated."""
+    tried = result.decision.candidates if result.decision else ()
+    return any(math.isfinite(one.expected_accuracy) for one in tried)
 
 
 def draw_candidates(axes: Axes, result: Adaptation) -> None:
@@ -99,9 +106,10 @@ def draw_candidates(axes: Axes, result: Adaptation) -> None:
     places = np.arange(len(candidates))[::-1]
     for place, one in zip(places, candidates, strict=True):
         style = AFTER if one.name == result.decision.chosen else BEFORE
-        axes.barh(place, one.expected_accuracy, 0.6, **style)
-        share = text(one.expected_accuracy, ".1%")
-        axes.text(one.expected_accuracy, place, f" {share}", va="center", fontsize=8)
+        width = float(np.nan_to_num(one.expected_accuracy))
+        axes.barh(place, width, 0.6, **style)
+        said = estimate(one.expected_accuracy)
+        axes.text(width + 0.01, place, said, va="center", fontsize=8)
     axes.set_yticks(places, [one.name for one in candidates])
     axes.set_xlim(0, 1.15)
     axes.set_xticks(np.linspace(0, 1, 6))

@@ -2,6 +2,7 @@
 
 from matplotlib.figure import Figure
 
+from matcha_gnn.alarms import Severity
 from matcha_gnn.report.figures import (
     candidate_bars,
     confidence_histograms,
@@ -10,12 +11,20 @@ from matcha_gnn.report.figures import (
     draw_gamma,
     draw_loss,
     draw_shares,
+    drawable,
     gamma_bars,
     loss_curve,
 )
 from matcha_gnn.report.template import render
 from matcha_gnn.result import Adaptation
 
+TONES = {
+    Severity.GOOD: "#00704f",
+    Severity.NEUTRAL: "#6b7580",
+    Severity.WARNING: "#b04a00",
+    Severity.ALARM: "#c0142b",
+}
+"""Colours of the page, as a cell has no style sheet; a border is seen in light and dark."""
 ROUNDS = {"loss": draw_loss, "class shares": draw_shares}
 
 
@@ -23,7 +32,8 @@ def render_cell(result: Adaptation) -> str:
     """A few numbers and figures as an HTML fragment."""
     tried = candidate_bars(result) if result.decision else loss_curve(result)
     drawn = [gamma_bars(result), tried, confidence_histograms(result)]
-    return render("cell.html.j2", result=result, pictures=[each for each in drawn if each])
+    shown = [each for each in drawn if each]
+    return render("cell.html.j2", result=result, tone=TONES[result.severity], pictures=shown)
 
 
 def plot(result: Adaptation) -> Figure:
@@ -35,7 +45,7 @@ def plot(result: Adaptation) -> Figure:
 
     middle = ROUNDS
     if result.decision:
-        middle = {"models that were tried": draw_candidates} if result.decision.candidates else {}
+        middle = {"models that were tried": draw_candidates} if drawable(result) else {}
     panels = {"hop weights": draw_gamma} | middle | {"confidence": draw_confidence}
     # Pyplot's first figure teaches a notebook to show figures; held by it, this one would be
     # shown twice.

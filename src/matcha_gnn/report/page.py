@@ -24,7 +24,7 @@ from matcha_gnn.report.maps import node_map
 from matcha_gnn.report.replay import round_curves
 from matcha_gnn.report.shift import shift_card
 from matcha_gnn.report.template import render, write
-from matcha_gnn.result import Adaptation, Status
+from matcha_gnn.result import Adaptation
 
 ONCE = ("inference", "setup", "judge", "fit")
 """Stages that do not belong to a round."""
@@ -33,7 +33,6 @@ MOVED = {
     "theta": "θ (the encoder)",
     "both": "γ (the weights of the hops) and θ (the encoder)",
 }
-WELL = (Status.ADAPTED, Status.CONVERGED, Status.STOPPED, Status.UNADAPTED)
 SCORES = {"balanced_accuracy": "balanced accuracy", "macro_f1": "macro F1"}
 
 
@@ -107,7 +106,6 @@ def render_page(
         rounds=0 if result.decision else len(result.history.loss) - 1,
         moved=MOVED[result.settings["moves"]],
         num_changed=int((result.labels != result.labels_before).sum()),
-        went_well=_went_well(result),
         shift=shift_card(result),
         scores=scores,
         num_scored=len(result.labels) if mask is None else int(mask.sum()),
@@ -124,13 +122,6 @@ def render_page(
 
 def _title(settings: dict[str, Any]) -> str:
     return f"{settings['method']}" + (f" with {settings['loss']}" if settings["loss"] else "")
-
-
-def _went_well(result: Adaptation) -> bool:
-    """Nothing for the reader to worry about; to keep the source is a decision like another."""
-    if result.decision and not result.decision.adapted:
-        return not result.decision.obstacle
-    return result.status in WELL
 
 
 def pictures(result: Adaptation, projection: str = "pca") -> list[Picture]:

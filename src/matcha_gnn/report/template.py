@@ -7,6 +7,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from matcha_gnn.files import replacing
+from matcha_gnn.result import UNKNOWN
 
 
 def render(template: str, **content: Any) -> str:
@@ -18,7 +19,7 @@ def render(template: str, **content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"number": number, "percent": percent}
+    environment.globals |= {"number": number, "percent": percent, "estimated": estimated}
     return environment.get_template(template).render(content)
 
 
@@ -48,3 +49,13 @@ def percent(value: float, decimals: int = 2, signed: bool = False) -> str:
         '12.5 %'
     """
     return f"{number(100 * value, decimals, signed)} %"
+
+
+def estimated(value: float, signed: bool = False) -> str:
+    """An estimated share in percent, or that there is none.
+
+    Example:
+        >>> estimated(0.8689), estimated(math.nan)
+        ('86.9 %', 'cannot be estimated')
+    """
+    return percent(value, 1, signed) if math.isfinite(value) else UNKNOWN

@@ -200,8 +200,8 @@ def _require_streaming(model: "Backbone", method: BaseMethod, settings: dict[str
         raise IncompatibleError("moves, features: a store takes moves='gamma', features='source'")
     if settings["protect"] and Touches.NORM in method.touches and settings["epochs"] > 0:
         raise IncompatibleError(
-            f"protect: {method.name} has hops of its own, which cannot be streamed; "
-            "protect=False, --no-protect"
+            f"method: {method.name} has hops of its own, which cannot be streamed: accuracy can "
+            "be estimated for a graph in memory, not for a store"
         )
 
 
