@@ -2,32 +2,40 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench docs wheel clean
+.DEFAULT_GOAL := help
+.PHONY: help demo test quick lint bench docs wheel lock clean
 
-demo: .venv/.installed
+help: ## print the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile
+
+demo: .venv/.installed ## train, adapt and write a report into demo-out/
 	$(BIN)/matcha demo --output demo-out
 
-test: lint
+test: lint ## lint, types and every test
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-lint: .venv/.installed-dev
+quick: .venv/.installed-dev ## the tests that take seconds: no browser, no process groups
+	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow and not browser and not distributed"
+
+lint: .venv/.installed-dev ## formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: .venv/.installed-dev
+bench: .venv/.installed-dev ## speed, as ratios within one run
 	for name in first_call epoch propagate inference train; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 	$(BIN)/python benchmarks/draw.py
 
-docs: .venv/.installed-docs
+docs: .venv/.installed-docs ## the documentation, into site/
 	$(BIN)/mkdocs build --strict
 
 # Builds the wheel and tries it as a stranger would: in an empty venv, outside the repository.
-wheel: .venv/.installed-dev
+wheel: .venv/.installed-dev ## build sdist and wheel and try the wheel in an empty venv
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
 	place=$$(mktemp -d) && $(PYTHON) -m venv $$place/venv \
-	&& $$place/venv/bin/pip install --quiet -c constraints.txt dist/*.whl \
+	&& $$place/venv/bin/pip install --quiet -c constraints.txt "$$(ls dist/*.whl)[all]" \
 	&& cd $$place && venv/bin/matcha --version && venv/bin/matcha demo && ls matcha-demo \
 	&& rm -rf $$place
 
@@ -35,7 +43,7 @@ wheel: .venv/.installed-dev
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet -c constraints.txt torch
-	$(BIN)/pip install --quiet -c constraints.txt -e .
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[all]'
 	touch $@
 
 .venv/.installed-dev: .venv/.installed
@@ -46,5 +54,17 @@ wheel: .venv/.installed-dev
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'
 	touch $@
 
-clean:
+# The newest versions that pyproject.toml allows, from an empty venv. A build of torch for one
+# platform, such as 2.13.0+cpu, is written without its suffix.
+lock: ## write constraints.txt anew
+	place=$$(mktemp -d) && $(PYTHON) -m venv $$place \
+	&& $$place/bin/pip install --quiet torch \
+	&& $$place/bin/pip install --quiet -e '.[dev,docs]' \
+	&& { sed -n '/^#/p' constraints.txt; \
+	     $$place/bin/pip freeze --exclude-editable | sed '/^#/d; s/+[a-z0-9]*$$//' | sort -f; } \
+	   > constraints.txt.new \
+	&& ! grep -n '[@/]' constraints.txt.new \
+	&& mv constraints.txt.new constraints.txt && rm -rf $$place
+
+clean: ## remove what the targets made
 	rm -rf .venv dist build site demo-out .mypy_cache .ruff_cache .pytest_cache

@@ -27,7 +27,7 @@ def test_the_wheel_holds_code_data_and_the_command(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         entry = next(n for n in names if n.endswith("entry_points.txt"))
-        assert "matcha = matcha_gnn.cli:main" in archive.read(entry).decode()
+        assert "matcha = matcha_gnn.__main__:main" in archive.read(entry).decode()
     source = PROJECT / "src"
     wanted = {p.relative_to(source).as_posix() for p in source.rglob("*") if p.is_file()}
     wanted = {n for n in wanted if "__pycache__" not in n and ".egg-info" not in n}

@@ -8,7 +8,7 @@ The trackers are thin: each writes to a library that the user has installed and 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from matcha_gnn.errors import MatchaError
+from matcha_gnn.errors import optional_imports
 
 if TYPE_CHECKING:
     from matcha_gnn.result import Adaptation
@@ -53,10 +53,8 @@ class TensorBoard(Callback):
     """
 
     def __init__(self, folder: str | Path) -> None:
-        try:
+        with optional_imports("TensorBoard"):
             from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise _missing("tensorboard") from error
         self._writer: Any = SummaryWriter(str(folder))
 
     def on_round(self, number: int, values: dict[str, float]) -> None:
@@ -79,10 +77,8 @@ class MLflow(Callback):
     """
 
     def __init__(self) -> None:
-        try:
+        with optional_imports("MLflow"):
             import mlflow
-        except ImportError as error:
-            raise _missing("mlflow") from error
         self._mlflow: Any = mlflow
 
     def on_round(self, number: int, values: dict[str, float]) -> None:
@@ -127,7 +123,3 @@ def _outcome(result: "Adaptation") -> dict[str, Any]:
 
 def _facts(result: "Adaptation") -> dict[str, Any]:
     return result.settings | _outcome(result)
-
-
-def _missing(package: str) -> MatchaError:
-    return MatchaError(f"callbacks: {package} is not installed")

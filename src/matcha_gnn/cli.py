@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from matcha_gnn.errors import InvalidArgumentError, MatchaError
+from matcha_gnn.errors import InvalidArgumentError, MatchaError, optional_imports
 
 app = typer.Typer(
     name="matcha",
@@ -313,7 +313,8 @@ def _run(arguments: list[str] | None) -> Any:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         command = shlex.join(["matcha", *arguments])
-        return app(args=arguments or ["--help"], standalone_mode=False, obj=command) or 0
+        with optional_imports(arguments[0] if arguments else "--help"):
+            return app(args=arguments or ["--help"], standalone_mode=False, obj=command) or 0
     except CommandLineError as error:
         typer.echo(f"matcha: {error.format_message()}", err=True)
         return 2

@@ -11,7 +11,7 @@ from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.files import output_folder
 from matcha_gnn.graph import GraphLike
 from matcha_gnn.modelfile import load_model
-from matcha_gnn.outputs import write_outputs
+from matcha_gnn.outputs import can_report, write_outputs
 from matcha_gnn.result import Adaptation
 from matcha_gnn.stored import GraphStore
 
@@ -62,9 +62,10 @@ def _gathered(
     result: Adaptation, data: GraphLike | GraphStore, output: Path, ranks: Ranks, command: str
 ) -> dict[str, Any]:
     """The files of `matcha adapt`, from rank 0."""
-    page, summary = not isinstance(data, GraphStore), dict[str, Any]()
+    summary = dict[str, Any]()
     with ranks.agreeing("writing the result"):
         if ranks.rank == 0:
+            page = not isinstance(data, GraphStore) and can_report(console.say)
             summary = write_outputs(result, output, *for_scores(data), command, page=page)
     return summary
 

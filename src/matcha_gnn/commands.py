@@ -23,7 +23,7 @@ from matcha_gnn.graph import GraphLike, read_graph, unlabelled, write_graph
 from matcha_gnn.losses import LOSSES, Loss
 from matcha_gnn.methods import METHODS, BaseMethod
 from matcha_gnn.modelfile import load_model, save_model
-from matcha_gnn.outputs import write_outputs
+from matcha_gnn.outputs import can_report, write_outputs
 from matcha_gnn.registry import build, parse_options, resolve, resolve_installed
 from matcha_gnn.stored import GraphStore
 from matcha_gnn.train import fit
@@ -40,7 +40,7 @@ METHOD_GROUP = "matcha_gnn.methods"
 
 def demo(output: Path, seed: int, json: bool, command: str) -> None:
     """Homophily 0.8 → 0.2 on the paper's CSBM, with fewer features and epochs than its runs."""
-    folder = output_folder(output)
+    folder, page = output_folder(output), can_report(console.say)
     nodes, features = 5000, 1000
     source = csbm(nodes, features, homophily=0.8, seed=seed)
     target = csbm(nodes, features, homophily=0.2, seed=1000 + seed)
@@ -50,7 +50,7 @@ def demo(output: Path, seed: int, json: bool, command: str) -> None:
     save_model(model, folder / "source-model.safetensors")
     with console.progress_bar("adapting to homophily 0.2", quiet=json) as progress:
         result = adapt_model(model, target, seed=seed, progress=progress)
-    summary = write_outputs(result, folder, target.y, None, command)
+    summary = write_outputs(result, folder, target.y, None, command, page)
     if json:
         console.print_json(summary)
         return
@@ -59,7 +59,8 @@ def demo(output: Path, seed: int, json: bool, command: str) -> None:
         "Only its hop weights γ move; the labels of that graph are used for this table alone."
     )
     print_summary(summary)
-    console.out.print(f"Look at {folder / 'report.html'}")
+    if page:
+        console.out.print(f"Look at {folder / 'report.html'}")
 
 
 def train(
@@ -139,15 +140,16 @@ def adapt(
     is_store = isinstance(data, GraphStore)
     data = data if is_store else data.to(on)
     output_folder(output)
+    page = not is_store and can_report(console.say)
     with console.progress_bar("adapting", quiet=json) as progress:
         result = adapt_model(source, data, base, objective, progress=progress, **settings)
-    summary = write_outputs(result, output, *for_scores(data), command, page=not is_store)
+    summary = write_outputs(result, output, *for_scores(data), command, page=page)
     if json:
         console.print_json(summary)
         return
     print_summary(summary)
     console.out.print(f"Written to {output}: predictions.npz, model.safetensors, history.csv, …")
-    if not is_store:
+    if page:
         console.out.print(f"Look at {output / 'report.html'}")
 
 

@@ -35,7 +35,7 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCall]:
 
 def say(line: str) -> None:
     """One line beside what is printed, not broken."""
-    err.print(line, soft_wrap=True, highlight=False)
+    err.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
 def print_json(value: Any) -> None:

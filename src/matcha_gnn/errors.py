@@ -1,5 +1,21 @@
 """Exceptions. Every one is a `MatchaError`; those about input are also a `ValueError`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+EXTRAS = {
+    "jinja2": "report",
+    "matplotlib": "report",
+    "mlflow": "tracking",
+    "pandas": "notebook",
+    "pymetis": "cluster",
+    "rich": "cli",
+    "sklearn": "report",
+    "tensorboard": "tracking",
+    "typer": "cli",
+}
+"""Packages that only some features need, by import name, and the extra that installs each."""
+
 
 class MatchaError(Exception):
     """Base of everything this package raises on purpose."""
@@ -90,3 +106,33 @@ class NoEvidenceError(MatchaError, ValueError):
 
 class DistributedError(MatchaError, RuntimeError):
     """The ranks of a cluster have lost each other, or one of them could not do its part."""
+
+
+@contextmanager
+def optional_imports(feature: str) -> Iterator[None]:
+    """Name the extra to install where an import inside lacks an optional package.
+
+    Args:
+        feature: what needs the imports, as the caller wrote it.
+
+    Raises:
+        MatchaError: a package of `EXTRAS` is not installed.
+
+    Example:
+        >>> with optional_imports("frame"):
+        ...     raise ModuleNotFoundError(name="pandas")
+        Traceback (most recent call last):
+        ...
+        matcha_gnn.errors.MatchaError: frame: needs pandas, which is not installed; \
+pip install 'matcha-gnn[notebook]'
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        # Any part: torch.utils.tensorboard stands for tensorboard.
+        package = next((part for part in (error.name or "").split(".") if part in EXTRAS), None)
+        if package is None:
+            raise
+        name = package.replace("sklearn", "scikit-learn")
+        install = f"pip install 'matcha-gnn[{EXTRAS[package]}]'"
+        raise MatchaError(f"{feature}: needs {name}, which is not installed; {install}") from error

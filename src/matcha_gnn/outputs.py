@@ -3,7 +3,7 @@
 import csv
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from matcha_gnn.errors import InvalidFileError
+from matcha_gnn.errors import InvalidFileError, MatchaError, optional_imports
 from matcha_gnn.files import output_folder, replacing
 from matcha_gnn.metrics import evaluate
 from matcha_gnn.modelfile import save_model
@@ -88,6 +88,17 @@ def write_outputs(
     with replacing(folder / SUMMARY) as beside:
         beside.write_text(json.dumps(summary, indent=2) + "\n")
     return summary
+
+
+def can_report(tell: Callable[[str], None]) -> bool:
+    """Whether the packages of the report are installed; tells which one is missing."""
+    try:
+        with optional_imports("report.html"):
+            import matcha_gnn.report  # noqa: F401
+    except MatchaError as missing:
+        tell(str(missing))
+        return False
+    return True
 
 
 def summarise_run(

@@ -2,6 +2,7 @@
 
 import sys
 import weakref
+from importlib.util import find_spec
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ DELAY = 1.0
 
 class LateBar:
     """Called as progress(done, total); draws on standard error if that is a terminal.
+
+    Without the package rich (extra `cli`) there is no bar.
 
     Args:
         label: stands before the bar.
@@ -29,7 +32,7 @@ class LateBar:
         """Draw, if it is time and there is a terminal."""
         if self._drawn is None:
             early = perf_counter() - self._began < self.delay
-            if early or done >= total or not sys.stderr.isatty():
+            if early or done >= total or not sys.stderr.isatty() or not find_spec("rich"):
                 return
             self._drawn = self._draw()
         bars, task = self._drawn

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from matcha_gnn.alarms import Severity, class_alarms, emptied, jumped
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import MatchaError
+from matcha_gnn.errors import MatchaError, optional_imports
 from matcha_gnn.evidence import Posterior
 from matcha_gnn.functional import entropy
 from matcha_gnn.graph import Graph
@@ -214,10 +214,8 @@ class History:
         Raises:
             MatchaError: pandas is not installed.
         """
-        try:
+        with optional_imports("frame"):
             from pandas import DataFrame
-        except ImportError as error:
-            raise MatchaError("frame: needs pandas, which is not installed") from error
         return DataFrame(self.rows() or {"round": [], "loss": []}).set_index("round")
 
 
@@ -313,16 +311,23 @@ class Adaptation:
             f" → {self.pic_after:.4f}, {self.changed:.1%} of labels changed{alarms})"
         )
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from matcha_gnn.report.notebook import render_cell
-
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows; None, and so its text, without the extra `report`."""
+        try:
+            with optional_imports("cell"):
+                from matcha_gnn.report.notebook import render_cell
+        except MatchaError:
+            return None
         return render_cell(self)
 
     def plot(self) -> "Figure":
-        """Hop weights, candidates or loss, and confidence as one matplotlib figure."""
-        from matcha_gnn.report.notebook import plot
+        """Hop weights, candidates or loss, and confidence as one matplotlib figure.
 
+        Raises:
+            MatchaError: the extra `report` is not installed.
+        """
+        with optional_imports("plot"):
+            from matcha_gnn.report.notebook import plot
         return plot(self)
 
     def report(
@@ -342,9 +347,12 @@ class Adaptation:
             mask: the nodes that accuracy counts, bool [N]; all by default.
             projection: how the map of the nodes is drawn: "pca" or "tsne".
             command: the command line to show; the call of `adapt` by default.
-        """
-        from matcha_gnn.report import write_page
 
+        Raises:
+            MatchaError: the extra `report` is not installed.
+        """
+        with optional_imports("report"):
+            from matcha_gnn.report import write_page
         write_page(self, path, labels, mask, projection=projection, command=command)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.decomposition import TruncatedSVD
 from torch import Tensor
 
 from matcha_gnn.datasets.arrays import scipy_matrix
@@ -16,7 +15,7 @@ from matcha_gnn.datasets.domains import PARTS, Domains, Statistics, checked
 from matcha_gnn.datasets.preferential import preferential
 from matcha_gnn.datasets.rawfiles import Origin, raw_file
 from matcha_gnn.datasets.splits import split_by_features
-from matcha_gnn.errors import InvalidFileError
+from matcha_gnn.errors import InvalidFileError, optional_imports
 from matcha_gnn.kernels.propagate import csr_tensor
 
 if TYPE_CHECKING:
@@ -93,12 +92,17 @@ def syn_coauthor_cs(
         seed: of growth and dealing.
         root: where the file lies, see `matcha_gnn.datasets.rawfiles.data_root`.
 
+    Raises:
+        MatchaError: scikit-learn is not installed.
+
     Example:
         >>> syn_coauthor_cs().target.num_edges // 2  # doctest: +SKIP
         41648
     """
     from torch_geometric.data import Data
 
+    with optional_imports("syn_coauthor_cs"):
+        from sklearn.decomposition import TruncatedSVD
     per_class = 700
     whole = coauthor_cs(root)
     rows = _first_of_largest(whole.y.numpy(), per_class).ravel()

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, optional_imports
 
 Nodes = NDArray[np.int64]
 PARTITIONS = ("contiguous", "metis")
@@ -90,15 +90,10 @@ def metis(adjacency: scipy.sparse.csr_array, ranks: int) -> Partition:
     """Parts between which few edges run, by METIS; nodes weigh as much as `contiguous` says.
 
     Raises:
-        IncompatibleError: pymetis is not installed.
+        MatchaError: pymetis is not installed; `contiguous` needs nothing.
     """
-    try:
+    with optional_imports("partition 'metis'"):
         import pymetis
-    except ImportError as error:
-        raise IncompatibleError(
-            "partition: 'metis' needs pymetis, which is not installed (matcha-gnn[cluster]); "
-            "'contiguous' needs nothing"
-        ) from error
     check_ranks(adjacency.shape[0], ranks)
     both = (adjacency + adjacency.T).tocsr()
     both.setdiag(0)

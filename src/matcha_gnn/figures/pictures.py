@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import optional_imports
 from matcha_gnn.experiments.run import adapt_as_published
 from matcha_gnn.figures.margins import common_bins, draw_histograms, histogram_rows, margins
 from matcha_gnn.figures.numbers import Effort, Rows, column, distinct, select
@@ -49,8 +50,8 @@ def measure_representations(effort: Effort) -> Rows:
 @torch.no_grad()
 def _embedded(panel: str, model: Backbone, graph: "Data", shown: int, seed: int) -> Rows:
     """Points of the first nodes, which a generator has shuffled, and accuracy on all."""
-    from sklearn.manifold import TSNE
-
+    with optional_imports("representations"):
+        from sklearn.manifold import TSNE
     z = model.representation(unlabelled(graph))
     score = accuracy(model.head(z), graph.y)
     # A loss without a scale of its own may have run away; t-SNE does not ask for the scale.

@@ -12,7 +12,7 @@ from matplotlib.path import Path
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.errors import InvalidArgumentError, optional_imports
 from matcha_gnn.report.figures import Picture
 from matcha_gnn.report.replay import IntArray, representations, sample_nodes, sample_said
 from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
@@ -120,8 +120,8 @@ def _principal(rows: FloatArray) -> FloatArray:
 
 
 def _neighbours(rows: FloatArray) -> FloatArray:
-    from sklearn.manifold import TSNE
-
+    with optional_imports("projection 'tsne'"):
+        from sklearn.manifold import TSNE
     perplexity = min(PERPLEXITY, (len(rows) - 1) / 3)
     start = _principal(rows)[:, :2]
     start = 1e-4 * start / max(start.std(), 1e-30)

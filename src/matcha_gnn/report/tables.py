@@ -3,11 +3,13 @@
 import enum
 from collections import Counter
 from collections.abc import Sequence
-
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from matcha_gnn.experiments import Comparison, Experiment
 from matcha_gnn.experiments.compare import ALL_NODES
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 class Standing(enum.Enum):
@@ -52,8 +54,10 @@ def standing(cell: Comparison) -> Standing | None:
     return next((found for limit, found in limits if deviations >= limit), Standing.BELOW)
 
 
-def comparison_table(experiment: Experiment, cells: Sequence[Comparison]) -> Table:
+def comparison_table(experiment: Experiment, cells: Sequence[Comparison]) -> "Table":
     """Ours above the published number in every cell, coloured by how far apart they are."""
+    from rich.table import Table
+
     table = Table(
         title=experiment.title,
         title_justify="left",
