@@ -70,6 +70,7 @@ def protected(
     watch = Stopwatch(graph.device)
     judge = _Judge(graph, method, settings, watch)
     source = judge.run(model, hops)
+    source.require_finite()
     if model.source is None:
         return _kept(model, source, None, _UNJUDGED, watch)
     with watch.stage("judge"):
@@ -84,7 +85,7 @@ def protected(
         if fitted
         else judge.after_rounds(model, loss or PIC(), source, progress)
     )
-    trials += proposals
+    trials += (trial for trial in proposals if trial.run.prediction.finite)
     best = _better(trials)
     decision = Decision(best.name, tuple(map(judge.candidate, trials)), posterior, "")
     return _result(model, best, source, decision, watch)
