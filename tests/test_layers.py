@@ -16,6 +16,7 @@ LEVELS = {
     "errors": 0,
     "typing": 0,
     "files": 0,
+    "jsontext": 0,
     "progress": 0,
     "provenance": 0,
     "registry": 0,

@@ -4,7 +4,6 @@ Edges are spooled to a file as they come and counted; then the rows of P are wri
 each range sorted in memory from one more read of the spool.
 """
 
-import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from matcha_gnn.errors import InvalidGraphError
 from matcha_gnn.files import replacing
+from matcha_gnn.jsontext import json_text
 from matcha_gnn.stored.mapped import ArrayWriter, MappedArray
 from matcha_gnn.stored.matrix import row_ranges
 
@@ -194,7 +194,7 @@ def finish(folder: Path, meta: dict[str, Any]) -> None:
             digest.update(np.ascontiguousarray(rows).view(np.uint8).data)
     with replacing(folder / META) as beside:
         said = {"format": FORMAT, **meta, "fingerprint": digest.hexdigest()}
-        beside.write_text(json.dumps(said, indent=2) + "\n")
+        beside.write_text(json_text(said) + "\n")
 
 
 def array_shapes(meta: dict[str, Any]) -> dict[str, tuple[tuple[int, ...], str]]:
