@@ -55,7 +55,7 @@ def test_numpys_default_precision_goes_from_training_to_adaptation(tmp_path, cap
         arrays = {"x": graph.x.double().numpy(), "edge_index": graph.edge_index.numpy()}
         np.savez(tmp_path / f"{name}.npz", **arrays, y=graph.y.numpy())
     model = tmp_path / "m.safetensors"
-    training = ["--epochs", 30, "--hops", 3, "--hidden", 8]
+    training = ["--epochs", 60, "--hops", 3, "--hidden", 8]
     assert run(capsys, "train", tmp_path / "source.npz", "-o", model, *training)[0] == 0
     arguments = ["adapt", model, tmp_path / "target.npz", "-o", tmp_path / "out", "--json"]
     code, said, _ = run(capsys, *arguments)
