@@ -34,12 +34,14 @@ def first_non_finite(tensors: Mapping[str, Tensor]) -> str | None:
         >>> first_non_finite({"a": torch.ones(2), "b": torch.tensor([0.0, torch.nan])})
         'b'
     """
-    dense = (
-        (name, each)
-        for name, each in tensors.items()
-        if each.is_floating_point() and each.layout == torch.strided and not is_lazy(each)
-    )
-    return next((name for name, each in dense if not bool(each.isfinite().all())), None)
+    held = ((name, each) for name, each in tensors.items() if _holds_floats(each))
+    return next((name for name, each in held if not bool(each.isfinite().all())), None)
+
+
+def _holds_floats(tensor: Tensor) -> bool:
+    """Dense, and with numbers: not one that is still to be made, or on the meta device."""
+    dense = tensor.is_floating_point() and tensor.layout == torch.strided
+    return dense and not tensor.is_meta and not is_lazy(tensor)
 
 
 def _carried(model: Backbone) -> dict[str, Tensor]:
