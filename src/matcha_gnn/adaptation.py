@@ -83,6 +83,7 @@ def adapt(
     Raises:
         InvalidArgumentError, InvalidGraphError: bad input, before any work.
         IncompatibleError: the model lacks what the method needs.
+        NonFiniteError: predictions on this graph are not finite numbers.
 
     Example:
         >>> import matcha_gnn as mg

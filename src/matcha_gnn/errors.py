@@ -60,6 +60,10 @@ class IncompatibleError(MatchaError, ValueError):
     """Two valid things do not go together, such as Tent and a model without batch norm."""
 
 
+class NonFiniteError(IncompatibleError):
+    """Predictions, or what they are made from, are not finite numbers on this graph."""
+
+
 class NotFittedError(MatchaError, ValueError):
     """Something needs a trained model, or what training ships with it, and it is not there."""
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.errors import NonFiniteError
 from matcha_gnn.graph import Graph
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import PIC, Loss
@@ -154,15 +154,15 @@ class Run:
         """Refuse to go on from numbers that are not finite: they would still have a largest class.
 
         Raises:
-            IncompatibleError: the model's hops on this graph, or the method's predictions.
+            NonFiniteError: the model's hops on this graph, or the method's predictions.
         """
         if not np.isfinite(self.view.hops.mean).all():
-            raise IncompatibleError(
+            raise NonFiniteError(
                 f"the representation of this graph by {self.model.name} is not finite: its "
                 "features or edge weights are too large for the model's weights"
             )
         if not self.prediction.finite:
-            raise IncompatibleError(
+            raise NonFiniteError(
                 f"{self.method.name}: its predictions on this graph are not finite; smaller "
                 "features, or a smaller step size, may help"
             )
