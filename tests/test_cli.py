@@ -162,7 +162,6 @@ BAD_GRAPHS = {
         {"x": np.ones((0, 6), np.float32), "edge_index": np.empty((2, 0), np.int64)},
         "graph.x: got shape [0, 6]",
     ),
-    "labels of wrong length": ({"y": np.zeros(3, np.int64)}, "graph.y: got shape [3]"),
 }
 
 

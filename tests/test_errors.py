@@ -12,11 +12,12 @@ from matcha_gnn.errors import (
     InvalidFileError,
     InvalidGraphError,
     MatchaError,
-    NotFittedError,
+    NoEvidenceError,
+    NonFiniteError,
 )
 
 WITH_PARTS = [InvalidArgumentError, InvalidGraphError, InvalidFileError]
-ABOUT_INPUT = [*WITH_PARTS, IncompatibleError, NotFittedError]
+ABOUT_INPUT = [*WITH_PARTS, IncompatibleError, NonFiniteError, NoEvidenceError]
 
 
 def test_the_lists_above_name_every_error_of_the_module():

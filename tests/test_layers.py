@@ -18,6 +18,7 @@ LEVELS = {
     "extras": 0,
     "alarms": 0,
     "files": 0,
+    "jsontext": 0,
     "progress": 0,
     "provenance": 0,
     "registry": 0,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones.checks import require_finite, require_precision
 from matcha_gnn.callbacks import Callback
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_kind
 from matcha_gnn.graph import GraphLike
@@ -82,6 +83,7 @@ def adapt(
     Raises:
         InvalidArgumentError, InvalidGraphError: bad input, before any work.
         IncompatibleError: the model lacks what the method needs.
+        NonFiniteError: predictions on this graph are not finite numbers.
 
     Example:
         >>> import matcha_gnn as mg
@@ -131,6 +133,8 @@ def checked(model: Backbone, method: BaseMethod, loss: Loss | None, **given: Any
         IncompatibleError: the model lacks what the method or the loss needs.
     """
     _require_kinds(model, method, loss or PIC())
+    require_precision(model)
+    require_finite(model)
     settings = _checked_settings(method, loss, **given)
     _require(model, method, loss or PIC(), settings)
     return settings

@@ -17,7 +17,12 @@ from matcha_gnn.datasets import attacked, csbm, shifted, store_csbm
 from matcha_gnn.datasets.catalogue import make_graph as draw_graph
 from matcha_gnn.datasets.catalogue import seeded
 from matcha_gnn.diagnosis import diagnose
-from matcha_gnn.errors import InvalidArgumentError, InvalidFileError, NoEvidenceError
+from matcha_gnn.errors import (
+    InvalidArgumentError,
+    InvalidFileError,
+    InvalidGraphError,
+    NoEvidenceError,
+)
 from matcha_gnn.files import output_folder
 from matcha_gnn.graph import GraphLike, read_graph, unlabelled, write_graph
 from matcha_gnn.losses import LOSSES, Loss
@@ -85,11 +90,12 @@ def train(
     data = read_graph(graph)
     if data.y is None:
         raise InvalidFileError("graph", f"{graph} (no array y)", "a graph with labels y")
+    classes = _num_classes(data.y)
     mask = None
     if train_fraction is not None:
         mask = _stratified(data.y, train_fraction, seed)
     depth = {} if hops is None else {"K": hops}
-    model: Backbone = architecture(data.x.shape[1], int(data.y.max()) + 1, hidden, **depth)
+    model: Backbone = architecture(data.x.shape[1], classes, hidden, **depth)
     start = perf_counter()
     with console.progress_bar("training", quiet=json) as progress:
         run = fit(
@@ -159,15 +165,24 @@ def read_target(path: Path, hops_dtype: str, tell: Callable[[str], None]) -> Gra
         return GraphStore(path, hops_dtype, tell)
     if hops_dtype != "float32":
         raise InvalidArgumentError("--hops-dtype", hops_dtype, "float32, but for a store")
-    graph: GraphLike = read_graph(path)
+    graph: GraphLike = read_graph(path, check_labels=False)
     return graph
 
 
-def for_scores(data: GraphLike | GraphStore) -> tuple[Tensor | None, Tensor | None]:
-    """True classes, and the nodes that accuracy counts; either may be missing."""
+def for_scores(data: GraphLike | GraphStore) -> tuple[object, object]:
+    """True classes, and the nodes that accuracy counts, as they came; either may be missing."""
     if isinstance(data, GraphStore):
-        return data.labels, data.mask("test_mask")
+        return _of_store(data, "y"), _of_store(data, "test_mask")
     return getattr(data, "y", None), getattr(data, "test_mask", None)
+
+
+def _of_store(store: GraphStore, name: str) -> object:
+    """A file that cannot be read is said and left out: scores are no reason to stop."""
+    try:
+        return store.labels if name == "y" else store.mask(name)
+    except InvalidFileError as error:
+        console.say(f"not used for scores: {error}")
+        return None
 
 
 def chosen(method: str, options: list[str], loss: str | None) -> tuple[BaseMethod, Loss | None]:
@@ -180,7 +195,7 @@ def chosen(method: str, options: list[str], loss: str | None) -> tuple[BaseMetho
 def inspect(graph: Path, model: Path | None, json: bool) -> None:
     """Describe a graph file, beside the source graph of a model where one is given."""
     source = load_model(model) if model else None
-    data = read_graph(graph)
+    data = read_graph(graph, check_labels=False)
     view = unlabelled(data)
     facts = view.facts
     target: dict[str, Any] = {
@@ -189,10 +204,9 @@ def inspect(graph: Path, model: Path | None, json: bool) -> None:
         "features": facts.num_features,
         "average degree": round(metrics.average_degree(view.edge_index, view.num_nodes), 4),
     }
-    if data.y is not None:
-        target["edge homophily"] = round(metrics.edge_homophily(view.edge_index, data.y), 4)
-        target["node homophily"] = round(metrics.node_homophily(view.edge_index, data.y), 4)
-        target["class shares"] = _shares(torch.bincount(data.y).double())
+    known = metrics.scorable(data.y, None, view.num_nodes, view.num_nodes)
+    target |= _labelled_facts(view.edge_index, known)
+    remarks = [*facts.remarks(), *known.remarks]
     beside: dict[str, Any] = {}
     if source is not None:
         result = adapt_model(source, data, epochs=0)
@@ -200,7 +214,7 @@ def inspect(graph: Path, model: Path | None, json: bool) -> None:
         target["mean confidence"] = round(float(result.probs.amax(1).mean()), 4)
         beside = _source_facts(source)
     advice = _advice(source, data, target) if source is not None and source.source else None
-    said = {"graph": target, "remarks": facts.remarks(), "source": beside or None}
+    said = {"graph": target, "remarks": remarks, "source": beside or None}
     said |= {"advice": advice} if advice else {}
     if json:
         console.print_json(said)
@@ -209,10 +223,22 @@ def inspect(graph: Path, model: Path | None, json: bool) -> None:
     header = ["", str(graph), "source graph"] if beside else ["", str(graph)]
     rows = [[n, str(target.get(n, "")), str(beside.get(n, ""))][: len(header)] for n in names]
     console.print_rows("Graph", header, rows)
-    for remark in facts.remarks():
+    for remark in remarks:
         console.out.print(remark)
     if advice:
         console.out.print(f"Advice: {advice['advice']}. {advice['reason']}")
+
+
+def _labelled_facts(edge_index: Tensor, known: metrics.Scorable) -> dict[str, Any]:
+    """What the nodes with a known class, and the edges between them, say of the classes."""
+    if not known.number:
+        return {}
+    edges = edge_index[:, known.mask[edge_index].all(0)]
+    return {
+        "edge homophily": round(metrics.edge_homophily(edges, known.labels), 4),
+        "node homophily": round(metrics.node_homophily(edges, known.labels), 4),
+        "class shares": _shares(torch.bincount(known.labels[known.mask]).double()),
+    }
 
 
 def _advice(model: Backbone, data: GraphLike, target: dict[str, Any]) -> dict[str, Any]:
@@ -285,6 +311,8 @@ def print_summary(summary: dict[str, Any]) -> None:
     alarm = "ALARM, " if summary["severity"] == Severity.ALARM else ""
     title = f"{summary['method']}: {alarm}{summary['status']}"
     console.print_rows(title, ["", "before", "after"], rows)
+    for remark in summary["score_remarks"]:
+        console.out.print(remark)
     console.out.print(Text(summary["meaning"], style=STYLES[summary["severity"]]))
     if "labels changed" not in summary["meaning"]:
         share = f"{summary['labels_changed']:.1%} of labels changed"
@@ -308,6 +336,18 @@ def _shares(counts: Tensor) -> str:
     shares = (counts / counts.sum()).tolist()
     text = ", ".join(f"{share:.3f}" for share in shares[:10])
     return text + (f", … ({len(shares)} classes)" if len(shares) > 10 else "")
+
+
+def _num_classes(labels: Tensor) -> int:
+    """One more than the largest class; refuses what cannot be classes before a model is built."""
+    allowed = f"classes 0 to {len(labels) - 1}, one for each node; negative where unknown"
+    if labels.dim() != 1 or labels.is_floating_point() or labels.is_complex():
+        got = f"{labels.dtype} of shape {list(labels.shape)}"
+        raise InvalidGraphError("graph.y", got, allowed)
+    largest = int(labels.max())
+    if not 0 <= largest < len(labels):
+        raise InvalidGraphError("graph.y", f"class {largest} as the largest", allowed)
+    return largest + 1
 
 
 def _stratified(labels: Tensor, fraction: float, seed: int) -> Tensor:

@@ -1,7 +1,5 @@
 """What a person sees: progress bars on a terminal, silence elsewhere, tables everywhere."""
 
-import json
-import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from matcha_gnn.jsontext import json_text
 from matcha_gnn.typing import Progress as ProgressCall
 
 PIPED_WIDTH = 160
@@ -40,15 +39,7 @@ def say(line: str) -> None:
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output; a number that does not exist is null."""
-    sys.stdout.write(json.dumps(_without_nan(value), indent=2, allow_nan=False) + "\n")
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    sys.stdout.write(json_text(value) + "\n")
 
 
 def print_rows(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -104,6 +104,10 @@ class NoEvidenceError(MatchaError, ValueError):
     """Accuracy on a graph cannot be estimated; the message says why."""
 
 
+class NonFiniteError(IncompatibleError):
+    """Predictions, or what they are made from, are not finite numbers on this graph."""
+
+
 class DistributedError(MatchaError, RuntimeError):
     """The ranks of a cluster have lost each other, or one of them could not do its part."""
 

@@ -252,13 +252,15 @@ def _parts(x: Tensor) -> tuple[Tensor, ...]:
     return (x,)
 
 
-def read_graph(path: str | Path) -> "Data":
+def read_graph(path: str | Path, check_labels: bool = True) -> "Data":
     """Read a graph file: `.npz` without pickles, or `.pt` with `weights_only=True`.
 
     Args:
         path: the file. An `.npz` holds `x` [N, F], or `x_data`, `x_indices`, `x_indptr`,
             `x_shape` of a CSR matrix; `edge_index` [2, E]; and may hold `edge_weight` [E],
             `y` [N], `train_mask`, `val_mask`, `test_mask` [N].
+        check_labels: refuse labels and masks that have not one row for each node; a target's,
+            which only scores need, can be left as they are.
 
     Returns:
         A PyG `Data`, checked; sparse features stay sparse.
@@ -272,7 +274,9 @@ def read_graph(path: str | Path) -> "Data":
     if path.suffix not in readers:
         raise InvalidFileError("graph", path, "a file named .npz or .pt")
     data = readers[path.suffix](path)
-    _check_node_values(data, unlabelled(data).num_nodes)
+    num_nodes = unlabelled(data).num_nodes
+    if check_labels:
+        _check_node_values(data, num_nodes)
     return data
 
 
@@ -284,8 +288,9 @@ def _check_node_values(graph: GraphLike, num_nodes: int) -> None:
             continue
         if not isinstance(values, Tensor) or values.shape[:1] != (num_nodes,):
             is_tensor = isinstance(values, Tensor)
-            got = f"shape {list(values.shape)}" if is_tensor else type(values).__name__
-            allowed = f"a tensor with one row for each of {num_nodes} nodes"
+            kind = getattr(values, "dtype", type(values).__name__)
+            got = f"shape {list(values.shape)}" if is_tensor else kind
+            allowed = f"a tensor of numbers with one row for each of {num_nodes} nodes"
             raise InvalidGraphError(f"graph.{name}", got, allowed)
 
 
@@ -303,10 +308,20 @@ def _read_npz(path: Path) -> "Data":
     if "edge_index" not in arrays:
         raise InvalidFileError("graph", f"{path} (no array edge_index)", "an .npz graph")
     data = Data(x=_features_from(arrays, path), edge_index=_tensor(arrays, "edge_index"))
-    for name in ("edge_weight", *LABELS):
+    if "edge_weight" in arrays:
+        data.edge_weight = _tensor(arrays, "edge_weight")
+    for name in LABELS:
         if name in arrays:
-            data[name] = _tensor(arrays, name)
+            data[name] = _tensor_or_array(arrays, name)
     return data
+
+
+def _tensor_or_array(arrays: dict[str, Any], name: str) -> Any:
+    """As a tensor, or as it is where torch has no such type, as for text."""
+    try:
+        return _tensor(arrays, name)
+    except InvalidGraphError:
+        return arrays[name]
 
 
 def _tensor(arrays: dict[str, Any], name: str) -> Tensor:

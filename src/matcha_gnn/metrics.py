@@ -1,11 +1,11 @@
 """How good predictions are and what a labelled graph is like: the only reader of target labels."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor
 
-from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.errors import InvalidArgumentError, require_kind
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,9 @@ def evaluate(predicted: Tensor, labels: Tensor, mask: Tensor | None = None) -> S
         labels: true classes, [N].
         mask: which nodes count, bool [N]; all by default.
 
+    Raises:
+        InvalidArgumentError: classes or mask of another type or shape, or no node to score.
+
     Returns:
         Balanced accuracy averages recall over the classes that occur in `labels`; macro F1
         averages over the classes that occur in either, as scikit-learn does.
@@ -37,25 +40,49 @@ def evaluate(predicted: Tensor, labels: Tensor, mask: Tensor | None = None) -> S
         >>> evaluate(torch.tensor([0, 1, 1, 1]), torch.tensor([0, 0, 1, 1])).accuracy
         0.75
     """
+    require_kind("predicted", predicted, Tensor, "a tensor of classes or probabilities")
     predicted = predicted.argmax(1) if predicted.dim() == 2 else predicted
+    _check_classes("predicted", predicted)
+    _check_classes("labels", labels)
     if predicted.shape != labels.shape:
         allowed = f"one class for each of {len(predicted)} nodes"
         raise InvalidArgumentError("labels", f"shape {list(labels.shape)}", allowed)
     if mask is not None:
+        _check_mask(mask, labels)
         predicted, labels = predicted[mask], labels[mask]
     if len(labels) and int(labels.min()) < 0:
         raise InvalidArgumentError("labels", f"class {int(labels.min())}", "classes >= 0")
     if not len(labels):
         raise InvalidArgumentError("mask", "no node", "at least one node to score")
-    confusion = confusion_matrix(labels, predicted)
-    hits, true, guessed = confusion.diagonal(), confusion.sum(1), confusion.sum(0)
+    hits, true, guessed = _counts(predicted.long(), labels.long())
     recall = hits / true.clamp_min(1)
     f1 = 2 * hits / (true + guessed).clamp_min(1)
     return Scores(
-        accuracy=float(hits.sum() / confusion.sum()),
+        accuracy=float(hits.sum() / true.sum()),
         balanced_accuracy=float(recall[true > 0].mean()),
-        macro_f1=float(f1[true + guessed > 0].mean()),
+        macro_f1=float(f1.mean()),
     )
+
+
+def _check_classes(argument: str, classes: Tensor) -> None:
+    require_kind(argument, classes, Tensor, "a tensor of classes")
+    if classes.is_floating_point() or classes.is_complex():
+        raise InvalidArgumentError(argument, classes.dtype, "whole numbers, such as int64")
+
+
+def _check_mask(mask: Tensor, labels: Tensor) -> None:
+    require_kind("mask", mask, Tensor, "a bool tensor")
+    if mask.dtype != torch.bool or mask.shape != labels.shape:
+        allowed = f"bool of shape {list(labels.shape)}"
+        raise InvalidArgumentError("mask", f"{mask.dtype} of shape {list(mask.shape)}", allowed)
+
+
+def _counts(predicted: Tensor, labels: Tensor) -> list[Tensor]:
+    """Hits, true nodes and predicted nodes of each class that occurs in either, float64."""
+    classes, codes = torch.unique(torch.cat([labels, predicted]), return_inverse=True)
+    true, guessed = codes.split(len(labels))
+    each = (true[true == guessed], true, guessed)
+    return [torch.bincount(nodes, minlength=len(classes)).double() for nodes in each]
 
 
 def accuracy(predicted: Tensor, labels: Tensor, mask: Tensor | None = None) -> float:
@@ -64,10 +91,89 @@ def accuracy(predicted: Tensor, labels: Tensor, mask: Tensor | None = None) -> f
 
 
 def confusion_matrix(rows: Tensor, columns: Tensor) -> Tensor:
-    """Counts of (row class, column class) in float64, [C, C]."""
+    """Counts of (row class, column class) in float64, [C, C], for classes 0 to C − 1."""
     rows, columns = rows.long(), columns.long()
     size = int(max(rows.max(), columns.max())) + 1
     return torch.bincount(rows * size + columns, minlength=size**2).view(size, size).double()
+
+
+@dataclass(frozen=True)
+class Scorable:
+    """The nodes of a target that can be scored.
+
+    Attributes:
+        labels: true classes, int64 [N] on the CPU; 0 where they are unknown.
+        mask: which nodes can be scored, bool [N].
+        remarks: one sentence for everything that was left out, and why.
+    """
+
+    labels: Tensor
+    mask: Tensor
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """How many nodes can be scored."""
+        return int(self.mask.sum())
+
+
+def scorable(labels: object, mask: object, num_nodes: int, num_classes: int) -> Scorable:
+    """Find what can be scored of a target's labels, whatever they are; nothing is refused.
+
+    Args:
+        labels: true classes as they came: whole numbers of any type, [N] or [N, 1], where what is
+            no class, such as −1 or NaN, is unknown; None for none.
+        mask: the nodes to count as it came: bool, or zeros and ones, [N] or [N, 1]; all nodes
+            count where it cannot be used; None for all.
+        num_nodes: N.
+        num_classes: classes are 0 to C − 1.
+
+    Example:
+        >>> found = scorable(torch.tensor([0, -1, 1]), None, 3, 2)
+        >>> found.mask.tolist(), found.remarks
+        ([True, False, True], ('1 of 3 labels are not classes 0 to 1 and were not scored',))
+    """
+    none = torch.zeros(num_nodes, dtype=torch.bool)
+    nothing = Scorable(none.long(), none)
+    if labels is None:
+        return nothing
+    values, trouble = _one_per_node(labels, num_nodes)
+    if values is None:
+        return replace(nothing, remarks=(f"labels: {trouble}; nothing was scored",))
+    counted, remarks = _counted(mask, num_nodes)
+    known = (values >= 0) & (values < num_classes) & (values == values.round())
+    unknown = int((counted & ~known).sum())
+    if unknown:
+        what = f"{unknown:,} of {int(counted.sum()):,} labels"
+        remarks += (f"{what} are not classes 0 to {num_classes - 1} and were not scored",)
+    return Scorable(torch.where(known, values, 0).long(), counted & known, remarks)
+
+
+def _counted(mask: object, num_nodes: int) -> tuple[Tensor, tuple[str, ...]]:
+    """The nodes of a mask, or all of them and why."""
+    every = torch.ones(num_nodes, dtype=torch.bool)
+    if mask is None:
+        return every, ()
+    values, trouble = _one_per_node(mask, num_nodes)
+    if values is not None and not bool(((values == 0) | (values == 1)).all()):
+        trouble = "not a mask of true and false"
+    elif values is not None and not bool(values.any()):
+        trouble = "no node"
+    if values is None or trouble:
+        return every, (f"test_mask: {trouble}; it was ignored, and all nodes count",)
+    return values.bool(), ()
+
+
+def _one_per_node(values: object, num_nodes: int) -> tuple[Tensor | None, str]:
+    """Numbers [N] on the CPU, or None and what is wrong with them."""
+    if not isinstance(values, Tensor):
+        return None, f"a {type(values).__name__} instead of a tensor"
+    if values.layout != torch.strided or values.is_complex():
+        return None, f"{values.dtype}, {values.layout} instead of whole numbers"
+    if values.shape not in ((num_nodes,), (num_nodes, 1)):
+        return None, f"shape {list(values.shape)} instead of one for each of {num_nodes:,} nodes"
+    wide = torch.float64 if values.is_floating_point() else torch.int64
+    return values.detach().reshape(-1).cpu().to(wide), ""
 
 
 def node_homophily(edge_index: Tensor, labels: Tensor) -> float:

@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from matcha_gnn.backbones import BACKBONES, Backbone
+from matcha_gnn.backbones.checks import first_non_finite
 from matcha_gnn.errors import IncompatibleError, InvalidFileError
 from matcha_gnn.files import existing_file, replacing
 from matcha_gnn.summary import SourceSummary
@@ -51,7 +52,8 @@ def load_model(path: str | Path) -> Backbone:
     """Read a model that `save_model` wrote, in evaluation mode, on the CPU.
 
     Raises:
-        InvalidFileError: not such a file, or of an architecture this version does not know.
+        InvalidFileError: not such a file, of an architecture this version does not know, or
+            with numbers that are not finite.
     """
     path = existing_file(path, "model")
     try:
@@ -61,6 +63,10 @@ def load_model(path: str | Path) -> Backbone:
     except SafetensorError as error:
         allowed = "a .safetensors file written by matcha; for a PyG network of your own: mg.wrap"
         raise InvalidFileError("model", f"{path} (not a safetensors file)", allowed) from error
+    broken = first_non_finite(tensors)
+    if broken is not None:
+        got = f"{path} (NaN or infinite entries in {broken})"
+        raise InvalidFileError("model", got, "a file of finite numbers")
     model = _build(metadata, path)
     summary, artefacts = _take(tensors, _SUMMARY), _take(tensors, _ARTEFACT)
     if summary and metadata["format"] == OLDER:

@@ -1,9 +1,8 @@
 """The files that `matcha adapt` writes, each whole or not at all."""
 
 import csv
-import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ from torch import Tensor
 
 from matcha_gnn.errors import InvalidFileError, MatchaError, optional_imports
 from matcha_gnn.files import output_folder, replacing
-from matcha_gnn.metrics import evaluate
+from matcha_gnn.jsontext import json_text
+from matcha_gnn.metrics import Scorable, evaluate, scorable
 from matcha_gnn.modelfile import save_model
 from matcha_gnn.provenance import versions
 from matcha_gnn.result import Adaptation
@@ -58,8 +58,8 @@ def _is_output(path: Path) -> bool:
 def write_outputs(
     result: Adaptation,
     folder: str | Path,
-    labels: Tensor | None,
-    mask: Tensor | None,
+    labels: object,
+    mask: object,
     command: str | None = None,
     page: bool = True,
 ) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def write_outputs(
     Args:
         result: what `adapt` returned.
         folder: created if needed.
-        labels: true classes [N] for accuracy, or None.
+        labels: true classes [N] for accuracy, or None; what is no class is not scored.
         mask: the nodes that accuracy counts, bool [N], or None for all.
         command: the command line, for the report.
         page: write the report; it needs the graph in memory.
@@ -82,11 +82,12 @@ def write_outputs(
         np.savez(file, probs=result.probs.cpu().numpy(), labels=result.labels.cpu().numpy())
     save_model(result.model, folder / MODEL)
     write_history(result, folder / HISTORY)
+    scored = scorable(labels, mask, *result.probs.shape)
     if page:
-        result.report(folder / PAGE, labels, mask, command=command)
-    summary = summarise_run(result, labels, mask)
+        result.report(folder / PAGE, *_known(scored), command=command)
+    summary = summarise_run(result, _scores(result, scored))
     with replacing(folder / SUMMARY) as beside:
-        beside.write_text(json.dumps(summary, indent=2) + "\n")
+        beside.write_text(json_text(summary) + "\n")
     return summary
 
 
@@ -101,15 +102,34 @@ def can_report(tell: Callable[[str], None]) -> bool:
     return True
 
 
-def summarise_run(
-    result: Adaptation, labels: Tensor | None, mask: Tensor | None = None
-) -> dict[str, Any]:
-    """The content of summary.json; accuracies are None without labels."""
-    tried = result.decision.candidates if result.decision else ()
+def _known(scored: Scorable) -> tuple[Tensor | None, Tensor | None]:
+    """Labels and mask, where there is a node to score."""
+    return (scored.labels, scored.mask) if scored.number else (None, None)
+
+
+def _scores(result: Adaptation, scored: Scorable) -> dict[str, Any]:
     before = after = None
-    if labels is not None:
-        before = evaluate(result.probs_before, labels, mask).accuracy
-        after = evaluate(result.probs, labels, mask).accuracy
+    if scored.number:
+        before, after = (
+            evaluate(each.cpu(), scored.labels, scored.mask).accuracy
+            for each in (result.labels_before, result.labels)
+        )
+    return score_entries(scored, before, after)
+
+
+def score_entries(scored: Scorable, before: float | None, after: float | None) -> dict[str, Any]:
+    """What summary.json says of scores: accuracies, over how many nodes, and what was left out."""
+    return {
+        "accuracy_before": before,
+        "accuracy_after": after,
+        "scored_nodes": scored.number,
+        "score_remarks": list(scored.remarks),
+    }
+
+
+def summarise_run(result: Adaptation, scores: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of summary.json, with what `score_entries` gives."""
+    tried = result.decision.candidates if result.decision else ()
     return {
         "status": str(result.status),
         "severity": str(result.severity),
@@ -121,8 +141,7 @@ def summarise_run(
         "pic_after": result.pic_after,
         "gamma_before": result.gamma_before.tolist(),
         "gamma_after": result.gamma.tolist(),
-        "accuracy_before": before,
-        "accuracy_after": after,
+        **scores,
         "labels_changed": result.changed,
         "seconds": result.seconds,
         "versions": versions(),

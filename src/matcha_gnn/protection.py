@@ -80,6 +80,7 @@ def protected(
     watch = Stopwatch(graph.device)
     judge = _Judge(graph, method, settings, watch)
     source = judge.run(model, hops)
+    source.require_finite()
     if model.source is None:
         return _kept(model, source, None, _UNJUDGED, watch)
     if obstacle := _missing_classes(model.source, source):
@@ -101,7 +102,7 @@ def protected(
         if fitted
         else judge.after_rounds(model, loss or PIC(), source, progress)
     )
-    trials += [trial for trial in proposals if math.isfinite(trial.gain)]
+    trials += [trial for trial in proposals if trial.run.prediction.finite]
     threshold = _threshold(trials)
     best = _better(trials, threshold)
     source_accuracy = trials[0].expected
@@ -178,10 +179,8 @@ class _Judge:
         return self._labels_before
 
     def score(self, name: str, run: Run) -> _Trial:
-        """How many of its labels are expected to be true; NaN where it has no finite answer."""
+        """How many of its labels are expected to be true."""
         with self.watch.stage("judge"):
-            if not bool(run.prediction.probs.isfinite().all()):
-                return _Trial(name, run, math.nan, math.nan)
             labels = run.prediction.probs.argmax(1)
             expected = self.posterior.expected_accuracy(labels)
             gain = self.posterior.least_gain(labels, over=self.labels_before)

@@ -10,9 +10,11 @@ import copy
 import math
 from typing import Any
 
+import numpy as np
 import torch
 
 from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import NonFiniteError
 from matcha_gnn.graph import Graph
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import PIC, Loss
@@ -64,6 +66,7 @@ def run_rounds(
     exact = settings["optimizer"] == EXACT
     steps = Exact(run) if exact else OPTIMIZERS[settings["optimizer"]](run.moving, settings["lr"])
     first = run.predict()
+    run.require_finite()
     pic_before = PIC().value(run.view, first)
     finite = True
     for epoch in range(epochs):
@@ -77,6 +80,10 @@ def run_rounds(
         run.predict()
         if progress:
             progress(epoch + 1, epochs)
+    if not run.prediction.finite:
+        finite = False
+        run.rewind(history)
+        run.require_finite()
     last = run.prediction
     history.add(run.descend_direction(), run.view.gamma, last.class_shares)
     return Adaptation(
@@ -142,6 +149,23 @@ class Run:
             self.prediction, self.state = self.method.predict(self.view, self.state)
             self.prediction.part = self.graph.part
         return self.prediction
+
+    def require_finite(self) -> None:
+        """Refuse to go on from numbers that are not finite: they would still have a largest class.
+
+        Raises:
+            NonFiniteError: the model's hops on this graph, or the method's predictions.
+        """
+        if not np.isfinite(self.view.hops.mean).all():
+            raise NonFiniteError(
+                f"the representation of this graph by {self.model.name} is not finite: its "
+                "features or edge weights are too large for the model's weights"
+            )
+        if not self.prediction.finite:
+            raise NonFiniteError(
+                f"{self.method.name}: its predictions on this graph are not finite; smaller "
+                "features, or a smaller step size, may help"
+            )
 
     def step(self, steps: "SGD | Exact | torch.optim.Optimizer") -> None:
         """Move, and make anew what is no longer valid."""

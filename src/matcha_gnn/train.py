@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones.checks import first_non_finite, require_finite, require_precision
 from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
 from matcha_gnn.graph import Graph, GraphLike, unlabelled
 from matcha_gnn.methods import BaseMethod
@@ -86,6 +87,7 @@ def fit(
         >>> run.train_accuracy > 0.9
         True
     """
+    require_precision(model)
     source = unlabelled(graph)
     x = model.accept(source.x)
     labels, labelled = _labels(graph, source, train_mask, model.head.out_features)
@@ -109,13 +111,28 @@ def fit(
             progress(epoch + 1, epochs)
     run.best_epoch = kept.restore(model) if val_mask is not None else epochs - 1
     model.eval()
+    _require_finite_training(model, lr)
     run.train_accuracy = _score(model, source, labels, labelled)
     logger.info("accuracy %.4f on its training nodes", run.train_accuracy)
     held_out = _held_out(graph, labels, labelled, model.head.out_features)
     model.source = _summary(model, source, labels, labelled, held_out)
     with _own_generator(seed, x):
         model.artefacts = {m.name: m.ship(model, source, labels, labelled, seed) for m in ship}
+    require_finite(model)
     return run
+
+
+def _require_finite_training(model: Backbone, lr: float) -> None:
+    """The loss of an epoch is seen before its step: the last one may still have run away."""
+    if first_non_finite(dict(model.named_parameters())) is not None:
+        raise InvalidArgumentError("lr", lr, "a step size below: the last epoch ran away")
+    _refuse_overflow(first_non_finite(dict(model.named_buffers())))
+
+
+def _refuse_overflow(name: str | None) -> None:
+    if name is not None:
+        got = f"features or weights so large that {name} is not finite"
+        raise InvalidGraphError("graph.x", got, "smaller features, or a smaller lr")
 
 
 @contextmanager
@@ -211,7 +228,9 @@ def _summary(
     probs = model.head(model.representation(graph)).softmax(-1)
     norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm1d)]
     norm = norms[0] if norms else None
-    return summarise(own, logits, probs, labels, trained, held_out, graph.edge_index, norm)
+    found = summarise(own, logits, probs, labels, trained, held_out, graph.edge_index, norm)
+    _refuse_overflow(first_non_finite(found.tensors()))
+    return found
 
 
 def remember_source(model: Backbone, graph: GraphLike, trained: Tensor | None = None) -> None:
@@ -238,6 +257,8 @@ def remember_source(model: Backbone, graph: GraphLike, trained: Tensor | None = 
         >>> round(model.source.edge_homophily, 1)
         0.8
     """
+    require_precision(model)
+    require_finite(model)
     source = unlabelled(graph)
     model.accept(source.x)
     probs = model.head(model.representation(source).detach())

@@ -63,6 +63,23 @@ def test_shards_hold_what_one_process_writes(folder):
     assert found["ranks"] == 2
 
 
+def test_ranks_score_what_is_valid_and_say_what_is_not(folder):
+    graph = mg.read_graph(folder / "graph.npz")
+    graph.y[:5] = -1
+    graph.test_mask = (torch.arange(NODES) < NODES // 2).long()
+    mg.write_graph(graph, folder / "graph.npz")
+    assert command(folder, "alone") == 0
+    assert results_of(2, on_ranks, folder) == [0, 0]
+    found, wanted = (
+        json.loads((folder / n / "summary.json").read_text()) for n in ("ranks", "alone")
+    )
+    assert found["scored_nodes"] == wanted["scored_nodes"] == NODES // 2 - 5
+    assert found["score_remarks"] == wanted["score_remarks"]
+    assert found["score_remarks"][0].startswith(f"5 of {NODES // 2} labels are not classes")
+    for number in ("accuracy_before", "accuracy_after"):
+        assert found[number] == pytest.approx(wanted[number])
+
+
 def test_gathered_files_are_those_of_one_process(folder):
     assert command(folder, "alone") == 0
     assert results_of(2, on_ranks, folder, "--gather") == [0, 0]

@@ -19,6 +19,7 @@ from matcha_gnn.progress import LateBar
 from matcha_gnn.result import Adaptation
 from matcha_gnn.stored import GraphStore
 from matcha_gnn.stored.plan import in_words
+from matcha_gnn.stored.target import require_float32
 
 logger = logging.getLogger(__name__)
 
@@ -148,6 +149,8 @@ def _checked(
     if not model.is_filter and (Touches.NORM in method.touches or isinstance(graph, GraphStore)):
         what = "a store" if isinstance(graph, GraphStore) else method.name
         raise IncompatibleError(f"hops of {model.name} are no powers of P, which {what} needs here")
+    if isinstance(graph, GraphStore):
+        require_float32(model)
     place, messages = model.gamma.device, ranks.device
     if place.type != messages.type:
         raise IncompatibleError(

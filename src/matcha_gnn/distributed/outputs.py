@@ -1,23 +1,23 @@
 """The files of a run over ranks: all of them or none, and each rank writes its own part."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from matcha_gnn.distributed.ranks import Ranks
 from matcha_gnn.distributed.result import PartAdaptation
 from matcha_gnn.files import output_folder, replacing
+from matcha_gnn.jsontext import json_text
+from matcha_gnn.metrics import Scorable, scorable
 from matcha_gnn.modelfile import save_model
 from matcha_gnn.outputs import (
     HISTORY,
     MODEL,
     SUMMARY,
     begin_outputs,
+    score_entries,
     summarise_run,
     write_history,
 )
@@ -27,8 +27,8 @@ def write_shards(
     result: PartAdaptation,
     folder: str | Path,
     ranks: Ranks,
-    labels: Tensor | None = None,
-    mask: Tensor | None = None,
+    labels: object = None,
+    mask: object = None,
 ) -> dict[str, Any]:
     """Write each rank's predictions, then, from rank 0, model, history and summary.
 
@@ -39,15 +39,16 @@ def write_shards(
         result: of this rank.
         folder: on a file system that all ranks share.
         ranks: of the run.
-        labels: true classes of all nodes, [N], for accuracy.
+        labels: true classes of all nodes, [N], for accuracy; what is no class is not scored.
         mask: the nodes that accuracy counts, bool [N]; all by default.
 
     Returns:
         The summary.
     """
     folder = Path(folder)
-    summary = summarise_run(result, None) | {"ranks": ranks.size, "bytes_sent": result.sent}
-    summary |= {} if labels is None else _accuracies(result, ranks, labels, mask)
+    scored = scorable(labels, mask, result.num_nodes, result.probs.shape[1])
+    summary = summarise_run(result, _scores(result, ranks, scored))
+    summary |= {"ranks": ranks.size, "bytes_sent": result.sent}
     beside = folder / _shard(ranks.rank, ranks.size, hidden=True)
     try:
         with ranks.agreeing("writing predictions"):
@@ -82,15 +83,14 @@ def _put_in_place(result: PartAdaptation, folder: Path, size: int, summary: dict
     save_model(result.model, folder / MODEL)
     write_history(result, folder / HISTORY)
     with replacing(folder / SUMMARY) as beside:
-        beside.write_text(json.dumps(summary, indent=2) + "\n")
+        beside.write_text(json_text(summary) + "\n")
 
 
-def _accuracies(
-    result: PartAdaptation, ranks: Ranks, labels: Tensor, mask: Tensor | None
-) -> dict[str, Any]:
-    true = labels[result.nodes]
-    counted = torch.ones_like(true, dtype=torch.bool) if mask is None else mask[result.nodes]
+def _scores(result: PartAdaptation, ranks: Ranks, scored: Scorable) -> dict[str, Any]:
+    """Over the nodes of all ranks."""
+    if not scored.number:
+        return score_entries(scored, None, None)
+    true, counted = scored.labels[result.nodes], scored.mask[result.nodes]
     found = (each.cpu() == true for each in (result.labels_before, result.labels))
-    hits = [float((each & counted).sum()) for each in found]
-    before, after, number = (float(each) for each in ranks.total(*hits, float(counted.sum())))
-    return {"accuracy_before": before / number, "accuracy_after": after / number}
+    hits = ranks.total(*(float((each & counted).sum()) for each in found))
+    return score_entries(scored, *(float(each) / scored.number for each in hits))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.experiments.spec import Cell
 from matcha_gnn.files import replacing
+from matcha_gnn.jsontext import json_text
 from matcha_gnn.provenance import hardware, versions
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def write(
         "hardware": hardware(device),
     }
     with replacing(path) as beside:
-        beside.write_text(json.dumps(record, indent=1) + "\n")
+        beside.write_text(json_text(record, indent=1) + "\n")
 
 
 def read(path: Path) -> dict[str, Any]:

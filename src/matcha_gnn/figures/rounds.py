@@ -3,11 +3,11 @@
 python -m matcha_gnn.figures.rounds MODEL STORE MEMORY ROUNDS
 """
 
-import json
 import sys
 from time import perf_counter
 
 from matcha_gnn.adaptation import adapt
+from matcha_gnn.jsontext import json_text
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.modelfile import load_model
 from matcha_gnn.stored import GraphStore
@@ -32,7 +32,7 @@ def main(model: str, folder: str, memory: str, rounds: str) -> None:
         "accuracy_before": accuracy(result.probs_before, labels),
         "accuracy_after": accuracy(result.probs, labels),
     }
-    print(json.dumps(said))
+    print(json_text(said, indent=None))
 
 
 if __name__ == "__main__":

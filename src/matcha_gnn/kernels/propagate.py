@@ -93,10 +93,11 @@ class Adjacency(Operator):
         return self._cast[dtype]
 
     def __matmul__(self, h: Repr) -> Repr:
-        """P h, one hop."""
+        """P h, one hop, in the precision of h."""
+        same = self.to(h.dtype)
         if sums_of_rows_pay(h):
-            return sums_of_rows(*self.rows, h)
-        product: Repr = self.narrow @ h
+            return sums_of_rows(*same.rows, h)
+        product: Repr = same.narrow @ h
         return product
 
     def plus(self, h: Repr, share: float, base: Repr) -> Repr:

@@ -73,6 +73,11 @@ class Prediction:
         return self._mass
 
     @property
+    def finite(self) -> bool:
+        """Whether every probability is a finite number, over all parts."""
+        return bool(np.isfinite(self.mass).all())
+
+    @property
     def class_shares(self) -> FloatArray:
         """Mean prediction, [C]."""
         return self.mass / self.part.count(self.probs.shape[0])

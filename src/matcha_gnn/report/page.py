@@ -9,7 +9,7 @@ from torch import Tensor
 
 from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS
-from matcha_gnn.metrics import confusion_matrix, evaluate
+from matcha_gnn.metrics import evaluate
 from matcha_gnn.provenance import versions
 from matcha_gnn.report.figures import (
     Picture,
@@ -163,14 +163,11 @@ def _recall(
     """Share of each true class that is found; None for a class that does not occur."""
     if labels is None:
         return [None] * size
-    counted = slice(None) if mask is None else mask.cpu()
-    confusion = confusion_matrix(labels.cpu()[counted], predicted[counted])
-    found = [float(hits / of) if of else None for hits, of in _hits(confusion)]
-    return (found + [None] * size)[:size]
-
-
-def _hits(confusion: Tensor) -> list[tuple[Tensor, Tensor]]:
-    return list(zip(confusion.diagonal(), confusion.sum(1), strict=True))
+    counted = labels.cpu() < size
+    counted = counted if mask is None else counted & mask.cpu()
+    true, given = labels.cpu()[counted], predicted[counted]
+    nodes, hits = (torch.bincount(c, minlength=size).tolist() for c in (true, true[true == given]))
+    return [hit / of if of else None for hit, of in zip(hits, nodes, strict=True)]
 
 
 def _gamma(result: Adaptation) -> list[Change]:

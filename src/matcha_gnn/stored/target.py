@@ -156,6 +156,7 @@ def target_of(
     if not isinstance(graph, GraphStore):
         return _in_memory(unlabelled(graph), model, method, settings, memory)
     _require_streaming(model, method, settings)
+    require_float32(model)
     graph.verify()
     work = _work(graph, model, method, settings)
     target = StoredGraph(graph, plan_for(work, memory), model.gamma.device)
@@ -163,6 +164,13 @@ def target_of(
     missing = sum(files.bytes_of(*each) for each in files.missing())
     graph.tell(str(estimate(work, target.plan, graph.folder, graph.folder / "x.npy", missing)))
     return target
+
+
+def require_float32(model: "Backbone") -> None:
+    """Refuse a model that is more precise than the hops that a store keeps."""
+    if model.gamma.dtype != torch.float32:
+        allowed = "float32 weights for a store; model.float() makes them float32"
+        raise InvalidArgumentError("model", f"{model.gamma.dtype} weights", allowed)
 
 
 def _in_memory(

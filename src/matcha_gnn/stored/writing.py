@@ -4,7 +4,6 @@ Edges are spooled to a file as they come and counted; then the rows of P are wri
 each range sorted in memory from one more read of the spool.
 """
 
-import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from matcha_gnn.errors import InvalidGraphError
 from matcha_gnn.files import replacing
+from matcha_gnn.jsontext import json_text
 from matcha_gnn.stored.arrays import StoreArrays
 from matcha_gnn.stored.mapped import ArrayWriter
 from matcha_gnn.stored.matrix import row_ranges
@@ -215,4 +215,4 @@ def finish(folder: Path, meta: dict[str, Any]) -> None:
     fingerprint = StoreArrays.opened(folder, meta).fingerprint()
     with replacing(folder / META) as beside:
         said = {"format": FORMAT, **meta, "fingerprint": fingerprint}
-        beside.write_text(json.dumps(said, indent=2) + "\n")
+        beside.write_text(json_text(said) + "\n")

@@ -1,0 +1,240 @@
+"""Labels and masks of a target, good and bad: scored where valid, and said where not."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import matcha_gnn as mg
+from matcha_gnn.metrics import accuracy, confusion_matrix, evaluate, scorable
+from matcha_gnn.report.template import percent
+from matcha_gnn.testing import tiny_graph, trained_model
+from running import run
+
+NODES, CLASSES = 120, 3
+TRUE = tiny_graph().y.numpy()
+SOME = np.arange(NODES) < 40
+OUTSIDE = "are not classes 0 to 2 and were not scored"
+IGNORED = "it was ignored, and all nodes count"
+
+
+def with_unknown(value, dtype=np.int64, number=37):
+    labels = TRUE.astype(dtype)
+    labels[:number] = value
+    return labels
+
+
+CASES = {
+    # name: (arrays, nodes that are scored, what a remark says)
+    "plain": ({"y": TRUE}, slice(None), None),
+    "bool mask": ({"y": TRUE, "test_mask": SOME}, SOME, None),
+    "int64 mask": ({"y": TRUE, "test_mask": SOME.astype(np.int64)}, SOME, None),
+    "uint8 mask": ({"y": TRUE, "test_mask": SOME.astype(np.uint8)}, SOME, None),
+    "float mask": ({"y": TRUE, "test_mask": SOME.astype(np.float32)}, SOME, None),
+    "mask [N, 1]": ({"y": TRUE, "test_mask": SOME[:, None]}, SOME, None),
+    "mask of other numbers": ({"y": TRUE, "test_mask": np.arange(NODES)}, slice(None), IGNORED),
+    "mask of NaN": ({"y": TRUE, "test_mask": np.full(NODES, np.nan)}, slice(None), IGNORED),
+    "short mask": ({"y": TRUE, "test_mask": SOME[:50]}, slice(None), IGNORED),
+    "indices": ({"y": TRUE, "test_mask": np.array([3, 4])}, slice(None), IGNORED),
+    "several masks": ({"y": TRUE, "test_mask": np.stack([SOME] * 5, 1)}, slice(None), IGNORED),
+    "mask without a node": ({"y": TRUE, "test_mask": 0 * SOME}, slice(None), "no node; it was"),
+    "mask of text": ({"y": TRUE, "test_mask": np.array(["a"] * NODES)}, slice(None), IGNORED),
+    "minus one": ({"y": with_unknown(-1)}, slice(37, None), f"37 of 120 labels {OUTSIDE}"),
+    "huge classes": ({"y": with_unknown(30_000)}, slice(37, None), f"37 of 120 labels {OUTSIDE}"),
+    "huger classes": ({"y": with_unknown(2**62)}, slice(37, None), f"37 of 120 labels {OUTSIDE}"),
+    "float labels": ({"y": TRUE.astype(np.float32)}, slice(None), None),
+    "NaN labels": ({"y": with_unknown(np.nan, np.float64)}, slice(37, None), "37 of 120 labels"),
+    "infinite labels": ({"y": with_unknown(np.inf, np.float64)}, slice(37, None), OUTSIDE),
+    "fractions": ({"y": with_unknown(0.5, np.float64)}, slice(37, None), OUTSIDE),
+    "labels [N, 1]": ({"y": TRUE[:, None]}, slice(None), None),
+    "short integers": ({"y": TRUE.astype(np.uint8)}, slice(None), None),
+    "unknown outside the mask": ({"y": with_unknown(-1), "test_mask": ~SOME}, ~SOME, None),
+    "one-hot": ({"y": np.eye(CLASSES)[TRUE]}, None, "labels: shape [120, 3] instead of"),
+    "wrong length": ({"y": TRUE[:50]}, None, "labels: shape [50] instead of one for each of 120"),
+    "a number": ({"y": np.array(1)}, None, "labels: shape [] instead of"),
+    "text": ({"y": np.array(["a"] * NODES)}, None, "labels: a ndarray instead of a tensor"),
+    "complex": ({"y": TRUE.astype(np.complex64)}, None, "labels: torch.complex64"),
+    "none valid": ({"y": np.full(NODES, -1)}, None, f"120 of 120 labels {OUTSIDE}"),
+}
+
+
+def written(folder, arrays):
+    graph = tiny_graph()
+    np.savez(folder / "g.npz", x=graph.x.numpy(), edge_index=graph.edge_index.numpy(), **arrays)
+    mg.save_model(trained_model(), folder / "m.safetensors")
+    return ["adapt", folder / "m.safetensors", folder / "g.npz", "-o", folder / "out"]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return mg.adapt(trained_model(), tiny_graph())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_adapt_scores_what_is_valid_and_says_what_is_not(name, tmp_path, capsys, expected):
+    arrays, scored, remark = CASES[name]
+    code, said, _ = run(capsys, *written(tmp_path, arrays), "--json")
+    assert code == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert json.loads(said) == summary
+    page = (tmp_path / "out" / "report.html").read_text()
+    if scored is None:
+        assert summary["accuracy_before"] is summary["accuracy_after"] is None
+        assert summary["scored_nodes"] == 0
+        assert "against the labels that were given" not in page
+    else:
+        hits = (expected.labels.numpy() == TRUE)[scored]
+        assert summary["accuracy_after"] == pytest.approx(hits.mean(), abs=1e-12)
+        assert summary["scored_nodes"] == len(hits)
+        assert f"Over {len(hits)} nodes, against the labels" in page
+    remarks = summary["score_remarks"]
+    assert [remark in each for each in remarks] == ([] if remark is None else [True])
+
+
+def test_the_remark_is_printed(tmp_path, capsys):
+    code, said, _ = run(capsys, *written(tmp_path, {"y": with_unknown(-1)}))
+    assert code == 0
+    assert "37 of 120 labels are not classes 0 to 2 and were not scored" in said
+
+
+@pytest.mark.parametrize("labels", [[0, 1], "text", 3])
+def test_labels_of_a_pt_file_that_are_no_tensor_do_not_stop_a_run(labels, tmp_path, capsys):
+    graph = tiny_graph()
+    graph.y = labels
+    arguments = written(tmp_path, {})
+    torch.save(graph, tmp_path / "g.pt")
+    arguments[2] = tmp_path / "g.pt"
+    code, said, _ = run(capsys, *arguments, "--json")
+    assert code == 0
+    assert json.loads(said)["accuracy_after"] is None
+    assert "instead of a tensor" in json.loads(said)["score_remarks"][0]
+
+
+def test_a_store_scores_what_is_valid(tmp_path, capsys, expected):
+    arguments = written(tmp_path, {})
+    graph = tiny_graph()
+    graph.y = torch.from_numpy(with_unknown(-1))
+    graph.test_mask = torch.ones(NODES, dtype=torch.int64)
+    mg.GraphStore.create(tmp_path / "store", graph)
+    arguments[2] = tmp_path / "store"
+    code, said, _ = run(capsys, *arguments, "--json")
+    assert code == 0
+    hits = (expected.labels.numpy() == TRUE)[37:]
+    assert json.loads(said)["accuracy_after"] == pytest.approx(hits.mean())
+    assert json.loads(said)["score_remarks"] == [f"37 of 120 labels {OUTSIDE}"]
+    np.save(tmp_path / "store" / "y.npy", TRUE[:50])
+    code, said, err = run(capsys, *arguments, "--json")
+    assert code == 0
+    assert json.loads(said)["accuracy_after"] is None
+    assert "not used for scores: store: got" in err
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_inspect_describes_the_nodes_with_a_known_class(name, tmp_path, capsys):
+    arrays, _, _ = CASES[name]
+    written(tmp_path, arrays)
+    code, said, _ = run(capsys, "inspect", tmp_path / "g.npz", "--json")
+    assert code == 0
+    if name in ("one-hot", "wrong length", "a number", "text", "complex", "none valid"):
+        assert "edge homophily" not in json.loads(said)["graph"]
+        assert any("labels" in remark for remark in json.loads(said)["remarks"])
+
+
+def test_homophily_leaves_out_edges_to_unknown_nodes(tmp_path, capsys):
+    written(tmp_path, {"y": with_unknown(-1)})
+    _, said, _ = run(capsys, "inspect", tmp_path / "g.npz", "--json")
+    facts, edges = json.loads(said), tiny_graph().edge_index
+    inner = edges[:, (edges >= 37).all(0)]
+    homophily = mg.metrics.edge_homophily(inner, torch.from_numpy(TRUE))
+    assert facts["graph"]["edge homophily"] == pytest.approx(homophily, abs=1e-4)
+    shares = np.bincount(TRUE[37:]) / len(TRUE[37:])
+    assert facts["graph"]["class shares"] == ", ".join(f"{share:.3f}" for share in shares)
+    assert any(remark.startswith("37 of 120 labels") for remark in facts["remarks"])
+
+
+UNTRAINABLE = {
+    "wrong length": ({"y": TRUE[:50]}, "graph.y: got shape [50]"),
+    "mask of wrong length": ({"y": TRUE, "train_mask": SOME[:50]}, "graph.train_mask: got shape"),
+    "one-hot": ({"y": np.eye(CLASSES)[TRUE]}, "graph.y: got torch.float64 of shape [120, 3]"),
+    "float": ({"y": TRUE.astype(np.float32)}, "graph.y: got torch.float32"),
+    "text": ({"y": np.array(["a"] * NODES)}, "graph.y: got <U1"),
+    "huge class": ({"y": with_unknown(30_000)}, "graph.y: got class 30000 as the largest"),
+    "all unknown": ({"y": np.full(NODES, -1)}, "graph.y: got class -1 as the largest"),
+    "unknown and no mask": ({"y": with_unknown(-1)}, "graph.y: got classes -1 to 2"),
+    "unknown in the mask": ({"y": with_unknown(-1), "train_mask": SOME}, "graph.y: got classes -1"),
+    "int64 mask": ({"y": TRUE, "train_mask": SOME.astype(int)}, "train_mask: got torch.int64"),
+}
+
+
+@pytest.mark.parametrize("name", UNTRAINABLE)
+def test_training_refuses_bad_labels_in_one_line(name, tmp_path, capsys):
+    arrays, says = UNTRAINABLE[name]
+    written(tmp_path, arrays)
+    model = tmp_path / "new.safetensors"
+    code, out, err = run(capsys, "train", tmp_path / "g.npz", "-o", model, "--epochs", 2)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err
+    assert not model.exists()
+
+
+def test_training_does_not_read_unknown_labels_outside_the_mask(tmp_path, capsys):
+    written(tmp_path, {"y": with_unknown(-1), "train_mask": np.arange(NODES) >= 37})
+    model = tmp_path / "new.safetensors"
+    code, _, _ = run(capsys, "train", tmp_path / "g.npz", "-o", model, "--epochs", 2)
+    assert code == 0
+    assert mg.load_model(model).head.out_features == CLASSES
+
+
+def test_scorable_without_labels_says_nothing():
+    found = scorable(None, torch.ones(4, dtype=torch.bool), 4, 2)
+    assert (found.number, found.remarks) == (0, ())
+
+
+def test_scorable_leaves_the_callers_tensors_alone():
+    labels, mask = torch.tensor([0, -1, 1]), torch.tensor([1, 1, 0])
+    found = scorable(labels, mask, 3, 2)
+    assert found.mask.tolist() == [True, False, False]
+    assert (labels.tolist(), mask.tolist()) == ([0, -1, 1], [1, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("predicted", "labels", "mask", "argument"),
+    [
+        (torch.zeros(4), torch.zeros(4, dtype=torch.int64), None, "predicted"),
+        ([0, 0, 0, 0], torch.zeros(4, dtype=torch.int64), None, "predicted"),
+        (torch.zeros(4, dtype=torch.int64), torch.zeros(4), None, "labels"),
+        (torch.zeros(4, dtype=torch.int64), [0, 0, 0, 0], None, "labels"),
+        *(
+            (torch.zeros(4, dtype=torch.int64), torch.zeros(4, dtype=torch.int64), mask, "mask")
+            for mask in (torch.ones(4, dtype=torch.int64), torch.ones(3).bool(), [True] * 4)
+        ),
+    ],
+)
+def test_direct_calls_are_strict(predicted, labels, mask, argument):
+    for score in (evaluate, accuracy):
+        with pytest.raises(mg.InvalidArgumentError, match=rf"^{argument}: got .*; allowed: "):
+            score(predicted, labels, mask)
+
+
+def test_large_class_numbers_take_no_memory():
+    labels = torch.tensor([2**40, 2**40, 7, 7])
+    scores = evaluate(torch.tensor([2**40, 7, 7, 7]), labels)
+    assert scores.accuracy == 0.75
+    assert scores.balanced_accuracy == 0.75
+    assert scores.macro_f1 == pytest.approx((2 / 3 + 0.8) / 2)
+
+
+def test_a_page_ignores_classes_that_the_model_does_not_have(tmp_path, expected):
+    labels = torch.from_numpy(with_unknown(2**40))
+    expected.report(tmp_path / "r.html", labels)
+    share = (expected.labels.numpy() == TRUE)[37:].sum() / NODES
+    assert percent(share, 1) in (tmp_path / "r.html").read_text()
+
+
+def test_recall_on_the_page_is_that_of_the_confusion_matrix(tmp_path, expected):
+    expected.report(tmp_path / "r.html", tiny_graph().y)
+    seen = confusion_matrix(tiny_graph().y, expected.labels)
+    page = (tmp_path / "r.html").read_text()
+    for recall in (seen.diagonal() / seen.sum(1)).tolist():
+        assert percent(recall, 1) in page
