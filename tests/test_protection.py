@@ -275,7 +275,8 @@ def test_a_class_that_the_model_predicts_and_the_summary_lacks_cannot_be_judged(
     source = mg.datasets.csbm(**THREE, homophily=0.85, seed=0)
     net = mg.GPRGNN(32, 3)
     mg.fit(net, source, epochs=60)
-    mg.remember_source(net, source, train_mask=source.y != 2)
+    source.y[source.y == 2] = -1
+    mg.remember_source(net, source, trained=source.y >= 0)
     result = mg.adapt(net, mg.datasets.csbm(**THREE, homophily=0.2, seed=1))
     assert result.status is mg.Status.KEPT_SOURCE
     assert result.severity == "neutral"
@@ -292,7 +293,7 @@ def test_an_estimate_that_is_not_finite_keeps_the_source(model, monkeypatch):
 
     def broken(*given):
         found = sound(*given)
-        return dataclasses.replace(found, probs=found.probs * math.nan, contradicted=False)
+        return dataclasses.replace(found, probs=found.probs * math.nan, contradiction="")
 
     monkeypatch.setattr(protection, "infer", broken)
     result = mg.adapt(model, mg.datasets.csbm(**SIZE, homophily=0.1, seed=1))

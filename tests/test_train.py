@@ -278,8 +278,9 @@ def test_the_mask_of_the_graph_is_the_default_and_an_argument_wins():
     assert not same_weights(half, everything)
 
 
-def test_labels_outside_the_mask_are_never_read():
+def test_labels_of_test_nodes_are_never_read():
     graph, mask = source(), every(2)
+    graph.test_mask = ~mask
     first, one = trained(graph, train_mask=mask)
     graph.y = torch.where(mask, graph.y, -1)
     second, two = trained(graph, train_mask=mask)
@@ -287,6 +288,29 @@ def test_labels_outside_the_mask_are_never_read():
     assert one == two
     for name, value in first.source.tensors().items():
         assert torch.equal(second.source.tensors()[name], value), name
+
+
+def test_the_summary_is_taken_on_nodes_that_were_not_trained_on():
+    graph, mask = source(signal=1.0), every(2)
+    model, run = trained(graph, epochs=60, train_mask=mask)
+    right = model(graph.x, graph.edge_index).argmax(1) == graph.y
+    assert float(model.source.accuracy) == pytest.approx(float(right[~mask].double().mean()))
+    assert float(model.source.accuracy) < run.train_accuracy
+    assert model.source.basis == "75 nodes not trained on"
+    everything, _ = trained(graph, epochs=2)
+    assert everything.source.basis == "training nodes"
+
+
+def test_a_summary_of_a_network_trained_elsewhere_is_taken_on_the_other_nodes():
+    graph, mask = source(), every(2)
+    model, _ = trained(graph, train_mask=mask)
+    inside = model.source
+    mg.remember_source(model, graph, trained=mask)
+    for name, value in inside.tensors().items():
+        assert torch.equal(getattr(model.source, name), value), name
+    graph.train_mask = mask
+    mg.remember_source(model, graph)
+    assert int(model.source.held_out) == int((~mask).sum())
 
 
 @pytest.mark.parametrize(
@@ -389,6 +413,7 @@ def test_progress_is_told_every_epoch():
 
 def test_the_source_summary_is_that_of_the_trained_model():
     graph, mask = source(), every(2)
+    graph.test_mask = ~mask
     model, _ = trained(graph, epochs=20, train_mask=mask)
     summary = model.source
     with torch.no_grad():
