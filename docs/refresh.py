@@ -3,7 +3,8 @@
 A table stands between `<!-- NAME -->` and `<!-- /NAME -->`; `<!-- NAME: ERM, Tent -->` shows the
 rows of these base methods only, `<!-- NAME summary: Matcha -->` counts the rows of that name.
 `<!-- choosing -->` is the decision table of the base methods, `<!-- default -->` sets the default
-beside the published rows of Table 1, `<!-- harm: FILE -->` sums up a record of the harm study,
+beside the published rows of Table 1, `<!-- harm: FILE -->` sums up a record of the harm study
+(`FILE#real` and `FILE#generated` a part of it),
 `<!-- cost: FILE -->` shows one of what a round costs, `<!-- overall -->` counts all tables,
 and `<!-- conclusions -->` sets the paper's conclusions beside the records.
 
@@ -32,6 +33,7 @@ DOCUMENTS = (
     PROJECT / "docs" / "results.md",
     PROJECT / "docs" / "method.md",
     PROJECT / "docs" / "choosing.md",
+    PROJECT / "docs" / "research" / "harm-study.md",
 )
 KINDS = ("structure shift", "structure and attribute shift")
 VARIANTS = ("", " + Matcha", " + SURE", " + ours")
@@ -55,9 +57,10 @@ def _between(found: re.Match[str], made: Callable[..., str]) -> str:
 
 
 def harm_table(name: str) -> str:
-    """What `benchmarks/harm.py show` says of a record."""
-    record = json.loads((PROJECT / "results" / name).read_text())
-    return str(harm.table(record["runs"]))
+    """What `benchmarks/harm.py show` says of a record, or of its real or generated graphs."""
+    file, _, kind = name.partition("#")
+    runs = json.loads((PROJECT / "results" / file).read_text())["runs"]
+    return str(harm.table(harm.kinds(runs)[kind] if kind else runs))
 
 
 def cost_table(name: str) -> str:
