@@ -28,12 +28,13 @@ from held_out import held_out_cells
 
 import matcha_gnn as mg
 from matcha_gnn.backbones import BACKBONES
-from matcha_gnn.datasets.attack import LOSSES
-from matcha_gnn.experiments.run import make_graph, train_source
-from matcha_gnn.experiments.run import source_model as source_model_of
-from matcha_gnn.experiments.spec import published
-from matcha_gnn.files import replacing
+from matcha_gnn.io.files import replacing
 from matcha_gnn.metrics import accuracy, edge_homophily
+from matcha_gnn.paper.datasets import syn_cora
+from matcha_gnn.paper.experiments.run import make_graph, train_source
+from matcha_gnn.paper.experiments.run import source_model as source_model_of
+from matcha_gnn.paper.experiments.spec import published
+from matcha_gnn.transforms.attack import LOSSES
 
 RECORD = Path(__file__).parents[1] / "results" / "search" / "base-settings.json"
 DEPTHS = {"gprgnn": 9, "appnp": 9, "jknet": 2, "gcnii": 4}
@@ -79,7 +80,7 @@ class Found(NamedTuple):
 
 @cache
 def source_model(backbone: str, seed: int, **options: float) -> mg.Backbone:
-    source = mg.datasets.syn_cora().source
+    source = syn_cora().source
     sizes = {"hidden_channels": 32, "K": DEPTHS[backbone]}
     model = BACKBONES[backbone](source.num_features, 5, **sizes, **options)
     mg.fit(model, source, epochs=500, lr=0.01, weight_decay=5e-4, seed=seed)
@@ -102,7 +103,7 @@ def paper(table: str, column: str, **rows: str) -> dict[str, float]:
 
 
 def tent(seed: int) -> Iterator[Found]:
-    target = mg.datasets.syn_cora().target
+    target = syn_cora().target
     for backbone in ("gprgnn", "appnp"):
         for setting, options in TENT.items():
             alone = scored(source_model(backbone, seed), target, mg.Tent(**options))
@@ -111,7 +112,7 @@ def tent(seed: int) -> Iterator[Found]:
 
 
 def soga(seed: int) -> Iterator[Found]:
-    target = mg.datasets.syn_cora().target
+    target = syn_cora().target
     for backbone in DEPTHS:
         model = source_model(backbone, seed)
         known = paper("architectures", backbone, none="ERM", alone="SOGA")
@@ -146,7 +147,7 @@ def gtrans(seed: int) -> Iterator[Found]:
 def gtrans_real(seed: int) -> Iterator[Found]:
     cells = held_out_cells("gtrans", {}, "table2", (seed,))
     (twitch,) = (cell for cell in cells if cell.column == "twitch-e")
-    syn_cora = mg.datasets.syn_cora().target
+    syn_cora = syn_cora().target
     for case in ("twitch-e", "gprgnn", "appnp"):
         on_twitch = case == "twitch-e"
         model = train_source(twitch, "cpu") if on_twitch else source_model(case, seed)
@@ -159,7 +160,7 @@ def gtrans_real(seed: int) -> Iterator[Found]:
 
 
 def gcnii(seed: int) -> Iterator[Found]:
-    target = mg.datasets.syn_cora().target
+    target = syn_cora().target
     known = paper("architectures", "gcnii", none="ERM", matcha="ERM + Matcha")
     for setting, options in GCNII.items():
         model = source_model("gcnii", seed, **options)
@@ -169,12 +170,12 @@ def gcnii(seed: int) -> Iterator[Found]:
 
 
 def attack(seed: int) -> Iterator[Found]:
-    target, model = mg.datasets.syn_cora().target, source_model("gprgnn", seed)
+    target, model = syn_cora().target, source_model("gprgnn", seed)
     none, everyone = scored(model, target, mg.ERM()), target.y >= 0
     for loss in LOSSES:
         for rate in (0.05, 0.2):
             options = {"epochs": 40, "block_size": 250_000, "loss": loss, "seed": seed}
-            hurt = mg.datasets.attacked(model, target, rate, nodes=everyone, **options)
+            hurt = mg.transforms.attacked(model, target, rate, nodes=everyone, **options)
             alike = round(100 * edge_homophily(hurt.edge_index, hurt.y), 2)
             ours = {"none": none, "hurt": scored(model, hurt, mg.ERM()), "homophily": alike}
             known = paper("attack", f"{rate:.0%}", hurt="ERM", homophily="Homophily")

@@ -18,7 +18,7 @@ from harm_cases import TUNING_SEEDS, Case, cases, source_graph, target_graph
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import fit_hop_weights, infer
-from matcha_gnn.files import replacing
+from matcha_gnn.io.files import replacing
 from matcha_gnn.metrics import accuracy
 
 SHIFTS = ("high-low", "attr-high-low", "few epochs, homo-hetero", "homo-hetero")

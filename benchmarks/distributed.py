@@ -24,9 +24,9 @@ from common import processor, rounded
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
-from matcha_gnn import distributed
 from matcha_gnn.datasets import store_csbm
-from matcha_gnn.distributed import costs
+from matcha_gnn.graphs import sharded as distributed
+from matcha_gnn.graphs.sharded import costs
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "tests" / "distributed"))

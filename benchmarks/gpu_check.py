@@ -9,7 +9,7 @@ from time import perf_counter
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn.provenance import versions
+from matcha_gnn.io.provenance import versions
 
 
 def main() -> None:

@@ -14,10 +14,10 @@ from statistics import mean
 from time import perf_counter
 
 import matcha_gnn as mg
-from matcha_gnn.experiments import load
-from matcha_gnn.experiments.run import make_graph, source_model, train_source
-from matcha_gnn.experiments.spec import Cell, cells, published
 from matcha_gnn.metrics import accuracy
+from matcha_gnn.paper.experiments import load
+from matcha_gnn.paper.experiments.run import make_graph, source_model, train_source
+from matcha_gnn.paper.experiments.spec import Cell, cells, published
 
 HELD_OUT = (10, 11)
 TWITCH = {"lr_feat": 1e-5, "lr_adj": 0.01, "epochs": 10, "ratio": 0.05}

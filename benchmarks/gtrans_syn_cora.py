@@ -14,8 +14,9 @@ from pathlib import Path
 
 import matcha_gnn as mg
 from matcha_gnn.backbones import BACKBONES
-from matcha_gnn.experiments.spec import published
 from matcha_gnn.metrics import accuracy
+from matcha_gnn.paper.datasets import syn_cora
+from matcha_gnn.paper.experiments.spec import published
 
 RUNS = {2: 10, 3: 11}
 DEPTHS = {"gprgnn": 9, "appnp": 9, "jknet": 2, "gcnii": 4}
@@ -42,7 +43,7 @@ SETTINGS = {
 
 
 def source_model(backbone: str, run: int, seed: int) -> mg.Backbone:
-    source = mg.datasets.syn_cora(run=run).source
+    source = syn_cora(run=run).source
     model = BACKBONES[backbone](source.num_features, 5, hidden_channels=32, K=DEPTHS[backbone])
     mg.fit(model, source, epochs=500, lr=0.01, weight_decay=5e-4, seed=seed)
     return model.frozen()
@@ -50,7 +51,7 @@ def source_model(backbone: str, run: int, seed: int) -> mg.Backbone:
 
 def scores(model: mg.Backbone, run: int, options: dict) -> dict[str, list[float]]:
     """Alone and + Matcha, over the test nodes and over all nodes."""
-    target, method = mg.datasets.syn_cora(run=run).target, mg.GTrans(**options)
+    target, method = syn_cora(run=run).target, mg.GTrans(**options)
     answers = [
         mg.adapt(model, target, method, epochs=epochs, protect=False).probs for epochs in (0, 100)
     ]

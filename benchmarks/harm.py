@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from harm_cases import TEST_SEEDS, TUNING_SEEDS, Case, Source, cases, source_graph, target_graph
 
-from matcha_gnn.experiments.run import start_worker
-from matcha_gnn.files import replacing
+from matcha_gnn.io.files import replacing
+from matcha_gnn.paper.experiments.run import start_worker
 
 METHODS = ("erm", "t3a", "tent", "adanpc", "soga")
 

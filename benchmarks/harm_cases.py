@@ -17,9 +17,9 @@ import torch
 
 from matcha_gnn import datasets
 from matcha_gnn.datasets.rawfiles import data_root
-from matcha_gnn.datasets.shifts import shifted
-from matcha_gnn.datasets.twitch import country
-from matcha_gnn.graph import read_graph
+from matcha_gnn.io.graphfiles import read_graph
+from matcha_gnn.paper.datasets.twitch import country
+from matcha_gnn.transforms.shifts import shifted
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -12,16 +12,16 @@ import argparse
 import json
 from dataclasses import replace
 
-from matcha_gnn.experiments import load
-from matcha_gnn.experiments.run import (
+from matcha_gnn.metrics import accuracy
+from matcha_gnn.paper.experiments import load
+from matcha_gnn.paper.experiments.run import (
     adapt_cell,
     build_method,
     make_graph,
     source_model,
     train_source,
 )
-from matcha_gnn.experiments.spec import Cell, RowSpec, cells, published
-from matcha_gnn.metrics import accuracy
+from matcha_gnn.paper.experiments.spec import Cell, RowSpec, cells, published
 
 HELD_OUT = (10, 11)
 

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn.graph import unlabelled
-from matcha_gnn.stored.host import host_hops
-from matcha_gnn.timing import best_seconds
+from matcha_gnn.graphs.memory import unlabelled
+from matcha_gnn.graphs.stored.host import host_hops
+from matcha_gnn.monitoring.timing import best_seconds
 
 FEATURES, WIDTH, HOPS, LIMIT = 32, 32, 9, 512 << 20
 ROUNDS = (5, 25)

@@ -18,12 +18,12 @@ from search_settings import STEP_SIZES, watched
 
 from matcha_gnn import ERM, View, unlabelled
 from matcha_gnn.evidence import infer
-from matcha_gnn.experiments import load
-from matcha_gnn.experiments.run import adapt_cell, make_graph, source_model, train_source
-from matcha_gnn.experiments.spec import Cell, cells
 from matcha_gnn.functional import entropy, scaled_stein_risk
 from matcha_gnn.losses import stein_forms
 from matcha_gnn.metrics import accuracy
+from matcha_gnn.paper.experiments import load
+from matcha_gnn.paper.experiments.run import adapt_cell, make_graph, source_model, train_source
+from matcha_gnn.paper.experiments.spec import Cell, cells
 
 ROUNDS = (5, 10, 20, 50, 100, 200)
 JUDGES = ("InfoMax", "PIC", "Stein risk", "the default's")

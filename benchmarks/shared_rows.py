@@ -14,6 +14,7 @@ from torch_geometric.utils import subgraph
 
 import matcha_gnn as mg
 from matcha_gnn.metrics import accuracy
+from matcha_gnn.paper.datasets import syn_cora
 
 RUN, SEED = 2, 10
 
@@ -28,7 +29,7 @@ def halved(source: Data) -> Data:
 
 
 def main() -> None:
-    domains = mg.datasets.syn_cora(run=RUN)
+    domains = syn_cora(run=RUN)
     source, target = halved(domains.source), domains.target
     model = mg.APPNP(source.num_features, 5, hidden_channels=32, K=9)
     ship = [mg.GraphPatcher()]

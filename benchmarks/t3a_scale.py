@@ -12,6 +12,7 @@ from gtrans_syn_cora import DEPTHS, RUNS, source_model
 
 import matcha_gnn as mg
 from matcha_gnn.metrics import accuracy
+from matcha_gnn.paper.datasets import syn_cora
 
 STEP_SIZES = (0.1, 0.3, 1.0)
 
@@ -33,7 +34,7 @@ def main() -> None:
         models = {run: source_model(backbone, run, seed) for run, seed in RUNS.items()}
         for scale in ("unit", "model"):
             for run, model in models.items():
-                target = mg.datasets.syn_cora(run=run).target
+                target = syn_cora(run=run).target
                 print(backbone, scale, f"run {run}:", line(model, target, scale), flush=True)
 
 

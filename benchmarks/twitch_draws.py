@@ -7,10 +7,10 @@ Run: python benchmarks/twitch_draws.py
 
 from dataclasses import replace
 
-from matcha_gnn.experiments import load
-from matcha_gnn.experiments.run import adapt_cell, build_method, make_graph, train_source
-from matcha_gnn.experiments.spec import cells
 from matcha_gnn.metrics import accuracy
+from matcha_gnn.paper.experiments import load
+from matcha_gnn.paper.experiments.run import adapt_cell, build_method, make_graph, train_source
+from matcha_gnn.paper.experiments.spec import cells
 
 HELD_OUT = (10, 11)
 DRAWS = (42, 43, 44, 45)

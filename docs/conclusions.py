@@ -4,8 +4,8 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
-from matcha_gnn.experiments import Comparison, compare, load
-from matcha_gnn.experiments.spec import names, published
+from matcha_gnn.paper.experiments import Comparison, compare, load
+from matcha_gnn.paper.experiments.spec import names, published
 
 RESULTS = Path(__file__).parents[1] / "results"
 STAND_INS = ("syn-coauthor-cs", "arxiv-structure")

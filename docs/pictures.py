@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/theory.md from `matcha_gnn.theory`, as SVG that goes into the page.
+"""Draw the pictures of docs/theory.md from `matcha_gnn.paper.theory` as SVG.
 
 Run: python docs/pictures.py
 """
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from matcha_gnn import theory
+from matcha_gnn.paper import theory
 from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
 
 FOLDER = Path(__file__).parent / "pictures"

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 
-from matcha_gnn.experiments import compare, load
-from matcha_gnn.experiments.spec import names, published
-from matcha_gnn.files import replacing
-from matcha_gnn.report.tables import markdown_table, summary_line
+from matcha_gnn.io.files import replacing
+from matcha_gnn.paper.experiments import compare, load
+from matcha_gnn.paper.experiments.spec import names, published
+from matcha_gnn.paper.tables import markdown_table, summary_line
 
 PROJECT = Path(__file__).parents[1]
 sys.path += [str(PROJECT / "benchmarks"), str(PROJECT / "docs")]

@@ -12,24 +12,24 @@ PROJECT = Path(__file__).parents[1]
 NO_DATA = "no data root: set MATCHA_DATA, or put the files in ../shared/data"
 
 MARKED = {
-    "distributed": ("distributed/",),
-    "gpu": ("kernels/test_gpu.py", "distributed/test_nccl.py"),
+    "distributed": ("graphs/sharded/",),
+    "gpu": ("kernels/test_gpu.py", "graphs/sharded/test_nccl.py"),
     "browser": ("report/test_browser.py",),
     "slow": (
         "examples/",
-        "experiments/test_kill.py",
+        "paper/test_kill.py",
         "kernels/test_twins.py::test_everything_works_without_the_compilers",
         "methods/test_gtrans.py::test_other_models_pass_the_battery",
         "report/test_page.py::test_figures_do_not_start_pyplot",
-        "scale/test_promise.py",
-        "scale/test_resume.py::test_sigkill",
-        "test_cli.py::test_methods_that_need_something_of_the_source_get_it_shipped",
-        "test_cli.py::test_the_installed_command_runs_and_is_quiet_without_a_terminal",
+        "graphs/stored/test_promise.py",
+        "graphs/stored/test_resume.py::test_sigkill",
+        "cli/test_cli.py::test_methods_that_need_something_of_the_source_get_it_shipped",
+        "cli/test_cli.py::test_the_installed_command_runs_and_is_quiet_without_a_terminal",
         "test_documents.py::test_tables_are_those_of_the_records",
         "test_documents.py::test_the_site_builds_and_every_link_resolves",
         "test_extras.py",
         "test_package.py",
-        "test_reproduction.py::test_a_quick",
+        "paper/test_reproduction.py::test_a_quick",
         "test_train.py::test_the_fast_dropout_trains_as_plain_dropout_does",
     ),
 }

@@ -7,7 +7,7 @@ from torch import nn
 
 import matcha_gnn as mg
 from matcha_gnn.backbones import BACKBONES
-from matcha_gnn.extras import LABELS
+from matcha_gnn.graphs.extras import LABELS
 from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS, Prediction
 from matcha_gnn.testing import check_backbone, check_loss, check_method, tiny_graph, trained_model

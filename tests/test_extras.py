@@ -79,14 +79,14 @@ CALLS = {
     "report": "result.report('page.html')",
     "plot": "result.plot()",
     "projection 'tsne'": "result.report('page.html', projection='tsne')",
-    "syn_coauthor_cs": "mg.datasets.syn_coauthor_cs()",
+    "syn_coauthor_cs": "__import__('matcha_gnn.paper.datasets').paper.datasets.syn_coauthor_cs()",
     "TensorBoard": "mg.callbacks.TensorBoard('runs')",
     "MLflow": "mg.callbacks.MLflow()",
     "partition 'metis'": "metis(scipy.sparse.eye_array(4).tocsr(), 2)",
 }
 SPEAK = """
 import scipy.sparse
-from matcha_gnn.distributed.partition import metis
+from matcha_gnn.graphs.sharded.partition import metis
 result = mg.adapt(model, target)
 for call in {calls!r}:
     try:
@@ -165,7 +165,7 @@ def test_the_command_adapts_without_the_report_and_says_so(tmp_path):
 def test_a_bar_needs_rich_but_a_run_does_not():
     code = """
 sys.stderr.isatty = lambda: True
-from matcha_gnn.progress import LateBar
+from matcha_gnn.monitoring.progress import LateBar
 bar = LateBar("adapting", delay=0)
 bar(1, 2); bar(2, 2)
 print(bar._drawn)

@@ -10,10 +10,10 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import matcha_gnn as mg
-from matcha_gnn.jsontext import json_text
+from matcha_gnn.io.jsontext import json_text
+from matcha_gnn.io.outputs import write_outputs
 from matcha_gnn.methods import METHODS, BaseMethod
 from matcha_gnn.methods.base import Prediction
-from matcha_gnn.outputs import write_outputs
 from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
 

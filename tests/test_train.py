@@ -16,8 +16,8 @@ import matcha_gnn as mg
 from matcha_gnn.backbones import GPRGNN
 from matcha_gnn.datasets import csbm
 from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
+from matcha_gnn.evidence.summary import CONFIDENCE_BINS
 from matcha_gnn.kernels.dropout import MIN_ENTRIES
-from matcha_gnn.summary import CONFIDENCE_BINS
 from matcha_gnn.testing import tiny_graph
 from matcha_gnn.train import fit
 

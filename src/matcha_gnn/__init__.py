@@ -23,7 +23,7 @@ _HOME = {
     "adapt": "matcha_gnn.adaptation",
     "AdaNPC": "matcha_gnn.methods",
     "add_hops": "matcha_gnn.backbones",
-    "apply_delta": "matcha_gnn.delta",
+    "apply_delta": "matcha_gnn.io.deltas",
     "Adaptation": "matcha_gnn.result",
     "BaseMethod": "matcha_gnn.methods",
     "Backbone": "matcha_gnn.backbones",
@@ -36,9 +36,9 @@ _HOME = {
     "GCNII": "matcha_gnn.backbones",
     "GPRGNN": "matcha_gnn.backbones",
     "GTrans": "matcha_gnn.methods",
-    "Graph": "matcha_gnn.graph",
+    "Graph": "matcha_gnn.graphs.memory",
     "GraphPatcher": "matcha_gnn.methods",
-    "GraphStore": "matcha_gnn.stored",
+    "GraphStore": "matcha_gnn.graphs.stored",
     "Hops": "matcha_gnn.hops",
     "Decision": "matcha_gnn.result",
     "IncompatibleError": "matcha_gnn.errors",
@@ -61,25 +61,24 @@ _HOME = {
     "View": "matcha_gnn.methods",
     "find_gamma": "matcha_gnn.backbones",
     "fit": "matcha_gnn.train",
-    "load_model": "matcha_gnn.modelfile",
-    "read_graph": "matcha_gnn.graph",
+    "load_model": "matcha_gnn.io.models",
+    "read_graph": "matcha_gnn.io.graphfiles",
     "remember_source": "matcha_gnn.train",
-    "save_delta": "matcha_gnn.delta",
-    "save_model": "matcha_gnn.modelfile",
-    "unlabelled": "matcha_gnn.graph",
+    "save_delta": "matcha_gnn.io.deltas",
+    "save_model": "matcha_gnn.io.models",
+    "unlabelled": "matcha_gnn.graphs.memory",
     "wrap": "matcha_gnn.backbones",
-    "write_graph": "matcha_gnn.graph",
+    "write_graph": "matcha_gnn.io.graphfiles",
 }
-_MODULES = (
-    "callbacks",
-    "datasets",
-    "distributed",
-    "experiments",
-    "functional",
-    "metrics",
-    "testing",
-    "theory",
-)
+_MODULES = {
+    "callbacks": "matcha_gnn.callbacks",
+    "datasets": "matcha_gnn.datasets",
+    "distributed": "matcha_gnn.graphs.sharded",
+    "functional": "matcha_gnn.functional",
+    "metrics": "matcha_gnn.metrics",
+    "testing": "matcha_gnn.testing",
+    "transforms": "matcha_gnn.transforms",
+}
 
 # Silent until the user sets up logging.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
@@ -128,7 +127,6 @@ __all__ = [
     "datasets",
     "diagnose",
     "distributed",
-    "experiments",
     "find_gamma",
     "fit",
     "functional",
@@ -139,7 +137,7 @@ __all__ = [
     "save_delta",
     "save_model",
     "testing",
-    "theory",
+    "transforms",
     "unlabelled",
     "wrap",
     "write_graph",
@@ -147,16 +145,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     __version__: str
-    from matcha_gnn import (
-        callbacks,
-        datasets,
-        distributed,
-        experiments,
-        functional,
-        metrics,
-        testing,
-        theory,
-    )
+    from matcha_gnn import callbacks, datasets, functional, metrics, testing, transforms
     from matcha_gnn.adaptation import adapt
     from matcha_gnn.backbones import (
         APPNP,
@@ -169,7 +158,6 @@ if TYPE_CHECKING:
         wrap,
     )
     from matcha_gnn.callbacks import Callback
-    from matcha_gnn.delta import apply_delta, save_delta
     from matcha_gnn.diagnosis import Diagnosis, diagnose
     from matcha_gnn.errors import (
         IncompatibleError,
@@ -178,8 +166,13 @@ if TYPE_CHECKING:
         InvalidGraphError,
         MatchaError,
     )
-    from matcha_gnn.graph import Graph, read_graph, unlabelled, write_graph
+    from matcha_gnn.graphs import sharded as distributed
+    from matcha_gnn.graphs.memory import Graph, unlabelled
+    from matcha_gnn.graphs.stored import GraphStore
     from matcha_gnn.hops import Hops
+    from matcha_gnn.io.deltas import apply_delta, save_delta
+    from matcha_gnn.io.graphfiles import read_graph, write_graph
+    from matcha_gnn.io.models import load_model, save_model
     from matcha_gnn.losses import PIC, SURE, Difference, Entropy, Loss, PseudoLabel
     from matcha_gnn.methods import (
         ERM,
@@ -195,9 +188,7 @@ if TYPE_CHECKING:
         Touches,
         View,
     )
-    from matcha_gnn.modelfile import load_model, save_model
     from matcha_gnn.result import Adaptation, Decision, Status
-    from matcha_gnn.stored import GraphStore
     from matcha_gnn.train import fit, remember_source
 
 
@@ -205,7 +196,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
     if name in _MODULES:
-        return importlib.import_module(f"matcha_gnn.{name}")
+        return importlib.import_module(_MODULES[name])
     if name in _HOME:
         value = getattr(importlib.import_module(_HOME[name]), name)
         globals()[name] = value

@@ -8,15 +8,15 @@ from matcha_gnn.backbones import Backbone
 from matcha_gnn.backbones.checks import require_finite, require_precision
 from matcha_gnn.callbacks import Callback
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_kind
-from matcha_gnn.graph import GraphLike
+from matcha_gnn.graphs.memory import GraphLike
+from matcha_gnn.graphs.stored import GraphStore, target_of
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import PIC, Loss
 from matcha_gnn.methods import ERM, BaseMethod
-from matcha_gnn.progress import LateBar
-from matcha_gnn.protection import protected
+from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.result import Adaptation
-from matcha_gnn.rounds import EXACT, OPTIMIZERS, run_rounds
-from matcha_gnn.stored import GraphStore, target_of
+from matcha_gnn.strategies.guarded import protected
+from matcha_gnn.strategies.matcha import EXACT, OPTIMIZERS, run_rounds
 from matcha_gnn.typing import Progress
 
 logger = logging.getLogger(__name__)

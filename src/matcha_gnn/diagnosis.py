@@ -9,10 +9,10 @@ from torch import Tensor
 from matcha_gnn.adaptation import adapt
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
-from matcha_gnn.graph import GraphLike, unlabelled
+from matcha_gnn.evidence.shift_kinds import Explanation
+from matcha_gnn.evidence.summary import CONFIDENCE_BINS
+from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.metrics import average_degree
-from matcha_gnn.mixture import Explanation
-from matcha_gnn.summary import CONFIDENCE_BINS
 
 ADAPT, LEAVE = "adapt", "leave it"
 MEND_FEATURES = "adapt with Tent or T3A (attribute shift)"

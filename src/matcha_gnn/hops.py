@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from matcha_gnn import functional, kernels
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.parts import WHOLE, Part
+from matcha_gnn.graphs.parts import WHOLE, Part
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 _WIDE_BLOCK = 1 << 16

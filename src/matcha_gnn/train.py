@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.backbones.checks import first_non_finite, require_finite, require_precision
 from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
-from matcha_gnn.graph import Graph, GraphLike, unlabelled
+from matcha_gnn.evidence.summary import SourceSummary, summarise
+from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.progress import LateBar
-from matcha_gnn.summary import SourceSummary, summarise
+from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.typing import Progress
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import torch_geometric.nn as pyg
 from torch import nn
 
 import matcha_gnn as mg
-from matcha_gnn.methods.gtrans import GTrans
+from matcha_gnn.methods.gtrans.method import GTrans
 from matcha_gnn.testing import check_method, tiny_graph
 
 KINDS = [pyg.GCNConv, pyg.SAGEConv, pyg.GATConv]

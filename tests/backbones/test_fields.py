@@ -10,7 +10,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
-from matcha_gnn.extras import LABELS
+from matcha_gnn.graphs.extras import LABELS
 
 ASKS = {
     nets.EdgeGAT: lambda net, g: net(g.x, g.edge_index, g.edge_attr),

@@ -8,7 +8,7 @@ from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.loader import DataLoader, NeighborLoader
 
 import matcha_gnn as mg
-from matcha_gnn.extras import Extras, Level
+from matcha_gnn.graphs.extras import Extras, Level
 
 
 def untrained(build):

@@ -1,14 +1,17 @@
 """Every graph by name, from Python and from `matcha make-graph`."""
 
+from importlib.metadata import entry_points
+
 import pytest
 import torch
 
 import matcha_gnn as mg
 from matcha_gnn import cli
 from matcha_gnn.datasets import make_graph
-from matcha_gnn.datasets.catalogue import SHIFTED, SINGLE
+from matcha_gnn.datasets.catalogue import GRAPHS, GROUP
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.metrics import edge_homophily
+from matcha_gnn.paper import datasets as paper_datasets
 from matcha_gnn.testing import tiny_graph, trained_model
 
 
@@ -44,7 +47,7 @@ def test_every_data_set_at_hand_is_written_as_a_file(name, nodes, edges, data_ro
 def test_a_part_with_its_masks_and_homophily(data_root, out, capsys):
     options = ["--part", "source", "--homophily", 0.9, "--run", 2, "--root", data_root]
     assert run(capsys, "syn-cora", "-o", out, *options)[0] == 0
-    expected = mg.datasets.syn_cora(source=0.9, run=2, root=data_root).source
+    expected = paper_datasets.syn_cora(source=0.9, run=2, root=data_root).source
     written = mg.read_graph(out)
     for name in ("x", "edge_index", "y", "train_mask", "test_mask"):
         assert torch.equal(written[name], expected[name])
@@ -55,7 +58,7 @@ def test_a_users_own_file_is_shifted(tmp_path, out, capsys):
     changes = ["--change", "homophily=0.5", "--change", "class-shares=0.5,0.3,0.2"]
     assert run(capsys, tmp_path / "own.npz", "-o", out, *changes, "--seed", 3)[0] == 0
     targets = {"homophily": 0.5, "class-shares": (0.5, 0.3, 0.2)}
-    expected = mg.datasets.shifted(tiny_graph(), targets, seed=3)
+    expected = mg.transforms.shifted(tiny_graph(), targets, seed=3)
     assert torch.equal(mg.read_graph(out).edge_index, expected.edge_index)
 
 
@@ -71,7 +74,7 @@ def test_a_graph_is_attacked_with_a_model_file(tmp_path, out, capsys):
     mg.save_model(trained_model(), tmp_path / "m.safetensors")
     options = ["--attack", tmp_path / "m.safetensors", "--rate", 0.1, "--seed", 2]
     assert run(capsys, tmp_path / "own.npz", "-o", out, *options)[0] == 0
-    expected = mg.datasets.attacked(trained_model(), tiny_graph(), 0.1, seed=2)
+    expected = mg.transforms.attacked(trained_model(), tiny_graph(), 0.1, seed=2)
     assert torch.equal(mg.read_graph(out).edge_index, expected.edge_index)
 
 
@@ -124,7 +127,9 @@ def test_a_missing_data_set_says_what_goes_where(tmp_path, out, capsys, monkeypa
 
 
 def test_names_are_those_of_the_functions():
-    for name in {**SINGLE, **SHIFTED}:
+    for name in GRAPHS:
         assert callable(getattr(mg.datasets, name))
+    for point in entry_points(group=GROUP):
+        assert callable(getattr(paper_datasets, point.name))
     with pytest.raises(InvalidArgumentError, match="an option of csbm"):
         make_graph("csbm", part="target")

@@ -6,7 +6,7 @@ import torch
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
 
-from matcha_gnn.mixture import (
+from matcha_gnn.evidence.shift_kinds import (
     Explanation,
     OwnSample,
     OwnStatistics,

@@ -8,8 +8,8 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn.evidence.neighbours import believe, fit_edge_shares, sample_edges
-from matcha_gnn.graph import Graph
-from matcha_gnn.summary import class_edge_shares
+from matcha_gnn.evidence.summary import class_edge_shares
+from matcha_gnn.graphs.memory import Graph
 
 
 def test_shares_of_edges_between_known_classes_are_counts():

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 import matcha_gnn as mg
-from matcha_gnn.graph import Graph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods import View
 
 K, FEATURES = 3, 6

@@ -12,13 +12,13 @@ from torch.nn import functional as F  # noqa: N812
 import matcha_gnn as mg
 from matcha_gnn.backbones import BACKBONES
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
-from matcha_gnn.graph import Graph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.methods import View
 from matcha_gnn.methods import graphpatcher_patching as patching_module
 from matcha_gnn.methods import graphpatcher_training as training_module
-from matcha_gnn.methods.graphpatcher import GraphPatcher
-from matcha_gnn.methods.graphpatcher_patching import (
+from matcha_gnn.methods.graphpatcher.method import GraphPatcher
+from matcha_gnn.methods.graphpatcher.patching import (
     Patcher,
     Patching,
     encode_virtual,
@@ -27,7 +27,7 @@ from matcha_gnn.methods.graphpatcher_patching import (
     patched_adjacency,
     propagate_patched,
 )
-from matcha_gnn.methods.graphpatcher_training import (
+from matcha_gnn.methods.graphpatcher.training import (
     MOST_PATCHES,
     PatcherTraining,
     Schedule,

@@ -12,13 +12,13 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import matcha_gnn as mg
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
-from matcha_gnn.graph import Graph, unlabelled
+from matcha_gnn.graphs.memory import Graph, unlabelled
 from matcha_gnn.kernels.edge_weights import EdgePattern
 from matcha_gnn.methods import View, gtrans_features
-from matcha_gnn.methods.gtrans import GTrans, editor_of
-from matcha_gnn.methods.gtrans_editing import SMALLEST, Draw, FilterEditor, contrast, project
-from matcha_gnn.methods.gtrans_features import EncodedFeatures, LinearFeatures
-from matcha_gnn.methods.gtrans_whole import ForeignEditor, LayersEditor
+from matcha_gnn.methods.gtrans.editing import SMALLEST, Draw, FilterEditor, contrast, project
+from matcha_gnn.methods.gtrans.features import EncodedFeatures, LinearFeatures
+from matcha_gnn.methods.gtrans.method import GTrans, editor_of
+from matcha_gnn.methods.gtrans.whole import ForeignEditor, LayersEditor
 from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 

@@ -8,9 +8,9 @@ from torch import nn
 
 import matcha_gnn as mg
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graph import Graph, unlabelled
+from matcha_gnn.graphs.memory import Graph, unlabelled
 from matcha_gnn.methods import Touches, View
-from matcha_gnn.methods.gtrans import GTrans
+from matcha_gnn.methods.gtrans.method import GTrans
 from matcha_gnn.methods.whole import drifted_statistics
 from matcha_gnn.testing import check_method, tiny_graph, trained_model
 

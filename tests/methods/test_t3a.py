@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import matcha_gnn as mg
-from matcha_gnn.graph import Graph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.t3a import T3A, lowest
 from matcha_gnn.testing import check_method, tiny_graph, trained_model
 

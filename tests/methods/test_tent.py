@@ -17,7 +17,7 @@ from torch import nn
 
 import matcha_gnn as mg
 from matcha_gnn import functional
-from matcha_gnn.graph import Graph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.methods import tent as module
 from matcha_gnn.methods.tent import Tent

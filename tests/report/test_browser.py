@@ -9,8 +9,8 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn import cli
-from matcha_gnn.experiments import compare, load
-from matcha_gnn.report.experiment import write_experiment_page
+from matcha_gnn.paper.experiments import compare, load
+from matcha_gnn.paper.pages import write_experiment_page
 from matcha_gnn.testing import tiny_graph, trained_model
 
 CHROMIUM = os.environ.get("CHROMIUM") or next(

@@ -3,17 +3,19 @@
 import abc
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from matcha_gnn.errors import IncompatibleError, InvalidGraphError
-from matcha_gnn.graph import Graph, content_hash
+from matcha_gnn.graphs.memory import Graph, content_hash
 from matcha_gnn.hops import Hops, HopsKey
 from matcha_gnn.kernels import Adjacency, filter_hops, one_hop, propagate
-from matcha_gnn.summary import SourceSummary
 from matcha_gnn.typing import Coefficients, HopStack, Repr
+
+if TYPE_CHECKING:
+    from matcha_gnn.evidence.summary import SourceSummary
 
 
 class Backbone(nn.Module, abc.ABC):
@@ -44,7 +46,7 @@ class Backbone(nn.Module, abc.ABC):
     num_hops: int
     in_channels: int
     norm: nn.BatchNorm1d | None
-    source: SourceSummary | None = None
+    source: "SourceSummary | None" = None
 
     def __init__(self) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ from torch.nn.parameter import is_lazy
 
 from matcha_gnn.backbones.base import Backbone
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.graph import FLOATS
+from matcha_gnn.graphs.memory import FLOATS
 
 
 def require_precision(model: Backbone) -> None:

@@ -10,7 +10,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones.base import Backbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
-from matcha_gnn.graph import Graph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import masked_dropout
 from matcha_gnn.typing import Repr
 

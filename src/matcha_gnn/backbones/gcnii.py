@@ -11,7 +11,7 @@ from torch.nn import functional as F  # noqa: N812
 from matcha_gnn.backbones.alpha import alpha_of, starting_alpha
 from matcha_gnn.backbones.encoder import LinearEncoder, size
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.graph import Graph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import one_hop
 from matcha_gnn.typing import Coefficients, Repr
 

@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from matcha_gnn.errors import InvalidFileError
-from matcha_gnn.files import replacing
+from matcha_gnn.io.files import replacing
 
 logger = logging.getLogger(__name__)
 VARIABLE = "MATCHA_DATA"

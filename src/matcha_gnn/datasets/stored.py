@@ -17,8 +17,8 @@ from matcha_gnn.datasets.csbm import (
     link_rates,
     upper_triangle,
 )
-from matcha_gnn.stored import GraphStore
-from matcha_gnn.stored.writing import Edges
+from matcha_gnn.graphs.stored import GraphStore
+from matcha_gnn.graphs.stored.writing import Edges
 
 EDGES = 1 << 20
 """Edges of a chunk."""

@@ -4,7 +4,7 @@ import math
 
 from torch import Tensor
 
-from matcha_gnn.target import Target
+from matcha_gnn.graphs.base import Target
 from matcha_gnn.typing import Probs
 
 SAMPLE = 20_000
@@ -94,7 +94,7 @@ def believe(evidence: Tensor, edge_shares: Tensor, shares: Tensor, graph: Target
 
     Example:
         >>> import torch
-        >>> from matcha_gnn.graph import Graph
+        >>> from matcha_gnn.graphs.memory import Graph
         >>> pair = Graph(torch.ones(2, 1), torch.tensor([[0, 1], [1, 0]]))
         >>> alike = torch.tensor([[0.45, 0.05], [0.05, 0.45]]).double()
         >>> evidence, even = torch.tensor([[2.0, 0.0], [0.0, 0.0]]).double(), torch.ones(2) / 2

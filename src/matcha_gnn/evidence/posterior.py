@@ -12,10 +12,10 @@ from torch import Tensor
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
 from matcha_gnn.evidence.neighbours import believe, fit_edge_shares, sample_edges
-from matcha_gnn.graph import Graph
+from matcha_gnn.evidence.shift_kinds import OwnSample, OwnShift, explain, stride
+from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.parts import WHOLE, Part, tensor_total
 from matcha_gnn.hops import joined
-from matcha_gnn.mixture import OwnSample, OwnShift, explain, stride
-from matcha_gnn.parts import WHOLE, Part, tensor_total
 from matcha_gnn.typing import Probs
 
 STEP = math.sqrt(2)

@@ -11,8 +11,8 @@ from matcha_gnn.methods.base import (
     View,
 )
 from matcha_gnn.methods.erm import ERM
-from matcha_gnn.methods.graphpatcher import GraphPatcher
-from matcha_gnn.methods.gtrans import GTrans
+from matcha_gnn.methods.graphpatcher.method import GraphPatcher
+from matcha_gnn.methods.gtrans.method import GTrans
 from matcha_gnn.methods.lame import LAME
 from matcha_gnn.methods.soga import SOGA
 from matcha_gnn.methods.t3a import T3A

@@ -8,7 +8,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
-from matcha_gnn.graph import Graph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import (
     Artefact,
     BaseMethod,

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from matcha_gnn import kernels
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graph import Graph
+from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.parts import WHOLE, Part
 from matcha_gnn.hops import Hops, MixedSums, joined
-from matcha_gnn.parts import WHOLE, Part
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, Probs, Repr
 
 State = Any

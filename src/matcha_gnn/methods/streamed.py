@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.graphs.base import Target
 from matcha_gnn.methods.base import View
 from matcha_gnn.methods.tuning import FilterTuner, Point, Values
-from matcha_gnn.target import Target
 from matcha_gnn.typing import HopStack, Repr
 
 Encode: TypeAlias = Callable[[Values, Target], Repr]

@@ -9,6 +9,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.graphs.parts import WHOLE, Part, tensor_total
 from matcha_gnn.hops import joined
 from matcha_gnn.kernels import turned
 from matcha_gnn.methods.base import (
@@ -22,7 +23,6 @@ from matcha_gnn.methods.base import (
 )
 from matcha_gnn.methods.lame import is_count
 from matcha_gnn.methods.tuning import check_choice
-from matcha_gnn.parts import WHOLE, Part, tensor_total
 
 ROW_LABELS = ("own", "predicted")
 SCALES = ("unit", "model")

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.graphs.base import Target
+from matcha_gnn.graphs.parts import Part
 from matcha_gnn.methods.base import (
     BaseMethod,
     Prediction,
@@ -32,8 +34,6 @@ from matcha_gnn.methods.tuning import (
     descend,
 )
 from matcha_gnn.methods.whole import WholeTuner, batch_norms
-from matcha_gnn.parts import Part
-from matcha_gnn.target import Target
 from matcha_gnn.typing import Repr
 
 STATISTICS = ("target", "source")
@@ -151,7 +151,7 @@ def moments(blocks: Iterable[Tensor], part: Part) -> tuple[Tensor, Tensor]:
     """Mean and biased variance of all rows, [D] each, from blocks of them.
 
     Example:
-        >>> from matcha_gnn.parts import WHOLE
+        >>> from matcha_gnn.graphs.parts import WHOLE
         >>> moments([torch.tensor([[1.0], [2.0]]), torch.tensor([[6.0]])], WHOLE)
         (tensor([3.]), tensor([4.6667]))
     """

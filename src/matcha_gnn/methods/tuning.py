@@ -17,10 +17,10 @@ from torch.autograd.function import once_differentiable
 
 from matcha_gnn import kernels
 from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.graphs.parts import WHOLE, Part, tensor_total
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels import Operator, propagate
 from matcha_gnn.methods.base import Prediction, View
-from matcha_gnn.parts import WHOLE, Part, tensor_total
 from matcha_gnn.typing import HopStack, Repr
 
 Values: TypeAlias = dict[str, Tensor]

@@ -13,10 +13,10 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 from torch import Tensor
 
+from matcha_gnn.evidence.summary import CONFIDENCE_BINS
 from matcha_gnn.metrics import confusion_matrix
 from matcha_gnn.report.svg import COLOURS, HEIGHT, INK, WIDTH, inline_svg, sheet
 from matcha_gnn.result import Adaptation, estimate
-from matcha_gnn.summary import CONFIDENCE_BINS
 from matcha_gnn.typing import FloatArray
 
 IntArray = NDArray[np.int64]

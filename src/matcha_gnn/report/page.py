@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from matcha_gnn.io.provenance import versions
 from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS
 from matcha_gnn.metrics import evaluate
-from matcha_gnn.provenance import versions
 from matcha_gnn.report.figures import (
     Picture,
     candidate_bars,

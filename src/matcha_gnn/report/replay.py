@@ -15,7 +15,7 @@ from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.functional import entropy, pic
-from matcha_gnn.graph import Graph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.report.figures import Picture, drawn_rounds, text, thinned
 from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
 from matcha_gnn.result import Adaptation

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from matcha_gnn.evidence.shift_kinds import Explanation
+from matcha_gnn.evidence.summary import CONFIDENCE_BINS
 from matcha_gnn.metrics import average_degree, edge_homophily
-from matcha_gnn.mixture import Explanation
 from matcha_gnn.report.template import number, percent
 from matcha_gnn.result import Adaptation
-from matcha_gnn.summary import CONFIDENCE_BINS
 
 MAX_CLASSES = 5
 EXPLAINED = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from matcha_gnn.files import replacing
+from matcha_gnn.io.files import replacing
 from matcha_gnn.result import UNKNOWN
 
 

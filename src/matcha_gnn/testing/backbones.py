@@ -7,7 +7,7 @@ from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graph import unlabelled
+from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.methods import View
 from matcha_gnn.testing.graphs import FEATURES, tiny_graph
 

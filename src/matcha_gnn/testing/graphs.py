@@ -10,7 +10,7 @@ from torch import Tensor
 
 from matcha_gnn.backbones import GPRGNN, Backbone
 from matcha_gnn.datasets import csbm
-from matcha_gnn.graph import GraphLike, unlabelled
+from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.train import fit
 

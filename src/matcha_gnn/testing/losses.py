@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.graph import unlabelled
+from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import Loss
 from matcha_gnn.methods import Prediction, View

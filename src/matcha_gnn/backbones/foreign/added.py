@@ -11,7 +11,7 @@ from matcha_gnn.backbones.foreign.arguments import signature_of
 from matcha_gnn.backbones.foreign.calling import edges_given
 from matcha_gnn.backbones.foreign.patches import Patch
 from matcha_gnn.backbones.foreign.wrap import Foreign
-from matcha_gnn.graph import Graph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import Adjacency, filter_hops, mix, propagate
 from matcha_gnn.typing import Coefficients, HopStack, Repr
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.extras import LABELS
+from matcha_gnn.graphs.extras import LABELS
 
 WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module"}
 """Modules that hand their arguments on, and where they keep the network."""

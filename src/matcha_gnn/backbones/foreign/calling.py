@@ -19,7 +19,7 @@ from matcha_gnn.backbones.foreign.arguments import (
 from matcha_gnn.backbones.foreign.patches import Patch
 from matcha_gnn.backbones.foreign.sites import is_linear
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, MatchaError
-from matcha_gnn.graph import Graph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.registry import resolve
 
 CACHES = ("_cached_edge_index", "_cached_adj_t", "_cached_x", "_cached_h")

@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from torch_geometric.data.storage import BaseStorage
 
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.extras import LABELS
+from matcha_gnn.graphs.extras import LABELS
 
 
 class NetworkData(Data):  # type: ignore[misc]

@@ -21,8 +21,8 @@ from matcha_gnn.backbones.foreign.calling import (
 from matcha_gnn.backbones.foreign.patches import Patch, patched
 from matcha_gnn.backbones.foreign.sites import find_gamma, find_sites
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
-from matcha_gnn.extras import Extras
-from matcha_gnn.graph import Graph, content_hash
+from matcha_gnn.graphs.extras import Extras
+from matcha_gnn.graphs.memory import Graph, content_hash
 from matcha_gnn.typing import Coefficients, Repr
 
 

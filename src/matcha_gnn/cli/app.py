@@ -1,0 +1,291 @@
+"""The command `matcha`: parse, call, print. Heavy imports wait until a command runs."""
+
+import shlex
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from matcha_gnn.errors import InvalidArgumentError, MatchaError, optional_imports
+
+app = typer.Typer(
+    name="matcha",
+    help="Adapt a trained graph neural network to a graph whose structure has shifted.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+# Typer carries its parser inside since 0.2x and used click's before: the class of wrong usage has
+# no public name that both share.
+CommandLineError: Any = typer.BadParameter.__mro__[2]
+
+GROUP = "matcha_gnn.commands"
+"""Entry points of further commands: functions that Typer takes."""
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+Seed = Annotated[int, typer.Option(help="Everything random follows from it.")]
+GraphFile = Annotated[Path, typer.Argument(metavar="GRAPH", help="A .npz or .pt graph file.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .safetensors model file.")]
+
+
+@app.command()
+def demo(
+    context: typer.Context,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")] = Path(
+        "matcha-demo"
+    ),
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Train a model, meet a shifted graph, adapt.
+
+    The model is trained where 80% of edges join alike nodes and adapted to a graph where 20% do; a
+    table and a page show what it did.
+    """
+    from matcha_gnn.cli import commands
+
+    commands.demo(output, seed, json, context.obj)
+
+
+@app.command()
+def train(
+    graph: GraphFile,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Model file to write.")],
+    backbone: Annotated[str, typer.Option(help="gprgnn, appnp, jknet or gcnii.")] = "gprgnn",
+    hops: Annotated[
+        int | None, typer.Option(help="Hops or layers K; default: 9, jknet 2, gcnii 4.")
+    ] = None,
+    hidden: Annotated[int, typer.Option(help="Width of the representation.")] = 32,
+    epochs: Annotated[int, typer.Option(help="Full-batch steps.")] = 500,
+    train_fraction: Annotated[
+        float | None,
+        typer.Option(help="Share of each class to train on; default: train_mask, else all."),
+    ] = None,
+    ship: Annotated[
+        list[str] | None,
+        typer.Option(help="A base method to prepare the model for: adanpc or graphpatcher."),
+    ] = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Train a source model on a labelled graph."""
+    from matcha_gnn.cli import commands
+
+    methods = ship or []
+    commands.train(
+        graph, output, backbone, hops, hidden, epochs, train_fraction, methods, seed, json
+    )
+
+
+@app.command()
+def adapt(
+    context: typer.Context,
+    model: ModelFile,
+    graph: GraphFile,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
+    method: Annotated[
+        str,
+        typer.Option(
+            help="Base method: erm, t3a, tent, adanpc, gtrans, soga, graphpatcher, lame, or one "
+            "that an installed package brings."
+        ),
+    ] = "erm",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An option of the base method, such as k=20."),
+    ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            help="Rounds down a loss: pic, entropy, pseudo_label, difference, sure; default: hop "
+            "weights are fitted, and without protection pic."
+        ),
+    ] = None,
+    protect: Annotated[
+        bool,
+        typer.Option(
+            help="Keep the source model unless another is expected to be better; "
+            "--no-protect --loss pic is the published algorithm."
+        ),
+    ] = True,
+    epochs: Annotated[int, typer.Option(help="Rounds; 0 only predicts.")] = 50,
+    lr: Annotated[float, typer.Option(help="Step size.")] = 1.0,
+    optimizer: Annotated[str, typer.Option(help="sgd, adam or exact.")] = "sgd",
+    seed: Seed = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
+    distributed: Annotated[
+        bool, typer.Option("--distributed", help="As one rank of a run started by torchrun.")
+    ] = False,
+    gather: Annotated[
+        bool, typer.Option("--gather", help="With --distributed: rank 0 writes all predictions.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(help="With --distributed: seconds to wait for a rank.")
+    ] = 30.0,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="For a store: the most that may be resident, such as 4GB."),
+    ] = None,
+    hops_dtype: Annotated[
+        str, typer.Option(help="For a store: float32, float16 or bfloat16 hops.")
+    ] = "float32",
+    json: Json = False,
+) -> None:
+    """Adapt a model to an unlabelled graph, a file or the folder of a store.
+
+    Writes predictions, the adapted model, the history of rounds, a summary and report.html.
+    """
+    settings: dict[str, Any] = {"method": method, "options": option or [], "loss": loss}
+    settings |= {"protect": protect, "epochs": epochs, "lr": lr, "optimizer": optimizer}
+    settings |= {"seed": seed, "device": device, "hops_dtype": hops_dtype}
+    settings |= {"json": json, "command": context.obj}
+    if distributed:
+        if memory:
+            allowed = "none with --distributed, where a rank holds its part of the hops"
+            raise InvalidArgumentError("--memory", memory, allowed)
+        from matcha_gnn.cli import cluster
+
+        cluster.adapt(model, graph, output, gather=gather, timeout=timeout, **settings)
+        return
+    if gather:
+        raise InvalidArgumentError("--gather", "no --distributed", "--distributed --gather")
+    from matcha_gnn.cli import commands
+
+    commands.adapt(model, graph, output, memory=memory, **settings)
+
+
+@app.command()
+def inspect(
+    graph: GraphFile,
+    model: Annotated[
+        Path | None, typer.Option(help="A model, to set the graph beside its source.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say what a graph is.
+
+    With a model: how the graph differs from the one that the model was trained on.
+    """
+    from matcha_gnn.cli import commands
+
+    commands.inspect(graph, model, json)
+
+
+@app.command("make-graph")
+def make_graph(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="csbm, syn-cora, syn-products, syn-coauthor-cs, twitch, arxiv, arxiv-structure, "
+            "cora, coauthor-cs, or a graph file to change.",
+        ),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A .npz or .pt file to write.")
+    ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="A folder to write instead, for graphs larger than memory (csbm)."),
+    ] = None,
+    part: Annotated[str | None, typer.Option(help="source, validation or target.")] = None,
+    homophily: Annotated[float | None, typer.Option(help="Share of edges in a class.")] = None,
+    run: Annotated[int | None, typer.Option(help="syn-cora: 1, 2 or 3.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="csbm: nodes.")] = None,
+    features: Annotated[int | None, typer.Option(help="csbm: features.")] = None,
+    degree: Annotated[float | None, typer.Option(help="csbm: average degree.")] = None,
+    signal: Annotated[float | None, typer.Option(help="Norm of a class centre.")] = None,
+    shift: Annotated[float | None, typer.Option(help="csbm: displacement of centres.")] = None,
+    shares: Annotated[str | None, typer.Option(help="csbm: class shares, 0.1,0.3,0.6.")] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Shift the graph, in the order given: homophily=0.2, degree=3, attribute=1, "
+            "noise=0.5, class-shares=0.7,0.3, edge-shares=0.4,0.1,0.1,0.4.",
+        ),
+    ] = None,
+    attack: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Flip edges against this model file.")
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Share of edges that the attack flips.")] = 0.2,
+    root: Annotated[Path | None, typer.Option(help="Folder of data sets.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Everything random follows from it.")] = None,
+    json: Json = False,
+) -> None:
+    """Write a graph to train on or adapt to."""
+    from matcha_gnn.cli import commands
+
+    options: dict[str, Any] = {"part": part, "homophily": homophily, "run": run}
+    options |= {"num_nodes": nodes, "num_features": features, "degree": degree}
+    options |= {"signal": signal, "shift": shift, "root": root, "seed": seed}
+    options["shares"] = None if shares is None else _numbers("--shares", shares)
+    given = {option: value for option, value in options.items() if value is not None}
+    if (output is None) == (store is None):
+        raise InvalidArgumentError("--output, --store", "both or none", "one of them")
+    changes = _changes(change or [])
+    commands.make_graph(name, output, store, given, changes, attack, rate, json)
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise InvalidArgumentError(option, text, "numbers with commas between") from error
+
+
+def _changes(texts: list[str]) -> dict[str, Any]:
+    """NAME=NUMBER or NAME=NUMBER,NUMBER,… as a number or several by name."""
+    changes: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or name in changes:
+            raise InvalidArgumentError("--change", text, "NAME=NUMBER, each name once")
+        numbers = _numbers(f"--change {name}", value)
+        changes[name] = numbers if "," in value else numbers[0]
+    return changes
+
+
+for _point in entry_points(group=GROUP):
+    app.command(name=_point.name)(_point.load())
+
+
+def _version(value: bool) -> None:
+    if value:
+        from matcha_gnn import __version__
+
+        typer.echo(f"matcha {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it and stop.")
+    ] = False,
+) -> None:
+    """Adapt a trained graph neural network to a graph whose structure has shifted."""
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command; exit 0 when done, 2 on bad input, 1 when it is our fault."""
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str] | None) -> Any:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        command = shlex.join(["matcha", *arguments])
+        with optional_imports(arguments[0] if arguments else "--help"):
+            return app(args=arguments or ["--help"], standalone_mode=False, obj=command) or 0
+    except CommandLineError as error:
+        typer.echo(f"matcha: {error.format_message()}", err=True)
+        return 2
+    except typer.Abort:
+        typer.echo("matcha: interrupted", err=True)
+        return 1
+    except MatchaError as error:
+        typer.echo(f"matcha: {error}", err=True)
+        return 2

@@ -1,0 +1,81 @@
+"""What `matcha adapt --distributed` does on one rank of a cluster."""
+
+from pathlib import Path
+from typing import Any, cast
+
+from matcha_gnn.cli import console
+from matcha_gnn.cli.commands import chosen, for_scores, print_summary, read_target
+from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.graphs.memory import GraphLike
+from matcha_gnn.graphs.sharded import PartAdaptation, Ranks, joined, write_shards
+from matcha_gnn.graphs.sharded import adapt as adapt_over_ranks
+from matcha_gnn.graphs.stored import GraphStore
+from matcha_gnn.io.files import output_folder
+from matcha_gnn.io.models import load_model
+from matcha_gnn.io.outputs import can_report, write_outputs
+from matcha_gnn.result import Adaptation
+
+DEVICES = ("cpu", "cuda")
+
+
+def adapt(
+    model: Path,
+    graph: Path,
+    output: Path,
+    *,
+    method: str,
+    options: list[str],
+    loss: str | None,
+    device: str,
+    hops_dtype: str,
+    gather: bool,
+    timeout: float,
+    json: bool,
+    command: str,
+    **settings: Any,
+) -> None:
+    """Adapt together with the other ranks; each writes its part, and rank 0 says what was done."""
+    base, objective = chosen(method, options, loss)
+    if device not in DEVICES:
+        allowed = f"{' or '.join(DEVICES)} with --distributed: a rank takes the GPU of its number"
+        raise InvalidArgumentError("--device", repr(device), allowed)
+    if not timeout > 0:
+        raise InvalidArgumentError("--timeout", timeout, "seconds > 0")
+    with joined(timeout, device) as ranks:
+        with ranks.agreeing("input"):
+            source = load_model(model).to(ranks.device)
+            data = read_target(graph, hops_dtype, _unheard if ranks.rank else console.say)
+            output_folder(output)
+        result = adapt_over_ranks(source, data, base, objective, gather=gather, **settings)
+        write = _gathered if gather else _in_shards
+        summary = write(result, data, output, ranks, command)
+        if ranks.rank != 0:
+            return
+    if json:
+        console.print_json(summary)
+        return
+    print_summary(summary)
+    console.out.print(f"Written to {output} by {ranks.size} ranks.")
+
+
+def _gathered(
+    result: Adaptation, data: GraphLike | GraphStore, output: Path, ranks: Ranks, command: str
+) -> dict[str, Any]:
+    """The files of `matcha adapt`, from rank 0."""
+    summary = dict[str, Any]()
+    with ranks.agreeing("writing the result"):
+        if ranks.rank == 0:
+            page = not isinstance(data, GraphStore) and can_report(console.say)
+            summary = write_outputs(result, output, *for_scores(data), command, page=page)
+    return summary
+
+
+def _in_shards(
+    result: Adaptation, data: GraphLike | GraphStore, output: Path, ranks: Ranks, command: str
+) -> dict[str, Any]:
+    """Each rank's part of the predictions, and the rest from rank 0."""
+    return write_shards(cast(PartAdaptation, result), output, ranks, *for_scores(data))
+
+
+def _unheard(line: str) -> None:
+    """What one rank says is enough."""

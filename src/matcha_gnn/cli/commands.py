@@ -1,0 +1,377 @@
+"""What each command does, for `cli` to call: read files, call the library, write, print."""
+
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+from rich.text import Text
+from torch import Tensor
+
+from matcha_gnn import metrics
+from matcha_gnn.adaptation import adapt as adapt_model
+from matcha_gnn.alarms import Severity
+from matcha_gnn.backbones import BACKBONES, GPRGNN, Backbone
+from matcha_gnn.cli import console
+from matcha_gnn.datasets import csbm, store_csbm
+from matcha_gnn.datasets.catalogue import make_graph as draw_graph
+from matcha_gnn.datasets.catalogue import seeded
+from matcha_gnn.diagnosis import diagnose
+from matcha_gnn.errors import (
+    InvalidArgumentError,
+    InvalidFileError,
+    InvalidGraphError,
+    NoEvidenceError,
+)
+from matcha_gnn.graphs.memory import GraphLike, unlabelled
+from matcha_gnn.graphs.stored import GraphStore
+from matcha_gnn.io.files import output_folder
+from matcha_gnn.io.graphfiles import read_graph, write_graph
+from matcha_gnn.io.models import load_model, save_model
+from matcha_gnn.io.outputs import can_report, write_outputs
+from matcha_gnn.losses import LOSSES, Loss
+from matcha_gnn.methods import METHODS, BaseMethod
+from matcha_gnn.registry import build, parse_options, resolve, resolve_installed
+from matcha_gnn.train import fit
+from matcha_gnn.transforms import attacked, shifted
+
+STYLES = {
+    Severity.GOOD: "green",
+    Severity.NEUTRAL: "default",
+    Severity.WARNING: "yellow",
+    Severity.ALARM: "bold red",
+}
+METHOD_GROUP = "matcha_gnn.methods"
+"""Entry points of base methods that other packages bring."""
+
+
+def demo(output: Path, seed: int, json: bool, command: str) -> None:
+    """Homophily 0.8 → 0.2 on the paper's CSBM, with fewer features and epochs than its runs."""
+    folder, page = output_folder(output), can_report(console.say)
+    nodes, features = 5000, 1000
+    source = csbm(nodes, features, homophily=0.8, seed=seed)
+    target = csbm(nodes, features, homophily=0.2, seed=1000 + seed)
+    model = GPRGNN(features, 2)
+    with console.progress_bar("training on homophily 0.8", quiet=json) as progress:
+        fit(model, source, epochs=200, seed=seed, progress=progress)
+    save_model(model, folder / "source-model.safetensors")
+    with console.progress_bar("adapting to homophily 0.2", quiet=json) as progress:
+        result = adapt_model(model, target, seed=seed, progress=progress)
+    summary = write_outputs(result, folder, target.y, None, command, page)
+    if json:
+        console.print_json(summary)
+        return
+    console.out.print(
+        "A GPRGNN trained where 80% of edges join alike nodes meets a graph where 20% do. "
+        "Only its hop weights γ move; the labels of that graph are used for this table alone."
+    )
+    print_summary(summary)
+    if page:
+        console.out.print(f"Look at {folder / 'report.html'}")
+
+
+def train(
+    graph: Path,
+    output: Path,
+    backbone: str,
+    hops: int | None,
+    hidden: int,
+    epochs: int,
+    train_fraction: float | None,
+    ship: list[str],
+    seed: int,
+    json: bool,
+) -> None:
+    """Train on a graph file and write a model file."""
+    architecture: Any = resolve("--backbone", backbone, BACKBONES)
+    methods = [resolve_installed("--ship", name, METHODS, METHOD_GROUP)() for name in ship]
+    if output.suffix != ".safetensors":
+        raise InvalidFileError("output", output, "a file named .safetensors")
+    if not output.parent.is_dir():
+        raise InvalidFileError("output", f"{output} (no such folder)", "a path in a folder")
+    data = read_graph(graph)
+    if data.y is None:
+        raise InvalidFileError("graph", f"{graph} (no array y)", "a graph with labels y")
+    classes = _num_classes(data.y)
+    mask = None
+    if train_fraction is not None:
+        mask = _stratified(data.y, train_fraction, seed)
+    depth = {} if hops is None else {"K": hops}
+    model: Backbone = architecture(data.x.shape[1], classes, hidden, **depth)
+    start = perf_counter()
+    with console.progress_bar("training", quiet=json) as progress:
+        run = fit(
+            model,
+            data,
+            epochs=epochs,
+            train_mask=mask,
+            ship=methods,
+            seed=seed,
+            progress=progress,
+        )
+    save_model(model, output)
+    said = {
+        "model": str(output),
+        "train_accuracy": run.train_accuracy,
+        "final_loss": run.loss[-1] if run.loss else None,
+        "gamma": model.gamma.tolist(),
+        "seconds": perf_counter() - start,
+    }
+    if json:
+        console.print_json(said)
+        return
+    console.out.print(
+        f"{output}: accuracy {run.train_accuracy:.1%} on its training nodes, "
+        f"{said['seconds']:.1f} s"
+    )
+
+
+def adapt(
+    model: Path,
+    graph: Path,
+    output: Path,
+    *,
+    method: str,
+    options: list[str],
+    loss: str | None,
+    device: str,
+    hops_dtype: str,
+    json: bool,
+    command: str,
+    **settings: Any,
+) -> None:
+    """Adapt a model file to a graph file or a store and write a folder."""
+    base, objective = chosen(method, options, loss)
+    on = usable_device(device)
+    source = load_model(model).to(on)
+    data: Any = read_target(graph, hops_dtype, console.say)
+    is_store = isinstance(data, GraphStore)
+    data = data if is_store else data.to(on)
+    output_folder(output)
+    page = not is_store and can_report(console.say)
+    with console.progress_bar("adapting", quiet=json) as progress:
+        result = adapt_model(source, data, base, objective, progress=progress, **settings)
+    summary = write_outputs(result, output, *for_scores(data), command, page=page)
+    if json:
+        console.print_json(summary)
+        return
+    print_summary(summary)
+    console.out.print(f"Written to {output}: predictions.npz, model.safetensors, history.csv, …")
+    if page:
+        console.out.print(f"Look at {output / 'report.html'}")
+
+
+def read_target(path: Path, hops_dtype: str, tell: Callable[[str], None]) -> GraphLike | GraphStore:
+    """A graph file, or the folder of a store that tells what a run will take."""
+    if path.is_dir():
+        return GraphStore(path, hops_dtype, tell)
+    if hops_dtype != "float32":
+        raise InvalidArgumentError("--hops-dtype", hops_dtype, "float32, but for a store")
+    graph: GraphLike = read_graph(path, check_labels=False)
+    return graph
+
+
+def for_scores(data: GraphLike | GraphStore) -> tuple[object, object]:
+    """True classes, and the nodes that accuracy counts, as they came; either may be missing."""
+    if isinstance(data, GraphStore):
+        return _of_store(data, "y"), _of_store(data, "test_mask")
+    return getattr(data, "y", None), getattr(data, "test_mask", None)
+
+
+def _of_store(store: GraphStore, name: str) -> object:
+    """A file that cannot be read is said and left out: scores are no reason to stop."""
+    try:
+        return store.labels if name == "y" else store.mask(name)
+    except InvalidFileError as error:
+        console.say(f"not used for scores: {error}")
+        return None
+
+
+def chosen(method: str, options: list[str], loss: str | None) -> tuple[BaseMethod, Loss | None]:
+    """Base method and loss that the options --method, --option and --loss ask for."""
+    kind = resolve_installed("--method", method, METHODS, METHOD_GROUP)
+    base = build("--option", kind, parse_options("--option", options))
+    return base, resolve("--loss", loss, LOSSES)() if loss else None
+
+
+def inspect(graph: Path, model: Path | None, json: bool) -> None:
+    """Describe a graph file, beside the source graph of a model where one is given."""
+    source = load_model(model) if model else None
+    data = read_graph(graph, check_labels=False)
+    view = unlabelled(data)
+    facts = view.facts
+    target: dict[str, Any] = {
+        "nodes": facts.num_nodes,
+        "edges": facts.num_edges,
+        "features": facts.num_features,
+        "average degree": round(metrics.average_degree(view.edge_index, view.num_nodes), 4),
+    }
+    known = metrics.scorable(data.y, None, view.num_nodes, view.num_nodes)
+    target |= _labelled_facts(view.edge_index, known)
+    remarks = [*facts.remarks(), *known.remarks]
+    beside: dict[str, Any] = {}
+    if source is not None:
+        result = adapt_model(source, data, epochs=0)
+        target["predicted class shares"] = _shares(result.probs.double().sum(0))
+        target["mean confidence"] = round(float(result.probs.amax(1).mean()), 4)
+        beside = _source_facts(source)
+    advice = _advice(source, data, target) if source is not None and source.source else None
+    said = {"graph": target, "remarks": remarks, "source": beside or None}
+    said |= {"advice": advice} if advice else {}
+    if json:
+        console.print_json(said)
+        return
+    names = [*target, *(name for name in beside if name not in target)]
+    header = ["", str(graph), "source graph"] if beside else ["", str(graph)]
+    rows = [[n, str(target.get(n, "")), str(beside.get(n, ""))][: len(header)] for n in names]
+    console.print_rows("Graph", header, rows)
+    for remark in remarks:
+        console.out.print(remark)
+    if advice:
+        console.out.print(f"Advice: {advice['advice']}. {advice['reason']}")
+
+
+def _labelled_facts(edge_index: Tensor, known: metrics.Scorable) -> dict[str, Any]:
+    """What the nodes with a known class, and the edges between them, say of the classes."""
+    if not known.number:
+        return {}
+    edges = edge_index[:, known.mask[edge_index].all(0)]
+    return {
+        "edge homophily": round(metrics.edge_homophily(edges, known.labels), 4),
+        "node homophily": round(metrics.node_homophily(edges, known.labels), 4),
+        "class shares": _shares(torch.bincount(known.labels[known.mask]).double()),
+    }
+
+
+def _advice(model: Backbone, data: GraphLike, target: dict[str, Any]) -> dict[str, Any]:
+    """What the shift card estimates, put among the facts, and what it advises."""
+    try:
+        card = diagnose(model, data)
+    except NoEvidenceError as error:
+        return {"advice": "cannot tell", "reason": str(error)}
+    target["estimated homophily"] = round(card.homophily[1], 4)
+    target["estimated class shares"] = _shares(card.class_shares[1].double())
+    target["own features"] = str(card.features)
+    target["drift of own features"] = round(card.drift, 2)
+    return {"advice": card.advice, "reason": card.reason}
+
+
+def make_graph(
+    name: str,
+    output: Path | None,
+    store: Path | None,
+    options: dict[str, Any],
+    changes: dict[str, Any],
+    attack: Path | None,
+    rate: float,
+    json: bool,
+) -> None:
+    """Draw a graph, or read one of a data set or a file; shift and attack it, and write it.
+
+    To a store, a CSBM graph that is not changed goes in chunks; others are in memory first.
+    """
+    if store and name == "csbm" and not changes and not attack:
+        written = store_csbm(store, **options)
+        _say_written(store, written.num_nodes, int(written.meta["num_edges"]), json)
+        return
+    seed = options.get("seed", 0)
+    if Path(name).suffix in (".npz", ".pt"):
+        other = next((each for each in options if each != "seed"), None)
+        if other:
+            raise InvalidArgumentError(other, options[other], "--change and --seed for a file")
+        data = read_graph(name)
+    else:
+        if (changes or attack) and "seed" in options and not seeded(name):
+            del options["seed"]
+        data = draw_graph(name, **options)
+    data = shifted(data, changes, seed)
+    if attack:
+        data = attacked(load_model(attack), data, rate, seed=seed)
+    if output:
+        write_graph(data, output)
+    elif store:
+        GraphStore.create(store, data)
+    _say_written(output or store, data.num_nodes, data.num_edges, json)
+
+
+def _say_written(path: Path | None, nodes: int, edges: int, json: bool) -> None:
+    if json:
+        console.print_json({"graph": str(path), "nodes": nodes, "edges": edges})
+    else:
+        console.out.print(f"{path}: {nodes:,} nodes, {edges:,} directed edges")
+
+
+def print_summary(summary: dict[str, Any]) -> None:
+    """What an adaptation did, as a table and a sentence."""
+    rows = []
+    if summary["accuracy_before"] is not None:
+        percent = [f"{summary[key]:.1%}" for key in ("accuracy_before", "accuracy_after")]
+        rows.append(["accuracy", *percent])
+    rows.append(["PIC loss", f"{summary['pic_before']:.4f}", f"{summary['pic_after']:.4f}"])
+    pairs = zip(summary["gamma_before"], summary["gamma_after"], strict=True)
+    rows += [[f"γ {k}", f"{a:+.3f}", f"{b:+.3f}"] for k, (a, b) in enumerate(pairs)]
+    alarm = "ALARM, " if summary["severity"] == Severity.ALARM else ""
+    title = f"{summary['method']}: {alarm}{summary['status']}"
+    console.print_rows(title, ["", "before", "after"], rows)
+    for remark in summary["score_remarks"]:
+        console.out.print(remark)
+    console.out.print(Text(summary["meaning"], style=STYLES[summary["severity"]]))
+    if "labels changed" not in summary["meaning"]:
+        share = f"{summary['labels_changed']:.1%} of labels changed"
+        console.out.print(f"{share}: accuracy cannot have moved by more.")
+
+
+def _source_facts(model: Backbone) -> dict[str, Any]:
+    if model.source is None:
+        return {"note": "the model file has no source summary"}
+    return {
+        "average degree": round(float(model.source.mean_degree), 4),
+        "edge homophily": round(model.source.edge_homophily, 4),
+        "class shares": _shares(model.source.class_prior.double()),
+        "accuracy": round(float(model.source.accuracy), 4),
+        "measured on": model.source.basis,
+        "features": model.in_channels,
+    }
+
+
+def _shares(counts: Tensor) -> str:
+    shares = (counts / counts.sum()).tolist()
+    text = ", ".join(f"{share:.3f}" for share in shares[:10])
+    return text + (f", … ({len(shares)} classes)" if len(shares) > 10 else "")
+
+
+def _num_classes(labels: Tensor) -> int:
+    """One more than the largest class; refuses what cannot be classes before a model is built."""
+    allowed = f"classes 0 to {len(labels) - 1}, one for each node; negative where unknown"
+    if labels.dim() != 1 or labels.is_floating_point() or labels.is_complex():
+        got = f"{labels.dtype} of shape {list(labels.shape)}"
+        raise InvalidGraphError("graph.y", got, allowed)
+    largest = int(labels.max())
+    if not 0 <= largest < len(labels):
+        raise InvalidGraphError("graph.y", f"class {largest} as the largest", allowed)
+    return largest + 1
+
+
+def _stratified(labels: Tensor, fraction: float, seed: int) -> Tensor:
+    if not 0 < fraction <= 1:
+        raise InvalidArgumentError("--train-fraction", fraction, "a share in (0, 1]")
+    draw = torch.rand(len(labels), generator=torch.Generator().manual_seed(seed))
+    mask = torch.zeros(len(labels), dtype=torch.bool)
+    for label in range(int(labels.max()) + 1):
+        members = (labels == label).nonzero().squeeze(1)
+        count = max(min(1, len(members)), round(fraction * len(members)))
+        mask[members[draw[members].argsort()[:count]]] = True
+    return mask
+
+
+def usable_device(name: str) -> torch.device:
+    """The device that the option --device names."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InvalidArgumentError(
+            "--device", repr(name), "cpu, or a device torch can use"
+        ) from error
+    return device

@@ -1,0 +1,52 @@
+"""What a person sees: progress bars on a terminal, silence elsewhere, tables everywhere."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from matcha_gnn.io.jsontext import json_text
+from matcha_gnn.typing import Progress as ProgressCall
+
+PIPED_WIDTH = 160
+"""Columns where there is no terminal to ask: wide enough for a table of eight columns."""
+
+out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH)
+err = Console(stderr=True)
+
+
+@contextmanager
+def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCall]:
+    """Give a function to call with (done, total); it draws a bar only on a terminal."""
+    if quiet or not err.is_terminal:
+        yield lambda done, total: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as bars:
+        task = bars.add_task(label, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def say(line: str) -> None:
+    """One line beside what is printed, not broken."""
+    err.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output; a number that does not exist is null."""
+    sys.stdout.write(json_text(value) + "\n")
+
+
+def print_rows(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table: the first column is text, the others are numbers."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for position, name in enumerate(header):
+        table.add_column(name, justify="left" if position == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)

@@ -1,0 +1,217 @@
+"""What a model file says of its source graph: a few statistics, no rows of data."""
+
+import math
+from dataclasses import asdict, dataclass, fields
+
+import torch
+from torch import Tensor
+
+from matcha_gnn.evidence.shift_kinds import OwnStatistics, misfit
+from matcha_gnn.typing import Probs
+
+DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
+"""Left edges of the degree bins: 0, 1, 2–3, 4–7, … and everything above a million."""
+CONFIDENCE_BINS = 20
+FEWEST_HELD_OUT = 5
+"""Held-out nodes that every trained class needs for the statistics to be taken on them."""
+UNSEEN_SHARE = 1e-4
+"""Share that a class without a labelled node is taken to have: zero has no logarithm."""
+
+
+@dataclass(frozen=True)
+class SourceSummary:
+    """Statistics of the source graph that travel with the model.
+
+    Those of classes are taken on labelled nodes that the model was not trained on, where there are
+    at least `FEWEST_HELD_OUT` of every class; a network is surer of its training nodes, and right
+    on more of them, than it is elsewhere. Otherwise they are taken on the training nodes.
+
+    Attributes:
+        class_prior: share of each class, [C].
+        degree_histogram: share of nodes per bin of incoming degree, bins `DEGREE_EDGES`, [22].
+        mean_degree: average incoming degree, [].
+        confidence_histogram: share of nodes per bin of their largest probability, [20].
+        class_edges: share of edges from class a to class b, between labelled nodes, [C, C].
+        norm_mean: running mean at the batch norm, [D]; empty where there is none.
+        norm_variance: running variance there, [D].
+        own_logit_centroids: mean of a node's own logits H_0 Wᵀ per class, [C, C].
+        own_logit_covariance: covariance of the own logits within classes, [C, C].
+        own_centroids: mean of `Backbone.own_features` per class, [C, D'].
+        own_covariance: their covariance within classes, [D', D'].
+        misfit: how badly Gaussians describe them, see `evidence.mixture.misfit`, [3].
+        accuracy: share of nodes that the model gets right, [].
+        held_out: number of nodes not trained on that the statistics are taken on, []; 0 where
+            they are taken on the training nodes.
+    """
+
+    class_prior: Tensor
+    degree_histogram: Tensor
+    mean_degree: Tensor
+    confidence_histogram: Tensor
+    class_edges: Tensor
+    norm_mean: Tensor
+    norm_variance: Tensor
+    own_logit_centroids: Tensor
+    own_logit_covariance: Tensor
+    own_centroids: Tensor
+    own_covariance: Tensor
+    misfit: Tensor
+    accuracy: Tensor
+    held_out: Tensor
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every field by name."""
+        return asdict(self)
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> "SourceSummary":
+        """The inverse of `tensors`."""
+        return cls(**{f.name: tensors[f.name] for f in fields(cls)})
+
+    @property
+    def own_statistics(self) -> OwnStatistics:
+        """What `mixture.explain` compares a target with."""
+        return _with_unseen(
+            OwnStatistics(self.own_centroids, self.own_covariance, self.class_prior)
+        )
+
+    @property
+    def own_sharpness(self) -> float:
+        """What own logits are multiplied by to make them log-probabilities on the source.
+
+        By linear discriminants: how far the centroids of two classes lie apart along the difference
+        of their logits, over the variance along it, both summed over all pairs of classes that
+        have labelled nodes.
+        """
+        seen = self.class_prior > 0
+        apart, spread = (
+            float(len(m) * m.trace() - m.sum())
+            for m in (
+                self.own_logit_centroids[seen][:, seen].double(),
+                self.own_logit_covariance[seen][:, seen].double(),
+            )
+        )
+        return apart / spread if spread > 0 else math.inf
+
+    @property
+    def basis(self) -> str:
+        """Which nodes the statistics are taken on, for a reader."""
+        number = int(self.held_out)
+        return f"{number:,} nodes not trained on" if number else "training nodes"
+
+    @property
+    def edge_homophily(self) -> float:
+        """Share of edges inside a class."""
+        return float(self.class_edges.diagonal().sum())
+
+
+def summarise(
+    own_features: Tensor,
+    own_logits: Tensor,
+    probs: Probs,
+    labels: Tensor,
+    trained: Tensor,
+    held_out: Tensor,
+    edge_index: Tensor,
+    norm: torch.nn.BatchNorm1d | None,
+) -> SourceSummary:
+    """Measure a source graph.
+
+    Args:
+        own_features: u, [N, D'].
+        own_logits: H_0 Wᵀ, [N, C].
+        probs: the model's predictions, [N, C].
+        labels: classes, [N]; read at trained and held-out nodes only.
+        trained: labelled nodes that the model was trained on, bool [N].
+        held_out: labelled nodes that it was not trained on, bool [N].
+        edge_index: [2, E].
+        norm: the model's batch norm, if it has one.
+    """
+    num_classes = probs.shape[1]
+    enough = _enough_held_out(labels, trained, held_out, num_classes)
+    measured = held_out if enough else trained
+    members = torch.nn.functional.one_hot(labels[measured], num_classes).double()
+    counts = members.sum(0)
+    prior = counts / counts.sum()
+    logit_centroids, logit_covariance = _class_statistics(own_logits[measured], members)
+    own = OwnStatistics(*_class_statistics(own_features[measured], members), prior)
+    described = _with_unseen(own)
+    degree = torch.bincount(edge_index[1], minlength=len(probs))
+    empty = torch.zeros(0)
+    found = SourceSummary(
+        class_prior=prior.float(),
+        degree_histogram=degree_histogram(degree),
+        mean_degree=degree.double().mean().float(),
+        confidence_histogram=confidence_histogram(probs[measured] if enough else probs),
+        class_edges=class_edge_shares(labels, trained | held_out, edge_index, num_classes),
+        norm_mean=empty if norm is None else _copy(norm.running_mean),
+        norm_variance=empty if norm is None else _copy(norm.running_var),
+        own_logit_centroids=logit_centroids.float(),
+        own_logit_covariance=logit_covariance.float(),
+        own_centroids=own.centroids.float(),
+        own_covariance=own.covariance.float(),
+        misfit=misfit(own_features[measured] if enough else own_features, described).float(),
+        accuracy=(probs.argmax(1) == labels)[measured].float().mean(),
+        held_out=torch.tensor(int(held_out.sum()) if enough else 0),
+    )
+    return SourceSummary(**{name: part.cpu() for name, part in found.tensors().items()})
+
+
+def _enough_held_out(labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int) -> bool:
+    known, new = (torch.bincount(labels[m], minlength=num_classes) for m in (trained, held_out))
+    return bool((new[known > 0] >= FEWEST_HELD_OUT).all())
+
+
+def _with_unseen(own: OwnStatistics) -> OwnStatistics:
+    """The same where every class has a share; one without a labelled node lies at the mean."""
+    unseen = own.shares == 0
+    if not unseen.any():
+        return own
+    shares = own.shares.masked_fill(unseen, UNSEEN_SHARE)
+    centroids = own.centroids.clone()
+    centroids[unseen] = own.shares @ own.centroids
+    return own._replace(centroids=centroids, shares=shares / shares.sum())
+
+
+def _class_statistics(rows: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
+    """Class means [C, D] and the covariance within classes [D, D] of rows [N, D]."""
+    rows = rows.double()
+    counts = members.sum(0)
+    centroids = (members.T @ rows) / counts.clamp_min(1)[:, None]
+    within = rows - members @ centroids
+    return centroids, within.T @ within / max(1, len(rows) - len(counts))
+
+
+def degree_histogram(degree: Tensor) -> Tensor:
+    """Share of nodes in each bin of `DEGREE_EDGES`.
+
+    Example:
+        >>> degree_histogram(torch.tensor([0, 1, 3, 3]))[:3]
+        tensor([0.2500, 0.2500, 0.5000])
+    """
+    bins = torch.bucketize(degree, DEGREE_EDGES.to(degree.device), right=True) - 1
+    return _shares(torch.bincount(bins, minlength=len(DEGREE_EDGES) - 1))
+
+
+def confidence_histogram(probs: Probs) -> Tensor:
+    """Share of nodes by their largest probability, in `CONFIDENCE_BINS` equal bins of [0, 1]."""
+    bins = (probs.amax(1) * CONFIDENCE_BINS).long().clamp_max(CONFIDENCE_BINS - 1)
+    return _shares(torch.bincount(bins, minlength=CONFIDENCE_BINS))
+
+
+def class_edge_shares(
+    labels: Tensor, labelled: Tensor, edge_index: Tensor, num_classes: int
+) -> Tensor:
+    """Share of edges from class a to class b among edges between labelled nodes, [C, C]."""
+    known = labelled[edge_index].all(0)
+    sender, receiver = labels[edge_index[:, known]]
+    counts = torch.bincount(sender * num_classes + receiver, minlength=num_classes**2)
+    return _shares(counts).view(num_classes, num_classes)
+
+
+def _shares(counts: Tensor) -> Tensor:
+    return (counts.double() / counts.sum().clamp_min(1)).float()
+
+
+def _copy(buffer: Tensor | None) -> Tensor:
+    return torch.zeros(0) if buffer is None else buffer.detach().clone()

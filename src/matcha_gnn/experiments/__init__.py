@@ -1,7 +1,0 @@
-"""From a spec to records, and from records to a table beside the published numbers."""
-
-from matcha_gnn.experiments.compare import Comparison, compare
-from matcha_gnn.experiments.run import run
-from matcha_gnn.experiments.spec import Experiment, load, names
-
-__all__ = ["Comparison", "Experiment", "compare", "load", "names", "run"]

@@ -1,0 +1,113 @@
+"""What adaptation asks of a target graph, wherever its nodes lie.
+
+A graph in memory is one piece and has all nodes. One that is streamed from a folder gives its nodes
+piece by piece; a rank of a cluster has a part of the nodes, and takes hops by exchanging rows.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from matcha_gnn.graphs.parts import WHOLE, Part
+
+EDGE_BLOCK = 1 << 20
+Message = Callable[[Tensor, Tensor], Tensor]
+"""What edges carry, [E', C], from their senders' rows and their receivers' rows."""
+
+
+class Target:
+    """The base of every graph that a model can be adapted to.
+
+    Attributes:
+        part: which nodes are here.
+        one_piece: all nodes that are here are in memory at once.
+        make_hops: makes a model's hops on this graph where the model itself cannot; called with
+            the model, it returns `Hops`.
+        most_columns: numbers a node that may be propagated at a time.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    part: Part = WHOLE
+    one_piece: ClassVar[bool] = True
+    make_hops: Callable[[Any], Any] | None = None
+    most_columns: int = 1 << 30
+
+    @property
+    def device(self) -> torch.device:
+        """Where work on the graph is done."""
+        return self.x.device
+
+    def pieces(self) -> Iterator[tuple[slice, Any]]:
+        """Rows, and a graph of these nodes by themselves: edges are not to be looked at."""
+        yield slice(0, self.x.shape[0]), self
+
+    def sample_links(self, most: int, seed: int) -> Tensor:
+        """At most so many edges between different nodes, numbered in the whole graph, [2, E']."""
+        edges = self.edge_index
+        links = edges[:, edges[0] != edges[1]]
+        if links.shape[1] <= most:
+            return links
+        generator = torch.Generator().manual_seed(seed)
+        drawn = torch.randint(links.shape[1], (most,), generator=generator)
+        return links[:, drawn.to(links.device)]
+
+    def neighbour_sums(self, values: Tensor) -> Tensor:
+        """Σ over the incoming edges of each node of the sender's row of values [N, C]: [N, C].
+
+        An edge from a node to itself adds nothing.
+        """
+        return self.message_sums(lambda sender, _: sender, values, values)
+
+    def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
+        """Σ over the incoming edges of each node of what the edge carries, [N, C].
+
+        An edge from a node to itself carries nothing.
+
+        Args:
+            message: from the senders' rows of `sent` and the receivers' rows of `received`, one
+                row for each of some edges, to rows of the same shape.
+            sent: [N, C].
+            received: [N, C].
+        """
+        total = torch.zeros_like(received)
+        for sender, receiver in torch.split(self.edge_index, EDGE_BLOCK, 1):
+            apart = sender != receiver
+            sender, receiver = sender[apart], receiver[apart]
+            total.index_add_(0, receiver, message(sent[sender], received[receiver]))
+        return total
+
+    @property
+    def reciprocal(self) -> bool:
+        """Whether every edge has one in the other direction, as often."""
+        return imbalance(*self.edge_index) == 0
+
+
+def imbalance(sender: Tensor, receiver: Tensor) -> int:
+    """Zero if every edge has its reverse, as often; that of all edges is the sum over some.
+
+    Σ f(sender) g(receiver) − f(receiver) g(sender), with f and g drawn at random and exact
+    arithmetic modulo 2^64: zero without the reverses by a chance of about one in 2^64.
+
+    Example:
+        >>> imbalance(torch.tensor([0, 1]), torch.tensor([1, 0]))
+        0
+    """
+    there = (_scattered(sender, 0) * _scattered(receiver, 1)).sum()
+    back = (_scattered(receiver, 0) * _scattered(sender, 1)).sum()
+    return int(there - back)
+
+
+def _scattered(numbers: Tensor, stream: int) -> Tensor:
+    """A fixed random 64-bit number for each number in each of two streams, 0 and 1 (SplitMix64)."""
+    mixed = (2 * numbers + stream) * -0x61C8864680B583EB
+    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
+        mixed = (mixed ^ _shifted(mixed, shift)) * factor
+    return mixed ^ _shifted(mixed, 31)
+
+
+def _shifted(numbers: Tensor, places: int) -> Tensor:
+    """To the right as if without a sign."""
+    return (numbers >> places) & ((1 << (64 - places)) - 1)

@@ -1,0 +1,251 @@
+"""Step 1: check a graph in memory and take its labels away."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+import scipy.sparse
+import torch
+import xxhash
+from torch import Tensor
+
+from matcha_gnn.errors import InvalidGraphError, require_one_graph
+from matcha_gnn.graphs.base import Target
+from matcha_gnn.graphs.extras import LABELS, Extras, fields_of
+from matcha_gnn.kernels import Adjacency
+from matcha_gnn.kernels.propagate import no_beta_warning
+
+if TYPE_CHECKING:
+    pass
+
+T = TypeVar("T")
+MASKS = LABELS[1:]
+FLOATS = (torch.float32, torch.float64)
+SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
+
+
+class GraphLike(Protocol):
+    """What we need of a PyG `Data`: features and edges. Labels and masks are optional."""
+
+    x: Any
+    edge_index: Any
+
+
+@dataclass(frozen=True)
+class GraphFacts:
+    """What is worth telling about a graph before work starts."""
+
+    num_nodes: int
+    num_edges: int
+    num_features: int
+    self_loops: int
+    duplicate_edges: int
+    isolated_nodes: int
+    directed: bool
+    sparse_features: bool
+
+    def remarks(self) -> list[str]:
+        """Sentences about what a reader may not expect; empty for a plain graph."""
+        said = {
+            f"{self.self_loops:,} self loops: kept, with their weight": self.self_loops,
+            f"{self.duplicate_edges:,} repeated edges: their weights add up": self.duplicate_edges,
+            f"{self.isolated_nodes:,} isolated nodes: they keep their own features": (
+                self.isolated_nodes
+            ),
+            "directed: a node receives along its incoming edges": self.directed,
+        }
+        return [sentence for sentence, applies in said.items() if applies]
+
+
+@dataclass(frozen=True, eq=False)
+class Graph(Target):
+    """A checked graph without labels: all that adaptation may see.
+
+    Attributes:
+        x: features, dense [N, F] or sparse CSR.
+        edge_index: senders and receivers, [2, E].
+        edge_weight: [E], or None for ones.
+        extras: further fields, such as `edge_attr`; networks that ask for them are given them.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    edge_weight: Tensor | None = None
+    extras: Extras = Extras()
+    _kept: dict[str, tuple[tuple[int, ...], Any]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.x.shape[0]
+
+    @property
+    def num_features(self) -> int:
+        """F."""
+        return self.x.shape[1]
+
+    # These three are kept, and made anew after an in-place change of the tensors they are made
+    # from. Torch counts the changes; it does not see those made through NumPy or `.data`.
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The normalised adjacency."""
+        edges, weight = self.edge_index, self.edge_weight
+        return self._keep(
+            "adjacency",
+            (edges, weight),
+            lambda: Adjacency.normalised(edges, self.num_nodes, weight, self.x.dtype),
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the content: two graphs share it only if their tensors are equal."""
+        tensors = _given((*csr_parts(self.x), self.edge_index, self.edge_weight))
+        sources = (*tensors, *self.extras.tensors)
+        return self._keep(
+            "fingerprint", sources, lambda: content_hash(*tensors, *self.extras.hashed())
+        )
+
+    @property
+    def facts(self) -> GraphFacts:
+        """Counts for reports and warnings."""
+        return self._keep("facts", (self.edge_index,), self._count)
+
+    def at_edges(self, kept: Tensor) -> "Graph":
+        """The same nodes with some of the edges, by mask [E] or by number."""
+        weight = None if self.edge_weight is None else self.edge_weight[kept]
+        return Graph(self.x, self.edge_index[:, kept], weight, self.extras.at_edges(kept))
+
+    def _keep(self, name: str, sources: Sequence[Tensor | None], make: Callable[[], T]) -> T:
+        # Tensors made in inference mode have no count: outside it they cannot change.
+        versions = tuple(0 if t.is_inference() else t._version for t in _given(sources))
+        if name not in self._kept or self._kept[name][0] != versions:
+            self._kept[name] = versions, make()
+        value: T = self._kept[name][1]
+        return value
+
+    def _count(self) -> GraphFacts:
+        sender, receiver = self.edge_index.cpu().numpy()
+        shape = (self.num_nodes, self.num_nodes)
+        ones = np.ones(len(sender), dtype=np.int64)
+        counts = scipy.sparse.coo_array((ones, (receiver, sender)), shape=shape).tocsr()
+        pattern = counts.copy()
+        pattern.data[:] = 1
+        touched = np.zeros(self.num_nodes, dtype=bool)
+        apart = sender != receiver
+        touched[sender[apart]] = touched[receiver[apart]] = True
+        return GraphFacts(
+            num_nodes=self.num_nodes,
+            num_edges=len(sender),
+            num_features=self.num_features,
+            self_loops=int((~apart).sum()),
+            duplicate_edges=len(sender) - counts.nnz,
+            isolated_nodes=int((~touched).sum()),
+            directed=bool(abs(pattern - pattern.T).sum()),
+            sparse_features=self.x.layout == torch.sparse_csr,
+        )
+
+
+def unlabelled(graph: GraphLike) -> Graph:
+    """Check a PyG `Data` and return a view of it without labels; tensors are shared, not copied.
+
+    Args:
+        graph: has `x` [N, F] (float32 or float64; dense or sparse) and `edge_index` [2, E]
+            (int64), and may have `edge_weight` [E]. Other fields are taken along as they are,
+            but for `y`, `train_mask`, `val_mask` and `test_mask`.
+
+    Raises:
+        InvalidGraphError: one line that names the part, what it was, and what is allowed.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1], [1, 0]]))
+        >>> view = unlabelled(data)
+        >>> view.num_nodes, view.facts.isolated_nodes, hasattr(view, "y")
+        (3, 1, False)
+    """
+    if isinstance(graph, Graph):
+        return graph
+    require_one_graph(graph)
+    x = _checked_features(getattr(graph, "x", None))
+    edge_index = _checked_edges(getattr(graph, "edge_index", None), x.shape[0])
+    weight = _checked_weights(getattr(graph, "edge_weight", None), edge_index.shape[1])
+    if edge_index.device != x.device:
+        raise InvalidGraphError("graph.edge_index", f"device {edge_index.device}", str(x.device))
+    return Graph(x, edge_index, weight, Extras.of(fields_of(graph), x, edge_index.shape[1]))
+
+
+def _checked_features(x: object) -> Tensor:
+    allowed = "a float32 or float64 tensor [nodes, features] with at least one of each"
+    if not isinstance(x, Tensor):
+        raise InvalidGraphError("graph.x", type(x).__name__, allowed)
+    if x.dim() != 2 or 0 in x.shape:
+        raise InvalidGraphError("graph.x", f"shape {list(x.shape)}", allowed)
+    if x.dtype not in FLOATS:
+        raise InvalidGraphError("graph.x", x.dtype, allowed)
+    if x.layout != torch.strided:
+        if x.layout not in SPARSE or x.dense_dim():
+            raise InvalidGraphError("graph.x", x.layout, f"{allowed}, dense or COO, CSR, CSC")
+        with no_beta_warning():
+            x = x.to_sparse_csr()
+    values = x.values() if x.layout == torch.sparse_csr else x
+    # One sum finds any NaN or infinity without a mask of N by F; only a hit is looked up.
+    if not torch.isfinite(values.sum()) and not bool(torch.isfinite(values).all()):
+        bad = int((~torch.isfinite(values)).sum())
+        raise InvalidGraphError("graph.x", f"{bad} NaN or infinite entries", "finite numbers")
+    return x
+
+
+def _checked_edges(edge_index: object, num_nodes: int) -> Tensor:
+    allowed = "an int64 tensor [2, edges]"
+    if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
+        got = edge_index.layout if isinstance(edge_index, Tensor) else type(edge_index).__name__
+        raise InvalidGraphError("graph.edge_index", got, allowed)
+    if edge_index.dtype not in (torch.int64, torch.int32):
+        raise InvalidGraphError("graph.edge_index", edge_index.dtype, allowed)
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+        raise InvalidGraphError("graph.edge_index", f"shape {list(edge_index.shape)}", allowed)
+    if edge_index.numel():
+        low, high = int(edge_index.min()), int(edge_index.max())
+        if low < 0 or high >= num_nodes:
+            wrong = low if low < 0 else high
+            allowed = f"node numbers 0 to {num_nodes - 1}"
+            raise InvalidGraphError("graph.edge_index", f"node number {wrong}", allowed)
+    return edge_index.long()
+
+
+def _checked_weights(weight: object, num_edges: int) -> Tensor | None:
+    if weight is None:
+        return None
+    allowed = f"a float32 or float64 tensor [{num_edges}] of finite numbers >= 0"
+    if not isinstance(weight, Tensor) or weight.dtype not in FLOATS:
+        got = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
+        raise InvalidGraphError("graph.edge_weight", got, allowed)
+    if weight.shape != (num_edges,):
+        raise InvalidGraphError("graph.edge_weight", f"shape {list(weight.shape)}", allowed)
+    if not bool((torch.isfinite(weight) & (weight >= 0)).all()):
+        raise InvalidGraphError("graph.edge_weight", "negative or non-finite entries", allowed)
+    return weight
+
+
+def content_hash(*tensors: Tensor) -> str:
+    """128-bit hash of shapes, types and bytes."""
+    digest = xxhash.xxh3_128()
+    for tensor in tensors:
+        digest.update(f"{tensor.dtype}{list(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).numpy().data)
+    return digest.hexdigest()
+
+
+def _given(tensors: Sequence[Tensor | None]) -> list[Tensor]:
+    return [t for t in tensors if t is not None]
+
+
+def csr_parts(x: Tensor) -> tuple[Tensor, ...]:
+    """The tensors that features are made of: three of a sparse CSR matrix, else one."""
+    if x.layout == torch.sparse_csr:
+        return x.crow_indices(), x.col_indices(), x.values()
+    return (x,)

@@ -1,0 +1,8 @@
+"""Adaptation over the ranks of a cluster, on PyTorch's own engine."""
+
+from matcha_gnn.graphs.sharded.adaptation import adapt
+from matcha_gnn.graphs.sharded.outputs import write_shards
+from matcha_gnn.graphs.sharded.ranks import Ranks, joined
+from matcha_gnn.graphs.sharded.result import PartAdaptation
+
+__all__ = ["PartAdaptation", "Ranks", "adapt", "joined", "write_shards"]

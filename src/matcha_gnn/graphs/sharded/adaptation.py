@@ -1,0 +1,169 @@
+"""Adaptation over the ranks of a cluster: share the graph out, adapt, bring together."""
+
+import inspect
+import logging
+from typing import Any, cast
+
+from matcha_gnn import adaptation
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_kind
+from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
+from matcha_gnn.graphs.sharded import costs
+from matcha_gnn.graphs.sharded.part import GraphPart, part_of
+from matcha_gnn.graphs.sharded.ranks import TIMEOUT, Ranks, joined
+from matcha_gnn.graphs.sharded.result import gathered, part_result
+from matcha_gnn.graphs.sharded.stored import part_of_store
+from matcha_gnn.graphs.stored import GraphStore
+from matcha_gnn.graphs.stored.plan import in_words
+from matcha_gnn.graphs.stored.target import require_float32
+from matcha_gnn.losses import Loss
+from matcha_gnn.methods import ERM, BaseMethod, Touches
+from matcha_gnn.monitoring.progress import LateBar
+from matcha_gnn.result import Adaptation
+
+logger = logging.getLogger(__name__)
+
+DECIDING = (
+    "protect", "epochs", "lr", "optimizer", "moves", "restart", "features", "seed"
+)  # fmt: skip
+"""Arguments of `mg.adapt` that decide the outcome beside method and loss."""
+
+
+def adapt(
+    model: Backbone,
+    graph: GraphLike | GraphStore,
+    method: BaseMethod | None = None,
+    loss: Loss | None = None,
+    *,
+    partition: str = "contiguous",
+    gather: bool = False,
+    timeout: float = TIMEOUT,
+    **settings: Any,
+) -> Adaptation:
+    """`mg.adapt` by all processes of a cluster together; every one of them calls this.
+
+    Inside a process group of torch.distributed that is the one; in a process that torchrun
+    started, one is made: gloo for a model on the CPU, NCCL for one on a GPU. Predictions and γ are
+    those of one process up to rounding.
+
+    Args:
+        model: a trained backbone, the same on all ranks; it is not changed.
+        graph: the target: a graph in memory, the same on all ranks, of which each takes its part;
+            or a store on a file system that they share, of which each reads its part, and where
+            it keeps its hops.
+        method: ERM, T3A or Tent, or another that goes over nodes in blocks; ERM by default.
+        loss: see `mg.adapt`.
+        partition: "contiguous" ranges of nodes, or "metis": parts between which few edges run,
+            which needs pymetis.
+        gather: bring all predictions to rank 0; the other ranks keep their own nodes'.
+        timeout: seconds after which a rank that does not answer is given up; in a process group
+            that is there already its own limit counts.
+        settings: the other arguments of `mg.adapt`.
+
+    Returns:
+        A `PartAdaptation`: γ, model, history and status of the whole, predictions of the nodes of
+        this rank. With `gather` rank 0 has the predictions of all nodes.
+
+    Raises:
+        InvalidArgumentError, InvalidGraphError, IncompatibleError: before any work.
+        DistributedError: a rank has died, does not answer, or could not do its part.
+
+    Example:
+        >>> import matcha_gnn as mg
+        >>> import torch.distributed as dist
+        >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
+        >>> result = adapt(mg.GPRGNN(8, 2), graph, epochs=2, protect=False)
+        >>> dist.destroy_process_group()
+        >>> result.num_nodes, result.probs.shape
+        (100, torch.Size([100, 2]))
+    """
+    require_kind("model", model, Backbone, "a Backbone that mixes cached hops, such as mg.GPRGNN")
+    method = method or ERM()
+    with joined(timeout, model.gamma.device.type) as ranks:
+        with ranks.agreeing("input"):
+            whole = graph if isinstance(graph, GraphStore) else unlabelled(graph)
+            decided = _checked(model, whole, method, loss, settings, ranks)
+            digest = f"{content_hash(*model.state_dict().values())} {whole.fingerprint} {decided}"
+        _require_same(digest, ranks)
+        part, in_memory = _shared_out(whole, ranks, partition)
+        tell = whole.tell if isinstance(whole, GraphStore) else logger.info
+        tell(_estimate(model, part))
+        bar = {"progress": _no_progress if ranks.rank else LateBar("adapting")}
+        found = adaptation.adapt(model, cast(GraphLike, part), method, loss, **bar | settings)
+        result = part_result(found, part)
+        return gathered(result, part, in_memory) if gather else result
+
+
+def _shared_out(
+    whole: Graph | GraphStore, ranks: Ranks, partition: str
+) -> tuple[GraphPart, Graph | None]:
+    """This rank's part, and the whole graph where it is in memory."""
+    if isinstance(whole, GraphStore):
+        return part_of_store(whole, ranks, partition), None
+    return part_of(whole, ranks, partition), whole
+
+
+def _no_progress(done: int, total: int) -> None:
+    """One bar is enough for all ranks."""
+
+
+def _estimate(model: Backbone, part: GraphPart) -> str:
+    """What this rank has to hold and to send, in one line."""
+    ranks, halo = part.part.ranks, part.adjacency.halo
+    classes, width = model.head.weight.shape
+    rows = len(halo.given) - halo.to[ranks.rank]
+    stack = part.num_nodes * (model.num_hops + 1) * width * model.gamma.element_size()
+    hop = costs.hop_bytes(rows, width, model.gamma.element_size())
+    epoch = costs.epoch_bytes(classes, model.num_hops, width, ranks.size)
+    nodes = f"{part.num_nodes:,} of {part.part.partition.num_nodes:,} nodes"
+    return (
+        f"rank {ranks.rank} of {ranks.size}: {nodes}, {in_words(stack)} of hops; "
+        f"sends {in_words(hop)} a hop, {epoch:,} bytes an epoch"
+    )
+
+
+def _checked(
+    model: Backbone,
+    graph: Graph | GraphStore,
+    method: BaseMethod,
+    loss: Loss | None,
+    settings: dict[str, Any],
+    ranks: Ranks,
+) -> dict[str, Any]:
+    """What decides the outcome; refuses what needs all nodes in one process."""
+    known = inspect.signature(adaptation.adapt).parameters
+    for name, value in settings.items():
+        if name not in known or (name in ("hops", "memory") and value is not None):
+            allowed = "an argument of mg.adapt but hops and memory: a rank holds its own hops"
+            raise InvalidArgumentError(name, _brief(value), allowed)
+    given = {name: settings.get(name, known[name].default) for name in DECIDING}
+    decided = adaptation.checked(model, method, loss, **given)
+    if not method.streams:
+        raise IncompatibleError(f"{method.name} needs all nodes in one process: use mg.adapt")
+    if not model.mixes_linearly or decided["moves"] != "gamma":
+        raise IncompatibleError(
+            f"ranks share sums over cached hops: {model.name} must mix them linearly, and γ alone "
+            "may move; use mg.adapt for others"
+        )
+    if not model.is_filter and (Touches.NORM in method.touches or isinstance(graph, GraphStore)):
+        what = "a store" if isinstance(graph, GraphStore) else method.name
+        raise IncompatibleError(f"hops of {model.name} are no powers of P, which {what} needs here")
+    if isinstance(graph, GraphStore):
+        require_float32(model)
+    place, messages = model.gamma.device, ranks.device
+    if place.type != messages.type:
+        raise IncompatibleError(
+            f"the model is on {place}, and the ranks exchange messages from {messages}: "
+            "gloo goes with the CPU, NCCL with GPUs"
+        )
+    return decided
+
+
+def _brief(value: object) -> str:
+    return repr(value) if isinstance(value, int | float | str) else f"a {type(value).__name__}"
+
+
+def _require_same(digest: str, ranks: Ranks) -> None:
+    if any(ranks.counts(int(digest != ranks.broadcast(digest)))):
+        raise IncompatibleError("the ranks were given different models, graphs or settings")

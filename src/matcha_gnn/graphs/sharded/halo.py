@@ -1,0 +1,161 @@
+"""Sparse products over ranks: each rank fetches the rows of its neighbours' nodes that it needs."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+
+from matcha_gnn.graphs.sharded.partition import Nodes, Partition
+from matcha_gnn.graphs.sharded.ranks import Ranks
+from matcha_gnn.kernels import Adjacency, Operator
+from matcha_gnn.typing import Repr
+
+
+@dataclass(frozen=True, eq=False)
+class Halo:
+    """Who sends which rows to whom, in every exchange the same.
+
+    Attributes:
+        ranks: of the run.
+        given: own rows that others need, ordered by the rank that needs them.
+        to: how many of them each rank gets.
+        of: how many rows come from each rank.
+    """
+
+    ranks: Ranks
+    given: Tensor
+    to: list[int]
+    of: list[int]
+
+    @classmethod
+    def around(cls, needed: Nodes, partition: Partition, ranks: Ranks) -> "Halo":
+        """Tell the others once which of their rows are needed here.
+
+        Args:
+            needed: positions of other ranks' nodes, ascending.
+            partition: who holds which position.
+            ranks: of the run.
+        """
+        of = np.bincount(partition.owners(needed), minlength=ranks.size).tolist()
+        counts = torch.tensor(of, device=ranks.device)
+        ones = [1] * ranks.size
+        to = ranks.exchange(counts, ones, ones, purpose="halo plan").tolist()
+        wanted = torch.from_numpy(needed).to(ranks.device)
+        asked = ranks.exchange(wanted, of, to, purpose="halo plan")
+        return cls(ranks, asked - int(partition.cuts[ranks.rank]), to, of)
+
+    @property
+    def size(self) -> int:
+        """Rows that come from elsewhere."""
+        return sum(self.of)
+
+    def extended(self, h: Repr) -> Repr:
+        """Own rows [n, …] followed by the rows from elsewhere [H, …]."""
+        if self.ranks.size == 1:
+            return h
+        return torch.cat([h, self.ranks.exchange(h[self.given], self.to, self.of)])
+
+    def returned(self, extended: Repr) -> Repr:
+        """The way back: what falls on rows from elsewhere is added to them where they are, [n, …].
+
+        Args:
+            extended: [n + H, …]; its first rows are changed in place.
+        """
+        if self.ranks.size == 1:
+            return extended
+        own = extended[: len(extended) - self.size]
+        back = self.ranks.exchange(extended[len(own) :], self.of, self.to)
+        return own.index_add_(0, self.given, back)
+
+
+@dataclass(frozen=True, eq=False)
+class PartAdjacency(Operator):
+    """Own rows of P; a product with own rows of h gives own rows.
+
+    Attributes:
+        local: [n, n + H]: columns are own nodes, then those from elsewhere.
+        halo: fetches the rows from elsewhere.
+    """
+
+    local: Adjacency
+    halo: Halo
+
+    def to(self, dtype: torch.dtype) -> "PartAdjacency":
+        """The same matrix in another precision."""
+        return PartAdjacency(self.local.to(dtype), self.halo)
+
+    def __matmul__(self, h: Repr) -> Repr:
+        """Own rows of P h."""
+        return self.local @ self.halo.extended(h)
+
+    @cached_property
+    def transposed(self) -> "PartTranspose":
+        """Pᵀ: what falls on nodes elsewhere is sent to them; as many bytes as P takes."""
+        return PartTranspose(self, self.local.transposed)
+
+
+@dataclass(frozen=True, eq=False)
+class PartTranspose(Operator):
+    """Own rows of Pᵀ.
+
+    Attributes:
+        straight: own rows of P.
+        local: their transpose, [n + H, n].
+    """
+
+    straight: PartAdjacency
+    local: Adjacency
+
+    def __matmul__(self, h: Repr) -> Repr:
+        """Own rows of Pᵀ h."""
+        return self.straight.halo.returned(self.local @ h)
+
+    @property
+    def transposed(self) -> PartAdjacency:
+        """P."""
+        return self.straight
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The numbers that positions have on one rank: own nodes first, then those from elsewhere.
+
+    Attributes:
+        first: position of the first own node.
+        last: the position after the last one.
+        needed: positions of nodes elsewhere, ascending.
+    """
+
+    first: int
+    last: int
+    needed: Nodes
+
+    @classmethod
+    def of(cls, positions: Nodes, first: int, last: int) -> "Columns":
+        """Own nodes and whatever else occurs."""
+        return cls(first, last, np.unique(positions[(positions < first) | (positions >= last)]))
+
+    def __len__(self) -> int:
+        return self.last - self.first + len(self.needed)
+
+    def numbers(self, positions: Nodes) -> Nodes:
+        """From positions to numbers on this rank.
+
+        Example:
+            >>> Columns.of(np.array([2, 3, 7, 0]), 2, 4).numbers(np.array([2, 3, 7, 0]))
+            array([0, 1, 3, 2])
+        """
+        own = (positions >= self.first) & (positions < self.last)
+        elsewhere = self.last - self.first + np.searchsorted(self.needed, positions)
+        return np.where(own, positions - self.first, elsewhere)
+
+    def renumbered(self, rows: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """Rows of a matrix with a column for each position, [n, N], as [n, n + H]."""
+        columns = self.numbers(rows.indices.astype(np.int64))
+        parts, shape = (rows.data, columns, rows.indptr), (rows.shape[0], len(self))
+        local = scipy.sparse.csr_array(parts, shape=shape)
+        local.sum_duplicates()
+        return local

@@ -1,0 +1,188 @@
+"""The ranks of a cluster: what they tell each other, how many bytes that takes, and who is lost."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from matcha_gnn.errors import DistributedError, InvalidArgumentError
+from matcha_gnn.graphs.sharded import costs
+from matcha_gnn.typing import FloatArray
+
+TIMEOUT = 30.0
+"""Seconds for which a rank waits for another one."""
+
+
+class Ranks:
+    """All processes of a run, seen from one of them.
+
+    Every method is called by all ranks in the same order. A rank that dies closes its
+    connections, so the others learn of it at once; one that falls silent is given up after the
+    process group's time limit. Either way the others raise `DistributedError`.
+
+    Attributes:
+        rank: the number of this process, from 0.
+        size: how many there are.
+        sent: bytes that this rank has sent, by purpose: what the messages hold, without the few
+            bytes that the transport puts around each.
+
+    Args:
+        device: where messages have to lie: the CPU for gloo, this rank's GPU for NCCL.
+        timeout: the limit of the process group, for error messages.
+    """
+
+    def __init__(self, device: torch.device | str = "cpu", timeout: float = TIMEOUT) -> None:
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.device, self.timeout = torch.device(device), timeout
+        self.sent: Counter[str] = Counter()
+
+    def total(self, *sums: FloatArray | float, purpose: str = "sums") -> list[FloatArray]:
+        """Add up arrays over the ranks; however many are given, it is one message."""
+        arrays = [np.asarray(part, np.float64) for part in sums]
+        buffer = torch.from_numpy(np.concatenate([part.ravel() for part in arrays]))
+        buffer = buffer.to(self.device)
+        with self._together(purpose):
+            dist.all_reduce(buffer)
+        self.sent[purpose] += costs.all_reduce_bytes(buffer.nbytes, self.size)
+        ends = np.cumsum([part.size for part in arrays])[:-1]
+        added = np.split(buffer.cpu().numpy(), ends)
+        return [new.reshape(old.shape) for new, old in zip(added, arrays, strict=True)]
+
+    def gather(self, own: Tensor, purpose: str = "rows") -> Tensor:
+        """The rows of all ranks one after another; they may differ in number."""
+        counts = self.counts(len(own))
+        padded = own.new_zeros(max(counts), *own.shape[1:], device=self.device)
+        padded[: len(own)] = own
+        parts = [torch.empty_like(padded) for _ in counts]
+        with self._together(purpose):
+            dist.all_gather(parts, padded)
+        self.sent[purpose] += costs.all_gather_bytes(padded.nbytes, self.size)
+        kept = [part[:count] for part, count in zip(parts, counts, strict=True)]
+        return torch.cat(kept).to(own.device)
+
+    def counts(self, own: int) -> list[int]:
+        """One number of each rank, in their order."""
+        numbers = np.zeros(self.size)
+        numbers[self.rank] = own
+        (added,) = self.total(numbers, purpose="counts")
+        return [int(count) for count in added]
+
+    def exchange(
+        self, rows: Tensor, to: Sequence[int], of: Sequence[int], purpose: str = "halo"
+    ) -> Tensor:
+        """Send each rank its share of the rows, and receive those of the others.
+
+        Args:
+            rows: [Σ to, …], ordered by receiver; on the device of messages.
+            to: rows for each rank.
+            of: rows from each rank.
+            purpose: what the bytes are counted as.
+
+        Returns:
+            [Σ of, …], ordered by sender.
+        """
+        received = rows.new_empty(sum(of), *rows.shape[1:])
+        with self._together(purpose):
+            dist.all_to_all_single(received, rows.contiguous(), list(of), list(to))
+        elsewhere = len(rows) - to[self.rank]
+        self.sent[purpose] += elsewhere * rows[:1].numel() * rows.element_size()
+        return received
+
+    def broadcast(self, value: Any, purpose: str = "broadcast") -> Any:
+        """Rank 0's value, on all ranks."""
+        held = [value]
+        with self._together(purpose):
+            dist.broadcast_object_list(held, src=0, device=self.device)
+        return held[0]
+
+    def wait(self, purpose: str) -> None:
+        """Wait until all ranks have come here."""
+        self.total(np.zeros(1), purpose=purpose)
+
+    @contextmanager
+    def agreeing(self, purpose: str) -> Iterator[None]:
+        """A block that ends well on all ranks or on none: where it fails on one, all raise."""
+        problem: Exception | None = None
+        try:
+            yield
+        except DistributedError:
+            raise
+        except Exception as error:
+            problem = error
+        failed = self.counts(int(problem is not None))
+        if problem is not None:
+            raise problem
+        if any(failed):
+            who = ", ".join(str(rank) for rank, count in enumerate(failed) if count)
+            raise DistributedError(f"{purpose}: failed on rank {who}; its own message says why")
+
+    @contextmanager
+    def _together(self, purpose: str) -> Iterator[None]:
+        try:
+            yield
+        # Gloo and NCCL raise nothing more special than this.
+        except RuntimeError as error:
+            raise DistributedError(
+                f"rank {self.rank} of {self.size} lost the others ({purpose}): a rank has died, "
+                f"or has not answered for {self.timeout:g} s; look at what it said last"
+            ) from error
+
+
+@contextmanager
+def joined(timeout: float = TIMEOUT, device: str = "cpu") -> Iterator[Ranks]:
+    """The ranks of this run: of the process group there is, or of the one that torchrun asks for.
+
+    A process group that is made here is taken down again at the end.
+
+    Args:
+        timeout: seconds for which a rank waits for another; of a group that is there already the
+            limit it was made with counts.
+        device: "cpu" for gloo, "cuda" for NCCL and one GPU a rank.
+
+    Raises:
+        InvalidArgumentError: there is no process group, and torchrun has not started this process.
+        DistributedError: not all ranks came.
+    """
+    if dist.is_initialized():
+        yield Ranks(_place_of_messages(), timeout)
+        return
+    missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR") if name not in os.environ]
+    if missing:
+        raise InvalidArgumentError(
+            "distributed",
+            f"a process without {missing[0]} in its environment",
+            "one started by torchrun, or in which torch.distributed.init_process_group was called",
+        )
+    _start(timeout, device)
+    try:
+        yield Ranks(_place_of_messages(), timeout)
+    finally:
+        dist.destroy_process_group()
+
+
+def _start(timeout: float, device: str) -> None:
+    if device == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        # Without it a lost rank ends the others' processes where an error could be raised.
+        os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
+    backend = "nccl" if device == "cuda" else "gloo"
+    try:
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+    except RuntimeError as error:
+        rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
+        raise DistributedError(
+            f"rank {rank} of {size}: not all ranks came within {timeout:g} s"
+        ) from error
+
+
+def _place_of_messages() -> torch.device:
+    if dist.get_backend() == "nccl":
+        return torch.device("cuda", torch.cuda.current_device())
+    return torch.device("cpu")

@@ -1,0 +1,104 @@
+"""What one rank knows at the end, and how the ranks' predictions come together on the first."""
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.sharded.part import GraphPart
+from matcha_gnn.result import Adaptation
+from matcha_gnn.typing import FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartAdaptation(Adaptation):
+    """An adaptation whose predictions are those of the nodes of one rank.
+
+    γ, model, history, status and decision are those of the whole graph, the same on all ranks.
+
+    Attributes:
+        nodes: the numbers in the whole graph of the nodes here, ascending, [n].
+        num_nodes: of the whole graph.
+        sent: bytes that this rank has sent, by purpose.
+        changed_in_all: share of all nodes whose label changed.
+        counts_in_all: `class_counts` of all nodes.
+    """
+
+    nodes: Tensor = field(kw_only=True)
+    num_nodes: int = field(kw_only=True)
+    sent: dict[str, int] = field(kw_only=True)
+    changed_in_all: float = field(kw_only=True)
+    counts_in_all: tuple[FloatArray, FloatArray] = field(kw_only=True)
+
+    @property
+    def changed(self) -> float:
+        """Share of the nodes of all ranks whose label changed."""
+        return self.changed_in_all
+
+    @property
+    def class_counts(self) -> tuple[FloatArray, FloatArray]:
+        """Nodes of all ranks that are given each class before and after adaptation, [C] each."""
+        return self.counts_in_all
+
+    def report(self, *arguments: Any, **options: Any) -> None:
+        """Refused: a page is about the whole graph."""
+        raise IncompatibleError("report: this is one rank's part of a graph; use gather=True")
+
+    def plot(self) -> Any:
+        """Refused, as `report` is."""
+        raise IncompatibleError("plot: this is one rank's part of a graph; use gather=True")
+
+
+def part_result(result: Adaptation, graph: GraphPart) -> PartAdaptation:
+    """A rank's result, with what it has to know of the others."""
+    part = graph.part
+    moved = float((result.labels != result.labels_before).sum())
+    changed, before, after = part.total(moved, *result.class_counts)
+    return PartAdaptation(
+        **{each.name: getattr(result, each.name) for each in fields(result)},
+        nodes=torch.from_numpy(part.nodes),
+        num_nodes=part.partition.num_nodes,
+        sent=dict(part.ranks.sent),
+        changed_in_all=float(changed) / part.partition.num_nodes,
+        counts_in_all=(before, after),
+    )
+
+
+def gathered(result: PartAdaptation, graph: GraphPart, whole: Graph | None) -> Adaptation:
+    """Predictions of all nodes on rank 0; the other ranks keep their own.
+
+    Args:
+        result: of this rank.
+        graph: its part.
+        whole: the graph, where rank 0 has it; the result can draw its report then.
+    """
+    part = graph.part
+    probs, before = (_collected(graph, rows) for rows in (result.probs, result.probs_before))
+    if part.ranks.rank != 0:
+        return result
+    values = {each.name: getattr(result, each.name) for each in fields(result)}
+    values |= {"probs": probs, "probs_before": before}
+    if whole is None:
+        values["nodes"] = torch.arange(part.partition.num_nodes)
+        return PartAdaptation(**values)
+    own, place = {each.name for each in fields(Adaptation)}, whole.x.device
+    kept = {name: value for name, value in values.items() if name in own}
+    moved = {name: kept[name].to(place) for name in ("probs", "probs_before", "model", "gamma")}
+    return Adaptation(**kept | moved | {"graph": whole})
+
+
+def _collected(graph: GraphPart, rows: Tensor) -> Tensor:
+    """On rank 0 the rows of all nodes by their numbers; nothing elsewhere."""
+    part, ranks = graph.part, graph.part.ranks
+    to = [len(rows)] + [0] * (ranks.size - 1)
+    of = np.diff(part.partition.cuts).tolist() if ranks.rank == 0 else [0] * ranks.size
+    received = ranks.exchange(rows.to(ranks.device), to, of, purpose="gathered predictions")
+    if ranks.rank != 0 or part.partition.order is None:
+        return received
+    ordered = torch.empty_like(received)
+    ordered[torch.from_numpy(part.partition.order).to(received.device)] = received
+    return ordered

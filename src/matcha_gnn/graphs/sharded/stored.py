@@ -1,0 +1,133 @@
+"""One rank's part of a graph in a folder: it reads its own rows, and keeps its own hops there."""
+
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+import xxhash
+from torch import Tensor
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.graphs.sharded.part import GraphPart, RankPart, Rows, assembled
+from matcha_gnn.graphs.sharded.partition import contiguous
+from matcha_gnn.graphs.sharded.ranks import Ranks
+from matcha_gnn.graphs.stored import GraphStore
+from matcha_gnn.graphs.stored.arrays import as_bytes
+from matcha_gnn.graphs.stored.propagation import HopFiles
+from matcha_gnn.graphs.stored.streaming import TORCH_TYPES
+from matcha_gnn.hops import Hops
+from matcha_gnn.io.files import output_folder
+from matcha_gnn.typing import Repr
+
+
+@dataclass(frozen=True, eq=False)
+class StoredPart(GraphPart):
+    """A part of a store; the hops of a filter are kept beside the graph, a file for each.
+
+    Attributes:
+        store: the folder.
+        content: a hash of what all ranks have read of it.
+    """
+
+    store: GraphStore = field(kw_only=True)
+    content: str = field(kw_only=True)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of what was read, and which part this is."""
+        ranks = self.part.ranks
+        return f"{self.content}-{ranks.rank}-of-{ranks.size}"
+
+    @property
+    def make_hops(self) -> Any:  # type: ignore[override]
+        """Makes a model's hops, or goes on where an earlier run stopped."""
+        return partial(hops_of, graph=self)
+
+
+def part_of_store(store: GraphStore, ranks: Ranks, kind: str) -> StoredPart:
+    """This rank's part of a store on a file system that all ranks share.
+
+    Args:
+        store: the graph.
+        ranks: of the run.
+        kind: "contiguous".
+    """
+    with ranks.agreeing("reading the store"):
+        if kind != "contiguous":
+            allowed = "contiguous for a store, whose rows lie in order"
+            raise InvalidArgumentError("partition", repr(kind), allowed)
+        part = RankPart(ranks, contiguous(store.indptr.array, ranks.size))
+        rows, digest = _rows(store, part)
+    plain = assembled(part, rows)
+    values = {each.name: getattr(plain, each.name) for each in fields(plain) if each.init}
+    return StoredPart(**values, store=store, content=_of_all(digest, ranks))
+
+
+def _of_all(digest: bytes, ranks: Ranks) -> str:
+    """One hash from those of all ranks."""
+    own = torch.frombuffer(bytearray(digest), dtype=torch.uint8)
+    return xxhash.xxh3_128_hexdigest(ranks.gather(own, purpose="fingerprint").numpy().data)
+
+
+def _rows(store: GraphStore, part: RankPart) -> tuple[Rows, bytes]:
+    """The part of this rank, checked, and a hash of it."""
+    first, last = part.start, part.stop
+    starts = np.array(store.indptr.rows(first, last + 1))
+    begin, end = int(starts[0]), int(starts[-1])
+    x, senders = store.x.rows(first, last), np.array(store.indices.rows(begin, end))
+    values, digest = np.array(store.values.rows(begin, end)), xxhash.xxh3_128()
+    for array, block in zip(store.arrays, (x, starts, senders, values), strict=True):
+        store.arrays.check_block(array, block)
+        digest.update(as_bytes(block))
+    shape = (last - first, store.num_nodes)
+    receivers = np.repeat(np.arange(first, last), np.diff(starts))
+    rows = Rows(
+        matrix=scipy.sparse.csr_array((values, senders, starts - begin), shape=shape),
+        x=torch.from_numpy(x),
+        edges=np.stack([senders.astype(np.int64), receivers]),
+        links=store.links.numpy().astype(np.int64),
+    )
+    return rows, digest.digest()
+
+
+@torch.no_grad()
+def hops_of(model: Backbone, graph: StoredPart) -> Hops:
+    """A model's hops of the nodes here: what is stored is read, what is missing made and stored.
+
+    Ranks go on from the last hop that all of them have.
+    """
+    key, ranks = model.hops_key(graph), graph.part.ranks
+    shape = (graph.num_nodes, model.num_hops + 1, model.head.in_features)
+    folder = graph.store.hops_folder(key.encoder, graph.content)
+    own = f"rank-{ranks.rank}-of-{ranks.size}"
+    files = HopFiles(folder / own, shape, graph.store.hops_dtype, shape[2])
+    with ranks.agreeing("opening the stored hops"):
+        output_folder(files.folder)
+        for left in files.folder.glob(".hop-*"):
+            left.unlink()
+        missing = files.missing()
+    ready = min(ranks.counts(missing[0][0] if missing else shape[1]))
+    stack = torch.empty(shape, dtype=TORCH_TYPES[files.dtype], device=graph.device)
+    for hop in range(ready):
+        stack[:, hop] = _loaded(files, hop)
+    for hop in range(ready, shape[1]):
+        stack[:, hop] = made = _made(model, graph, stack, hop).to(stack.dtype)
+        if not files.path(hop, 0).is_file():
+            with files.writing(hop, 0) as file:
+                file.write(files.stored(made).numpy())
+    return Hops(stack, key, graph.part)
+
+
+def _made(model: Backbone, graph: StoredPart, stack: Tensor, hop: int) -> Repr:
+    """A hop from the one before as it was stored, so that a run can go on from there."""
+    if hop == 0:
+        return model.encode(model.accept(graph.x))
+    return graph.adjacency @ stack[:, hop - 1].to(model.gamma.dtype)
+
+
+def _loaded(files: HopFiles, hop: int) -> Tensor:
+    return torch.from_numpy(files.opened(hop, 0).array).view(TORCH_TYPES[files.dtype])

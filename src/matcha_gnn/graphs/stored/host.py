@@ -1,0 +1,60 @@
+"""Hops in host memory for a graph on a GPU that has no room for them."""
+
+import copy
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.stored.streaming import HostHops
+
+if TYPE_CHECKING:
+    from matcha_gnn.backbones import Backbone
+
+SHARE = 0.8
+"""Of the free memory of the GPU that hops may take without being asked."""
+MOST_BLOCK = 256 << 20
+
+
+def stack_bytes(model: "Backbone", graph: Graph) -> int:
+    """Bytes of all hops, in the model's precision."""
+    itemsize = model.gamma.element_size()
+    return graph.num_nodes * (model.num_hops + 1) * model.head.in_features * itemsize
+
+
+def room_on(device: torch.device) -> int:
+    """Bytes of a GPU that hops may take."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return int(SHARE * free)
+
+
+def hosted(graph: Graph, limit: int) -> Graph:
+    """The same graph, whose hops are made on the GPU and kept on the host.
+
+    Args:
+        graph: on the GPU.
+        limit: bytes on the GPU for blocks of hops and for hop logits.
+    """
+    twin = copy.copy(graph)
+    twin.__dict__["make_hops"] = partial(host_hops, graph=graph, limit=limit)
+    return twin
+
+
+@torch.no_grad()
+def host_hops(model: "Backbone", graph: Graph, limit: int) -> HostHops:
+    """H_0 … H_K, each made on the GPU and copied to pinned host memory.
+
+    Args:
+        model: a filter, in evaluation mode.
+        graph: on the GPU, or on the CPU to try it.
+        limit: see `hosted`.
+    """
+    h = model.encode(model.accept(graph.x))
+    pinned = h.is_cuda
+    stack = torch.empty(len(h), model.num_hops + 1, h.shape[1], dtype=h.dtype, pin_memory=pinned)
+    for k in range(model.num_hops + 1):
+        h = graph.adjacency.to(h.dtype) @ h if k else h
+        stack[:, k] = h.cpu()
+    block = min(MOST_BLOCK, max(1, limit // 4))
+    return HostHops(stack, None, block, limit // 2, h.device)

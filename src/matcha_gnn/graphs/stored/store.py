@@ -1,0 +1,311 @@
+"""A graph as a folder of arrays."""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+from torch import Tensor
+
+from matcha_gnn.errors import InvalidArgumentError, InvalidFileError, InvalidGraphError
+from matcha_gnn.graphs.memory import MASKS, Graph, GraphLike, unlabelled
+from matcha_gnn.graphs.stored.arrays import StoreArrays, all_finite, check_nodes
+from matcha_gnn.graphs.stored.mapped import UNREADABLE, ArrayWriter
+from matcha_gnn.graphs.stored.writing import FORMAT, META, Edges, finish, write_matrix
+from matcha_gnn.io.files import existing_file, output_folder
+
+logger = logging.getLogger(__name__)
+
+HOPS_DTYPES = ("float32", "float16", "bfloat16")
+LABELS = "y"
+FLOATS = ("float32", "float64")
+OWN_ARRAYS = ("x", "indptr", "indices", "values", "links")
+"""Names of files that node values may not have."""
+
+
+class GraphStore:
+    """A graph in a folder, to be adapted to without ever being in memory as a whole.
+
+    The folder holds `meta.json`, `x.npy` [N, F], P as `indptr.npy`, `indices.npy`, `values.npy`,
+    a sample of edges `links.npy`, maybe labels `y.npy` and masks; hops are kept under `hops/`.
+
+    Args:
+        folder: one that `create` or `write` made.
+        hops_dtype: "float32", or "float16" or "bfloat16" for hops in half the space.
+        tell: called with one line before work starts: bytes, memory, reads and seconds to expect;
+            logged by default.
+
+    Raises:
+        InvalidFileError: no such store, or a file is missing, cut short, of another shape, or has
+            row starts that do not ascend; all else is checked by `verify`, before adaptation.
+
+    Example:
+        >>> import tempfile, matcha_gnn as mg
+        >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
+        >>> store = GraphStore.create(tempfile.mkdtemp(), graph)
+        >>> store.num_nodes, store.num_features
+        (100, 8)
+        >>> mg.adapt(mg.GPRGNN(8, 2), store, epochs=2, protect=False).probs.shape
+        torch.Size([100, 2])
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        hops_dtype: str = "float32",
+        tell: Callable[[str], None] = logger.info,
+    ) -> None:
+        if hops_dtype not in HOPS_DTYPES:
+            raise InvalidArgumentError("hops_dtype", repr(hops_dtype), ", ".join(HOPS_DTYPES))
+        self.folder, self.hops_dtype, self.tell = Path(folder), hops_dtype, tell
+        self.meta = _read_meta(self.folder)
+        self.arrays = StoreArrays.opened(self.folder, self.meta)
+        self.arrays.check_rows()
+        self.x, self.indptr, self.indices, self.values = self.arrays
+        self._verified = False
+
+    def verify(self) -> None:
+        """Read features and matrix once, in blocks, and compare them with what was written.
+
+        `adapt` calls it once for a store that was opened.
+
+        Raises:
+            InvalidFileError: columns that are no nodes, numbers that are not finite, or arrays that
+                were changed after the store was written.
+        """
+        if self._verified:
+            return
+        _ = self.links  # checked as they are read
+        if self.arrays.fingerprint() != self.fingerprint:
+            names = ", ".join(array.path.name for array in self.arrays)
+            got = f"{self.folder} ({names}: changed since {META} was written)"
+            raise InvalidFileError("store", got, "files as GraphStore wrote them; write it anew")
+        self._verified = True
+
+    def hops_folder(self, encoder: str, content: str) -> Path:
+        """Where the hops of a model lie.
+
+        Args:
+            encoder: hash of all that decides the hops in the model.
+            content: hash of the arrays that they are made from, so that hops of a graph that was
+                in this folder before are not taken for those of this one.
+        """
+        return self.folder / "hops" / f"{encoder}-{self.hops_dtype}-{content}"
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return int(self.meta["num_nodes"])
+
+    @property
+    def num_features(self) -> int:
+        """F."""
+        return int(self.meta["num_features"])
+
+    @property
+    def num_entries(self) -> int:
+        """Entries of P: edges and one self loop a node."""
+        return int(self.meta["num_entries"])
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of features and matrix, taken when the store was written."""
+        return str(self.meta["fingerprint"])
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether P is known to equal its transpose."""
+        return bool(self.meta["symmetric"])
+
+    @cached_property
+    def links(self) -> Tensor:
+        """A sample of the edges, [2, E']."""
+        path, found = self.folder / "links.npy", self._array("links")
+        if found.dtype != np.int64 or found.ndim != 2 or len(found) != 2:
+            got = f"{path} ({found.dtype} {list(found.shape)})"
+            raise InvalidFileError("store", got, "int64 [2, edges]")
+        check_nodes(path, found, self.num_nodes)
+        return torch.from_numpy(found)
+
+    @property
+    def labels(self) -> Tensor | None:
+        """True classes [N] for scores, where the store has them; adaptation never asks."""
+        return self._optional(LABELS)
+
+    def mask(self, name: str) -> Tensor | None:
+        """A mask [N] such as "test_mask", where the store has it."""
+        return self._optional(name)
+
+    def _optional(self, name: str) -> Tensor | None:
+        if not (self.folder / f"{name}.npy").is_file():
+            return None
+        values = torch.from_numpy(self._array(name))
+        if values.shape[:1] != (self.num_nodes,):
+            got = f"{self.folder / name}.npy (shape {list(values.shape)})"
+            raise InvalidFileError("store", got, f"one row for each of {self.num_nodes} nodes")
+        return values
+
+    def _array(self, name: str) -> NDArray[Any]:
+        path = existing_file(self.folder / f"{name}.npy", "store")
+        try:
+            # Copy on write, though nobody writes: only what is looked at is read.
+            found: NDArray[Any] = npy.open_memmap(path, mode="c")
+        except UNREADABLE as error:
+            reason = getattr(error, "strerror", None) or "not a plain array file"
+            raise InvalidFileError("store", f"{path} ({reason})", "an array file") from error
+        return found
+
+    @classmethod
+    def create(cls, folder: str | Path, graph: GraphLike) -> Self:
+        """Write a graph that is in memory; labels and masks too, for scores.
+
+        Args:
+            folder: is made; must hold no store yet.
+            graph: as for `adapt`, with dense features.
+        """
+        view = unlabelled(graph)
+        if view.x.layout != torch.strided:
+            raise InvalidGraphError("graph.x", "sparse features", "dense ones in a store")
+        sender, receiver = view.edge_index.cpu().numpy()
+        weight = None if view.edge_weight is None else view.edge_weight.double().cpu().numpy()
+        labels = {
+            name: np.asarray(values)
+            for name in (LABELS, *MASKS)
+            if (values := getattr(graph, name, None)) is not None
+        }
+        features = iter([view.x.cpu().numpy()])
+        edges = [Edges(sender, receiver, weight)]
+        return cls.write(folder, features, edges, symmetric=_is_symmetric(view), **labels)
+
+    @classmethod
+    def write(
+        cls,
+        folder: str | Path,
+        features: Iterator[NDArray[Any]],
+        edges: Iterable[Edges],
+        *,
+        symmetric: bool = False,
+        **node_values: NDArray[Any],
+    ) -> Self:
+        """Write a graph from streams, none of which has to fit memory.
+
+        Args:
+            folder: is made; must hold no store yet.
+            features: blocks of rows [n, F], float32 or float64.
+            edges: chunks of directed edges; an undirected edge comes in both directions.
+            symmetric: every edge does, with the same weight: gradients then need no transpose.
+            **node_values: `y` and masks, numbers [N].
+
+        Raises:
+            InvalidGraphError: features, edges, weights or node values that are not allowed.
+            InvalidFileError: a store is there, or the folder cannot be written.
+        """
+        place = _new_folder(folder)
+        kept = {name: _checked_values(name, values) for name, values in node_values.items()}
+        meta = _write_features(place, features)
+        _check_lengths(kept, meta["num_nodes"])
+        meta |= write_matrix(place, meta["num_nodes"], edges) | {"symmetric": symmetric}
+        for name, values in kept.items():
+            np.save(place / f"{name}.npy", values, allow_pickle=False)
+        finish(place, meta)
+        return cls(place)
+
+
+def _read_meta(folder: Path) -> dict[str, Any]:
+    allowed = f"a folder that GraphStore wrote, format {FORMAT!r}"
+    try:
+        meta: dict[str, Any] = json.loads((folder / META).read_text())
+        found, known = meta["format"], _is_known(meta)
+    except OSError as error:
+        got = f"{folder} (no {META}: {error.strerror}; it is written last)"
+        raise InvalidFileError("store", got, allowed) from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InvalidFileError("store", f"{folder / META} (unreadable)", allowed) from error
+    if found != FORMAT:
+        raise InvalidFileError("store", f"{folder} (format {found!r})", allowed)
+    if not known:
+        raise InvalidFileError("store", f"{folder / META} (values that no store has)", allowed)
+    return meta
+
+
+def _is_known(meta: dict[str, Any]) -> bool:
+    """Whether the values are of the kinds that `write` gives them."""
+    sizes = [meta[name] for name in ("num_nodes", "num_features", "num_entries")]
+    return (
+        all(type(size) is int and size > 0 for size in sizes)
+        and meta["x_dtype"] in FLOATS
+        and isinstance(meta["symmetric"], bool)
+        and isinstance(meta["fingerprint"], str)
+    )
+
+
+def _new_folder(folder: str | Path) -> Path:
+    place = output_folder(folder)
+    if os.path.exists(place / META):
+        raise InvalidFileError("store", f"{place} (a store is there)", "a new folder")
+    return place
+
+
+def _checked_values(name: str, values: object) -> NDArray[Any]:
+    """Values of the nodes as an array, which becomes a file of that name."""
+    if not name.isidentifier() or name in OWN_ARRAYS:
+        allowed = f"names such as y and test_mask, but none of {', '.join(OWN_ARRAYS)}"
+        raise InvalidGraphError("node_values", f"the name {name!r}", allowed)
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf" or array.ndim == 0:
+        got = f"{array.dtype} {list(array.shape)}"
+        raise InvalidGraphError(name, got, "an array of numbers, one row for each node")
+    return array
+
+
+def _check_lengths(node_values: dict[str, NDArray[Any]], num_nodes: int) -> None:
+    for name, values in node_values.items():
+        if len(values) != num_nodes:
+            got = f"shape {list(values.shape)}"
+            raise InvalidGraphError(name, got, f"one row for each of {num_nodes} nodes")
+
+
+def _write_features(folder: Path, features: Iterator[NDArray[Any]]) -> dict[str, Any]:
+    """x.npy; the number of rows is known at the end, so the header is written over."""
+    first = next(features, None)
+    if first is None or first.ndim != 2 or first.shape[1] == 0:
+        got = "no block" if first is None else f"shape {list(first.shape)}"
+        raise InvalidGraphError("features", got, "blocks [n, F] with at least one feature")
+    shape, dtype = [0, first.shape[1]], first.dtype
+    path = folder / "x.npy"
+    # A header for the largest number there can be has room for the true one.
+    with ArrayWriter(path, (1 << 62, shape[1]), dtype) as file:
+        block: NDArray[Any] | None = first
+        while block is not None:
+            _check_features(block, shape[1], dtype)
+            file.write(block)
+            shape[0] += len(block)
+            block = next(features, None)
+        file.set_rows(shape[0])
+    if shape[0] == 0:
+        raise InvalidGraphError("features", "no rows", "at least one node")
+    return {"num_nodes": shape[0], "num_features": shape[1], "x_dtype": dtype.name}
+
+
+def _check_features(block: NDArray[Any], width: int, dtype: np.dtype[Any]) -> None:
+    allowed = f"{dtype} [n, {width}] of finite numbers, float32 or float64"
+    if block.ndim != 2 or block.shape[1] != width or block.dtype != dtype:
+        raise InvalidGraphError("features", f"{block.dtype} {list(block.shape)}", allowed)
+    if dtype.name not in FLOATS:
+        raise InvalidGraphError("features", dtype, allowed)
+    if not all_finite(block):
+        raise InvalidGraphError("features", "NaN or infinite entries", allowed)
+
+
+def _is_symmetric(graph: Graph) -> bool:
+    matrix = graph.adjacency
+    pair = (matrix.matrix.cpu(), matrix.transposed.matrix.cpu())
+    parts = ([m.crow_indices(), m.col_indices(), m.values()] for m in pair)
+    return all(torch.equal(a, b) for a, b in zip(*parts, strict=True))

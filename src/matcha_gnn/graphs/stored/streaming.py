@@ -1,0 +1,269 @@
+"""Hops that are read in blocks, from files or from host memory to a GPU."""
+
+import abc
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from matcha_gnn import kernels
+from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.graphs.parts import WHOLE
+from matcha_gnn.graphs.stored.mapped import MappedArray
+from matcha_gnn.hops import Hops, HopsKey, sum_of
+from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
+
+TORCH_TYPES = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
+FILE_TYPES = {"float32": "float32", "float16": "float16", "bfloat16": "uint16"}
+"""What NumPy calls them; it has no bfloat16."""
+FILE_BLOCK = 8 << 20
+"""Bytes of one hop's file that are summed at a time."""
+_NODES = 1 << 18
+"""Nodes that are classified at a time."""
+
+
+class StreamedHops(Hops, abc.ABC):
+    """Hops of which a block at a time is at hand.
+
+    Args:
+        shape: N, K+1 and D.
+        key: what they were made from.
+        logit_bytes: hop logits of a linear head are kept where they take no more than this.
+        device: where blocks go.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        key: HopsKey | None,
+        logit_bytes: int,
+        device: torch.device,
+    ) -> None:
+        fields: dict[str, Any] = {"key": key, "part": WHOLE, "_kept": {}, "_logits": []}
+        self.__dict__.update(fields, _shape=shape, _logit_bytes=logit_bytes, _device=device)
+
+    @abc.abstractmethod
+    def blocks(self) -> Iterator[tuple[slice, HopStack]]:
+        """Rows and their hops."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """N, K+1 and D."""
+        shape: tuple[int, int, int] = self.__dict__["_shape"]
+        return shape
+
+    @property
+    def device(self) -> torch.device:
+        """Where blocks go."""
+        device: torch.device = self.__dict__["_device"]
+        return device
+
+    @property
+    def one_block(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def stack(self) -> HopStack:
+        """Refused: that is what does not fit."""
+        raise IncompatibleError("hops: these are read in blocks, and never there as a whole")
+
+    @cached_property
+    def gram(self) -> HopForm:
+        """See `Hops.gram`; in float64, as sums over as many nodes in memory are."""
+        own = (kernels.gram(block.double(), self.mean) for _, block in self.blocks())
+        return self.part.total(sum_of(own))[0]
+
+    def mix(self, coef: Coefficients) -> Repr:
+        """Refused, as `stack` is; `View.blocks` gives it in blocks."""
+        return self.stack
+
+    def _keeps_logits(self, num_classes: int) -> bool:
+        nodes, hops, _ = self.shape
+        fits = 4 * nodes * hops * (num_classes - 1) <= self.__dict__["_logit_bytes"]
+        return fits and super()._keeps_logits(num_classes)
+
+    def _new_classifier(self, head: nn.Linear, over: Hops) -> kernels.Classifier | None:
+        if over is not self or not self._keeps_logits(head.out_features):
+            return None
+        weight = head.weight.detach()
+        offset = weight.new_zeros(len(weight)) if head.bias is None else head.bias.detach()
+        return _StreamedClassifier(self, self._relative_logits(weight), offset[:-1] - offset[-1])
+
+
+class _StreamedClassifier:
+    """`kernels.classifier`: predictions from kept hop logits, then one read for the class sums."""
+
+    def __init__(self, hops: StreamedHops, logits: Tensor, bias: Tensor) -> None:
+        self.hops, self.logits, self.bias = hops, logits, bias
+
+    def __call__(self, coef: Coefficients) -> tuple[Probs, ClassSums, FloatArray]:
+        probs = self._probs(coef)
+        first = self.hops._own_class_sums(probs[:, :-1])
+        sums = np.concatenate([first, (self.hops._own_node_sums - first.sum(0))[None]])
+        return probs, sums, np.asarray(probs.sum(0, dtype=torch.float64).cpu())
+
+    def _probs(self, coef: Coefficients) -> Probs:
+        hops, free, nodes = self.logits.shape
+        probs = self.logits.new_empty(nodes, free + 1)
+        for start in range(0, nodes, _NODES):
+            some = self.logits[..., start : start + _NODES]
+            mixed = torch.tensordot(coef.to(some.dtype), some, 1) + self.bias[:, None]
+            rows = torch.cat([mixed, mixed.new_zeros(1, mixed.shape[1])]).softmax(0)
+            probs[start : start + _NODES] = rows.T
+        return probs
+
+
+class StoredHops(StreamedHops):
+    """Hops in files, one for each hop and slab of columns, [N, d] each.
+
+    Args:
+        files: by hop, then slab.
+        dtype: a key of `TORCH_TYPES`.
+        key: what they were made from.
+        block_bytes: of a block in float32.
+        logit_bytes: see `StreamedHops`.
+        device: where blocks go.
+    """
+
+    def __init__(
+        self,
+        files: list[list[MappedArray]],
+        dtype: str,
+        key: HopsKey | None,
+        block_bytes: int,
+        logit_bytes: int,
+        device: torch.device,
+    ) -> None:
+        width = sum(slab.shape[1] for slab in files[0])
+        super().__init__((files[0][0].shape[0], len(files), width), key, logit_bytes, device)
+        rows = max(1, block_bytes // (4 * len(files) * width))
+        self.__dict__.update(_files=files, _dtype=TORCH_TYPES[dtype], _rows=rows)
+
+    def blocks(self) -> Iterator[tuple[slice, HopStack]]:
+        """Rows and their hops side by side, in float32."""
+        return on_device(self._host_blocks(), self.device)
+
+    def _host_blocks(self) -> Iterator[tuple[slice, HopStack]]:
+        """The next block is read in another thread while one is in use."""
+        nodes, hops, width = self.shape
+        size = min(self.__dict__["_rows"], nodes)
+        places = [slice(at, min(at + size, nodes)) for at in range(0, nodes, size)]
+        # A third one is on its way to the device while two are here.
+        pinned = self.device.type == "cuda"
+        buffers = [torch.empty(size, hops, width, pin_memory=pinned) for _ in range(2 + pinned)]
+        with ThreadPoolExecutor(1, "matcha-read") as reader:
+            coming = reader.submit(self._fill, buffers[0], places[0])
+            for number, rows in enumerate(places, 1):
+                block = coming.result()
+                if number < len(places):
+                    buffer = buffers[number % len(buffers)]
+                    coming = reader.submit(self._fill, buffer, places[number])
+                yield rows, block
+
+    def _fill(self, buffer: Tensor, rows: slice) -> HopStack:
+        size = rows.stop - rows.start
+        block = buffer[:size]
+        for k, first, file in self._slabs():
+            file.ahead(rows.stop, rows.stop + 4 * size)
+            block[:, k, first : first + file.shape[1]] = self._tensor(
+                file.rows(rows.start, rows.stop)
+            )
+            file.drop(rows.start, rows.stop)
+        return block
+
+    def _slabs(self) -> Iterator[tuple[int, int, MappedArray]]:
+        """Hop, first column and file."""
+        for k, slabs in enumerate(self.__dict__["_files"]):
+            first = 0
+            for file in slabs:
+                yield k, first, file
+                first += file.shape[1]
+
+    def _tensor(self, rows: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(rows).view(self.__dict__["_dtype"])
+
+    def _own_class_sums(self, weights: Tensor) -> ClassSums:
+        """On the CPU each hop is summed where it lies in the file, with nothing copied."""
+        if self.device.type != "cpu":
+            return super()._own_class_sums(weights)
+        sums = np.zeros((weights.shape[1], *self.shape[1:]))
+        for k, first, file in self._slabs():
+            width = file.shape[1]
+            for rows, block in file.blocks(max(1, FILE_BLOCK // (4 * width))):
+                hop = self._tensor(block).float()[:, None]
+                sums[:, k, first : first + width] += kernels.class_sums(hop, weights[rows])[:, 0]
+        return sums
+
+
+class HostHops(StreamedHops):
+    """Hops in host memory for a model on a GPU that has no room for them.
+
+    Args:
+        stack: [N, K+1, D] in pinned host memory.
+        key: what they were made from.
+        block_bytes: of a block on the GPU; two are there at a time.
+        logit_bytes: see `StreamedHops`.
+        device: the GPU.
+    """
+
+    def __init__(
+        self,
+        stack: HopStack,
+        key: HopsKey | None,
+        block_bytes: int,
+        logit_bytes: int,
+        device: torch.device,
+    ) -> None:
+        nodes, hops, width = stack.shape
+        super().__init__((nodes, hops, width), key, logit_bytes, device)
+        size = max(1, block_bytes // (stack.element_size() * hops * width))
+        self.__dict__.update(_stack=stack, _rows=size)
+
+    def blocks(self) -> Iterator[tuple[slice, HopStack]]:
+        """Rows and their hops on the device."""
+        stack, size = self.__dict__["_stack"], self.__dict__["_rows"]
+        places = (slice(at, min(at + size, len(stack))) for at in range(0, len(stack), size))
+        return on_device(((rows, stack[rows]) for rows in places), self.device)
+
+
+def on_device(
+    blocks: Iterator[tuple[slice, HopStack]], device: torch.device
+) -> Iterator[tuple[slice, HopStack]]:
+    """Blocks of pinned host memory on a device, each copied while the one before is worked on.
+
+    A host block must stay as it is until the second next one has been asked for.
+    """
+    if device.type == "cpu":
+        yield from blocks
+        return
+    copier = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    sent = deque[tuple[slice, Tensor, torch.cuda.Event]]()
+    for rows, host in blocks:
+        with torch.cuda.stream(copier):
+            there = host.to(device, non_blocking=True)
+            copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            copied.record(copier)
+        sent.append((rows, there, copied))
+        if len(sent) == 2:
+            yield _received(*sent.popleft())
+            sent[0][2].synchronize()
+    yield from (_received(*each) for each in sent)
+
+
+def _received(rows: slice, there: Tensor, copied: torch.cuda.Event) -> tuple[slice, HopStack]:
+    """A block that the stream of the computation may read, and that lives until it has."""
+    now = torch.cuda.current_stream(there.device)
+    now.wait_event(copied)
+    there.record_stream(now)
+    return rows, there

@@ -1,0 +1,179 @@
+"""Graph files: `.npz` without pickles, and PyG `Data` in `.pt`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+
+from matcha_gnn.errors import InvalidFileError, InvalidGraphError
+from matcha_gnn.graphs.extras import LABELS
+from matcha_gnn.graphs.memory import GraphLike, csr_parts, unlabelled
+from matcha_gnn.io.files import existing_file, replacing
+from matcha_gnn.kernels.propagate import csr_tensor, no_beta_warning
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+def read_graph(path: str | Path, check_labels: bool = True) -> "Data":
+    """Read a graph file: `.npz` without pickles, or `.pt` with `weights_only=True`.
+
+    Args:
+        path: the file. An `.npz` holds `x` [N, F], or `x_data`, `x_indices`, `x_indptr`,
+            `x_shape` of a CSR matrix; `edge_index` [2, E]; and may hold `edge_weight` [E],
+            `y` [N], `train_mask`, `val_mask`, `test_mask` [N].
+        check_labels: refuse labels and masks that have not one row for each node; a target's,
+            which only scores need, can be left as they are.
+
+    Returns:
+        A PyG `Data`, checked; sparse features stay sparse.
+
+    Raises:
+        InvalidFileError: missing, not readable, or parts are missing.
+        InvalidGraphError: readable, but not a graph.
+    """
+    path = existing_file(path, "graph")
+    readers = {".npz": _read_npz, ".pt": _read_pt}
+    if path.suffix not in readers:
+        raise InvalidFileError("graph", path, "a file named .npz or .pt")
+    data = readers[path.suffix](path)
+    num_nodes = unlabelled(data).num_nodes
+    if check_labels:
+        _check_node_values(data, num_nodes)
+    return data
+
+
+def _check_node_values(graph: GraphLike, num_nodes: int) -> None:
+    """Labels and masks, where there are any, have one row for each node."""
+    for name in LABELS:
+        values = getattr(graph, name, None)
+        if values is None:
+            continue
+        if not isinstance(values, Tensor) or values.shape[:1] != (num_nodes,):
+            is_tensor = isinstance(values, Tensor)
+            kind = getattr(values, "dtype", type(values).__name__)
+            got = f"shape {list(values.shape)}" if is_tensor else kind
+            allowed = f"a tensor of numbers with one row for each of {num_nodes} nodes"
+            raise InvalidGraphError(f"graph.{name}", got, allowed)
+
+
+def _read_npz(path: Path) -> "Data":
+    from torch_geometric.data import Data
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    # Bytes that are no array file fail in any way: bad zip, bad header, bad compression, …
+    except Exception as error:
+        raise InvalidFileError(
+            "graph", f"{path} (not a plain array file)", "an .npz written without pickles"
+        ) from error
+    if "edge_index" not in arrays:
+        raise InvalidFileError("graph", f"{path} (no array edge_index)", "an .npz graph")
+    data = Data(x=_features_from(arrays, path), edge_index=_tensor(arrays, "edge_index"))
+    if "edge_weight" in arrays:
+        data.edge_weight = _tensor(arrays, "edge_weight")
+    for name in LABELS:
+        if name in arrays:
+            data[name] = _tensor_or_array(arrays, name)
+    return data
+
+
+def _tensor_or_array(arrays: dict[str, Any], name: str) -> Any:
+    """As a tensor, or as it is where torch has no such type, as for text."""
+    try:
+        return _tensor(arrays, name)
+    except InvalidGraphError:
+        return arrays[name]
+
+
+def _tensor(arrays: dict[str, Any], name: str) -> Tensor:
+    array = arrays[name]
+    try:
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
+    except (TypeError, AttributeError) as error:
+        got = getattr(array, "dtype", type(array).__name__)
+        raise InvalidGraphError(f"graph.{name}", got, "an array of numbers") from error
+
+
+def _features_from(arrays: dict[str, Any], path: Path) -> Tensor:
+    if "x" in arrays:
+        return _tensor(arrays, "x")
+    names = [f"x_{part}" for part in ("indptr", "indices", "data", "shape")]
+    if any(name not in arrays for name in names):
+        allowed = "x, or all of x_data, x_indices, x_indptr, x_shape"
+        raise InvalidFileError("graph", f"{path} (no array x)", allowed)
+    indptr, indices, values, shape = (_tensor(arrays, name).numpy() for name in names)
+    try:
+        matrix = scipy.sparse.csr_array((values, indices, indptr), shape=tuple(shape.tolist()))
+        matrix.check_format(full_check=True)
+        whole = all(part.dtype.kind in "iu" for part in (indptr, indices, shape))
+    except (ValueError, TypeError):
+        whole = False
+    if not whole or matrix.nnz != len(values):
+        raise InvalidGraphError("graph.x", f"{path} (broken CSR parts)", "a CSR matrix")
+    # SciPy allows columns in any order and repeated; torch does not.
+    matrix.sum_duplicates()
+    return csr_tensor(matrix, torch.from_numpy(values).dtype)
+
+
+def _read_pt(path: Path) -> "Data":
+    from torch_geometric.data import Data
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
+
+    known = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
+    try:
+        # Sparse tensors with indices out of range would read foreign memory later on.
+        checked = torch.sparse.check_sparse_tensor_invariants(True)  # type: ignore[no-untyped-call]
+        with torch.serialization.safe_globals(known), checked, no_beta_warning():
+            data = torch.load(path, map_location="cpu", weights_only=True)
+    # A refused class, a truncated archive, a tensor that breaks its own rules, …
+    except Exception as error:
+        allowed = "a PyG Data saved with torch.save, readable with weights_only=True"
+        raise InvalidFileError("graph", f"{path} (cannot be read safely)", allowed) from error
+    if not isinstance(data, Data):
+        raise InvalidFileError("graph", f"{path} ({type(data).__name__})", "a PyG Data")
+    return data
+
+
+def write_graph(graph: GraphLike, path: str | Path) -> None:
+    """Write a graph as `.npz` or `.pt`, whole or not at all; see `read_graph` for the parts.
+
+    Example:
+        >>> import tempfile
+        >>> from torch_geometric.data import Data
+        >>> path = Path(tempfile.mkdtemp()) / "g.npz"
+        >>> write_graph(Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]])), path)
+        >>> read_graph(path).x.shape
+        torch.Size([2, 1])
+    """
+    from torch_geometric.data import Data
+
+    path = Path(path)
+    writers: dict[str, Callable[[Data, BinaryIO], None]]
+    writers = {".npz": _write_npz, ".pt": torch.save}
+    if path.suffix not in writers:
+        raise InvalidFileError("output", path, "a file named .npz or .pt")
+    view = unlabelled(graph)
+    _check_node_values(graph, view.num_nodes)
+    extra = {name: getattr(graph, name, None) for name in ("edge_weight", *LABELS)}
+    parts = {"x": view.x, "edge_index": view.edge_index, **extra}
+    plain = Data(**{name: t.detach().cpu() for name, t in parts.items() if t is not None})
+    with replacing(path) as beside, open(beside, "wb") as file:
+        writers[path.suffix](plain, file)
+
+
+def _write_npz(graph: "Data", file: BinaryIO) -> None:
+    parts = dict(graph)
+    x = parts.pop("x")
+    if x.layout == torch.sparse_csr:
+        names = ("x_indptr", "x_indices", "x_data")
+        parts |= dict(zip(names, csr_parts(x), strict=True)) | {"x_shape": torch.tensor(x.shape)}
+    else:
+        parts["x"] = x
+    np.savez(file, **{name: part.numpy() for name, part in parts.items()})

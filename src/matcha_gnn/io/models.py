@@ -1,0 +1,125 @@
+"""Model files: safetensors with the architecture and source summary inside; never a pickle."""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from matcha_gnn.backbones import BACKBONES, Backbone
+from matcha_gnn.backbones.checks import first_non_finite
+from matcha_gnn.errors import IncompatibleError, InvalidFileError
+from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.io.files import existing_file, replacing
+
+FORMAT = "matcha-gnn model 4"
+OLDER = "matcha-gnn model 3"
+"""Read as well: it does not say which nodes its source summary was taken on, the training nodes."""
+_SUMMARY = "source_summary."
+_ARTEFACT = "artefact."
+
+
+def save_model(model: Backbone, path: str | Path) -> None:
+    """Write weights, architecture, source summary and artefacts to `path`, whole or not at all.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from matcha_gnn.backbones import GPRGNN
+        >>> path = Path(tempfile.mkdtemp()) / "model.safetensors"
+        >>> save_model(GPRGNN(4, 2), path)
+        >>> load_model(path).num_hops
+        9
+    """
+    tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
+    if model.source is not None:
+        for name, tensor in model.source.tensors().items():
+            tensors[_SUMMARY + name] = tensor.detach().cpu().contiguous()
+    for method, artefact in model.artefacts.items():
+        for name, tensor in artefact.items():
+            tensors[f"{_ARTEFACT}{method}.{name}"] = tensor.detach().cpu().contiguous()
+    metadata = {
+        "format": FORMAT,
+        "config": json.dumps(model.config()),
+        "backbone": _name(model),
+    }
+    with replacing(path) as beside:
+        save_file(tensors, str(beside), metadata)
+
+
+def load_model(path: str | Path) -> Backbone:
+    """Read a model that `save_model` wrote, in evaluation mode, on the CPU.
+
+    Raises:
+        InvalidFileError: not such a file, of an architecture this version does not know, or
+            with numbers that are not finite.
+    """
+    path = existing_file(path, "model")
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        allowed = "a .safetensors file written by matcha; for a PyG network of your own: mg.wrap"
+        raise InvalidFileError("model", f"{path} (not a safetensors file)", allowed) from error
+    broken = first_non_finite(tensors)
+    if broken is not None:
+        got = f"{path} (NaN or infinite entries in {broken})"
+        raise InvalidFileError("model", got, "a file of finite numbers")
+    model = _build(metadata, path)
+    summary, artefacts = _take(tensors, _SUMMARY), _take(tensors, _ARTEFACT)
+    if summary and metadata["format"] == OLDER:
+        summary["held_out"] = torch.tensor(0)
+    for tensor in tensors.values():
+        if tensor.is_floating_point():
+            model.to(tensor.dtype)
+            break
+    try:
+        model.load_state_dict(tensors)
+        model.source = SourceSummary.from_tensors(summary) if summary else None
+        for full_name, tensor in artefacts.items():
+            method, name = full_name.split(".", 1)
+            model.artefacts.setdefault(method, {})[name] = tensor
+    except (RuntimeError, KeyError, ValueError) as error:
+        allowed = "weights that fit the architecture named in the file"
+        raise InvalidFileError("model", f"{path} ({_reason(error)})", allowed) from error
+    return model.eval()
+
+
+def _take(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Move what starts with `prefix` out of `tensors`, off the mapped file and into memory."""
+    names = [name for name in tensors if name.startswith(prefix)]
+    return {name.removeprefix(prefix): tensors.pop(name).clone() for name in names}
+
+
+def _reason(error: Exception) -> str:
+    """The first complaint in one line; torch puts a heading above its list of them."""
+    lines = str(error).splitlines()
+    return (lines[1] if len(lines) > 1 else lines[0]).strip()
+
+
+def _build(metadata: dict[str, str], path: Path) -> Backbone:
+    if metadata.get("format") not in (FORMAT, OLDER):
+        got = metadata.get("format", "no format")
+        raise InvalidFileError("model", f"{path} ({got!r})", f"a file of format {FORMAT!r}")
+    name = metadata.get("backbone", "none")
+    if name not in BACKBONES:
+        allowed = ", ".join(sorted(BACKBONES))
+        raise InvalidFileError("model", f"{path} (architecture {name!r})", allowed)
+    try:
+        return BACKBONES[name](**json.loads(metadata.get("config", "{}")))
+    except (TypeError, ValueError, RuntimeError) as error:
+        allowed = f"a configuration of {name}"
+        raise InvalidFileError("model", f"{path} ({_reason(error)})", allowed) from error
+
+
+def _name(model: Backbone) -> str:
+    """What the file calls the architecture; a class of the user's own could not be built again."""
+    for name, known in BACKBONES.items():
+        if type(model) is known:
+            return name
+    raise IncompatibleError(
+        f"{type(model).__name__} is no architecture of this library, and a model file holds one of "
+        f"{', '.join(BACKBONES)}: keep its state_dict, and what was adapted with save_delta"
+    )

@@ -1,0 +1,157 @@
+"""The files that `matcha adapt` writes, each whole or not at all."""
+
+import csv
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from matcha_gnn.errors import InvalidFileError, MatchaError, optional_imports
+from matcha_gnn.io.files import output_folder, replacing
+from matcha_gnn.io.jsontext import json_text
+from matcha_gnn.io.models import save_model
+from matcha_gnn.io.provenance import versions
+from matcha_gnn.metrics import Scorable, evaluate, scorable
+from matcha_gnn.result import Adaptation
+
+SUMMARY = "summary.json"
+PREDICTIONS, MODEL, HISTORY = "predictions.npz", "model.safetensors", "history.csv"
+PAGE = "report.html"
+SHARD = re.compile(r"\.?predictions-\d+-of-\d+\.npz")
+"""Predictions of one rank; hidden until those of all ranks are there."""
+
+
+def begin_outputs(folder: str | Path, writes: Collection[str]) -> Path:
+    """Make a folder ready for the files of one run.
+
+    The summary of an earlier run is removed first: a folder without one is not complete. Then go
+    those files of earlier runs that this run does not replace. Other files stay.
+
+    Args:
+        folder: created if needed.
+        writes: names of the files that this run writes.
+
+    Raises:
+        InvalidFileError: the folder cannot be written, or a file cannot be removed.
+    """
+    place = output_folder(folder)
+    old = [path for path in place.iterdir() if _is_output(path) and path.name not in writes]
+    for path in (place / SUMMARY, *old):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            got = f"{path} ({error.strerror})"
+            raise InvalidFileError("output folder", got, "files that can be removed") from error
+    return place
+
+
+def _is_output(path: Path) -> bool:
+    """Whether a file has a name that only this package's runs give."""
+    plain = path.name in (PREDICTIONS, MODEL, HISTORY, PAGE)
+    return path.is_file() and (plain or SHARD.fullmatch(path.name) is not None)
+
+
+def write_outputs(
+    result: Adaptation,
+    folder: str | Path,
+    labels: object,
+    mask: object,
+    command: str | None = None,
+    page: bool = True,
+) -> dict[str, Any]:
+    """Write predictions, adapted model, history, report and, last, the summary.
+
+    Args:
+        result: what `adapt` returned.
+        folder: created if needed.
+        labels: true classes [N] for accuracy, or None; what is no class is not scored.
+        mask: the nodes that accuracy counts, bool [N], or None for all.
+        command: the command line, for the report.
+        page: write the report; it needs the graph in memory.
+
+    Returns:
+        The summary, as written to summary.json.
+    """
+    writes = (PREDICTIONS, MODEL, HISTORY, *((PAGE,) if page else ()))
+    folder = begin_outputs(folder, writes)
+    with replacing(folder / PREDICTIONS) as beside, open(beside, "wb") as file:
+        np.savez(file, probs=result.probs.cpu().numpy(), labels=result.labels.cpu().numpy())
+    save_model(result.model, folder / MODEL)
+    write_history(result, folder / HISTORY)
+    scored = scorable(labels, mask, *result.probs.shape)
+    if page:
+        result.report(folder / PAGE, *_known(scored), command=command)
+    summary = summarise_run(result, _scores(result, scored))
+    with replacing(folder / SUMMARY) as beside:
+        beside.write_text(json_text(summary) + "\n")
+    return summary
+
+
+def can_report(tell: Callable[[str], None]) -> bool:
+    """Whether the packages of the report are installed; tells which one is missing."""
+    try:
+        with optional_imports("report.html"):
+            import matcha_gnn.report  # noqa: F401
+    except MatchaError as missing:
+        tell(str(missing))
+        return False
+    return True
+
+
+def _known(scored: Scorable) -> tuple[Tensor | None, Tensor | None]:
+    """Labels and mask, where there is a node to score."""
+    return (scored.labels, scored.mask) if scored.number else (None, None)
+
+
+def _scores(result: Adaptation, scored: Scorable) -> dict[str, Any]:
+    before = after = None
+    if scored.number:
+        before, after = (
+            evaluate(each.cpu(), scored.labels, scored.mask).accuracy
+            for each in (result.labels_before, result.labels)
+        )
+    return score_entries(scored, before, after)
+
+
+def score_entries(scored: Scorable, before: float | None, after: float | None) -> dict[str, Any]:
+    """What summary.json says of scores: accuracies, over how many nodes, and what was left out."""
+    return {
+        "accuracy_before": before,
+        "accuracy_after": after,
+        "scored_nodes": scored.number,
+        "score_remarks": list(scored.remarks),
+    }
+
+
+def summarise_run(result: Adaptation, scores: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of summary.json, with what `score_entries` gives."""
+    tried = result.decision.candidates if result.decision else ()
+    return {
+        "status": str(result.status),
+        "severity": str(result.severity),
+        "alarms": list(result.alarms),
+        "meaning": result.sentence,
+        "candidates": [asdict(one) for one in tried],
+        **result.settings,
+        "pic_before": result.pic_before,
+        "pic_after": result.pic_after,
+        "gamma_before": result.gamma_before.tolist(),
+        "gamma_after": result.gamma.tolist(),
+        **scores,
+        "labels_changed": result.changed,
+        "seconds": result.seconds,
+        "versions": versions(),
+    }
+
+
+def write_history(result: Adaptation, path: Path) -> None:
+    """One line per round, as CSV."""
+    rows = result.history.rows()
+    with replacing(path) as beside, open(beside, "w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0] if rows else ("round", "loss")))
+        writer.writeheader()
+        writer.writerows(rows)

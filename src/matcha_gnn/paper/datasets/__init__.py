@@ -1,0 +1,19 @@
+"""The data sets of the paper: a source, a validation and a target graph each."""
+
+from matcha_gnn.paper.datasets.arxiv import arxiv, arxiv_structure
+from matcha_gnn.paper.datasets.domains import Domains
+from matcha_gnn.paper.datasets.preferential import preferential
+from matcha_gnn.paper.datasets.syn_cora import syn_cora
+from matcha_gnn.paper.datasets.syn_products import syn_coauthor_cs, syn_products
+from matcha_gnn.paper.datasets.twitch import twitch
+
+__all__ = [
+    "Domains",
+    "arxiv",
+    "arxiv_structure",
+    "preferential",
+    "syn_coauthor_cs",
+    "syn_cora",
+    "syn_products",
+    "twitch",
+]

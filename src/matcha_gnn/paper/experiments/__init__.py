@@ -1,0 +1,7 @@
+"""From a spec to records, and from records to a table beside the published numbers."""
+
+from matcha_gnn.paper.experiments.compare import Comparison, compare
+from matcha_gnn.paper.experiments.run import run
+from matcha_gnn.paper.experiments.spec import Experiment, load, names
+
+__all__ = ["Comparison", "Experiment", "compare", "load", "names", "run"]

@@ -1,0 +1,246 @@
+"""Run the cells of an experiment; cells that share a source model share its training."""
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import groupby
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from matcha_gnn.errors import InvalidFileError
+from matcha_gnn.paper.experiments import store
+from matcha_gnn.paper.experiments.spec import Cell, Experiment, RowSpec, cells, source_model
+from matcha_gnn.typing import Progress
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from matcha_gnn.backbones import Backbone
+    from matcha_gnn.methods import BaseMethod
+    from matcha_gnn.result import Adaptation
+
+
+OURS = "ours"
+"""What a row calls the default of `adapt`, which has no loss of its own."""
+
+
+def run(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    seeds: tuple[int, ...] | None = None,
+    jobs: int | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> int:
+    """Run what is not recorded yet, several source models at a time.
+
+    Args:
+        experiment: what to run.
+        folder: where records are kept; a cell that has one with the same settings is skipped.
+        seeds: instead of the experiment's own.
+        jobs: processes; by default one per core, each with its share of the threads, and one
+            on a GPU.
+        device: where training and adaptation run, as torch names it.
+        progress: called with the cells done and their number.
+
+    Returns:
+        The number of cells that were run.
+
+    Raises:
+        InvalidFileError: a data set is missing. Cells of the others have been run and recorded.
+    """
+    todo = [c for c in cells(experiment, seeds) if not store.recorded(c, folder)]
+    groups = [list(group) for _, group in groupby(todo, key=source_model)]
+    most = (os.cpu_count() or 1) if device == "cpu" else 1
+    jobs = min(jobs or most, max(1, len(groups)))
+    done, missing = 0, {}
+    for finished in _work(groups, folder, jobs, device):
+        if isinstance(finished, InvalidFileError):
+            missing[str(finished)] = finished
+            continue
+        done += finished
+        if progress:
+            progress(done, len(todo))
+    if missing:
+        raise all_of(list(missing.values()))
+    return done
+
+
+def all_of(missing: list[InvalidFileError]) -> InvalidFileError:
+    """One error that names every file once."""
+    first, *others = missing
+    allowed = "\n".join([first.allowed, *map(str, others)])
+    return InvalidFileError(first.argument, first.got, allowed)
+
+
+def _work(
+    groups: list[list[Cell]], folder: Path, jobs: int, device: str
+) -> Iterator[int | InvalidFileError]:
+    if jobs == 1:
+        yield from (run_group(group, folder, device) for group in groups)
+        return
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    # Spawned, not forked: threads of compiled kernels do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, context, start_worker, (threads,)) as pool:
+        running = [pool.submit(run_group, group, folder, device) for group in groups]
+        for future in as_completed(running):
+            yield future.result()
+
+
+def start_worker(threads: int) -> None:
+    """Prepare a spawned process: its share of the cores, and an end when its parent ends."""
+    # Before torch and numba are imported: a pool of idle threads per process would spin.
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(threads))
+    import torch
+
+    torch.set_num_threads(threads)
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+
+
+def _die_with_parent() -> None:
+    """A worker whose parent was killed would otherwise run its queue to the end."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def run_group(group: Sequence[Cell], folder: Path, device: str) -> int | InvalidFileError:
+    """Train one source model, then run and record every cell that adapts it.
+
+    Returns:
+        How many cells were run, or which file of a data set is not there.
+    """
+    model, training_seconds, count = None, 0.0, 0
+    shown: tuple[Any, Data | None] = (None, None)
+    for cell in group:
+        try:
+            if model is None:
+                start = perf_counter()
+                model = train_source(cell, device, {c.run.method for c in group})
+                training_seconds = perf_counter() - start
+            if shown[0] != (cell.target, cell.attack):
+                shown = ((cell.target, cell.attack), target_graph(cell, model, device))
+        except InvalidFileError as error:
+            return error
+        assert shown[1] is not None
+        _record(cell, model, shown[1], training_seconds, folder)
+        count += 1
+    return count
+
+
+def target_graph(cell: Cell, model: "Backbone", device: str) -> "Data":
+    """What the cell adapts to, its edges changed where the cell has an adversary.
+
+    He attacks all nodes, those that are not scored as well.
+    """
+    from matcha_gnn.transforms import attacked
+
+    graph = make_graph(cell.target).to(device)
+    if not cell.attack:
+        return graph
+    nodes = graph.y >= 0
+    return attacked(model, graph, **cell.attack, nodes=nodes, seed=cell.seed)
+
+
+def make_graph(arguments: Mapping[str, Any]) -> "Data":
+    """The graph that a column names."""
+    from matcha_gnn import datasets
+
+    options = dict(arguments)
+    return datasets.make_graph(options.pop("generator"), **options)
+
+
+def train_source(cell: Cell, device: str, methods: Collection[str] | None = None) -> "Backbone":
+    """The source model of a cell, with what methods need shipped inside.
+
+    Args:
+        cell: names the source graph and the training.
+        device: where to train, as torch names it.
+        methods: those that will be run around the model; by default all of the cell's table.
+    """
+    from matcha_gnn.backbones import BACKBONES
+    from matcha_gnn.methods import METHODS
+    from matcha_gnn.registry import resolve
+    from matcha_gnn.train import fit
+
+    graph, spec = make_graph(cell.source).to(device), cell.train
+    shipped = [name for name in spec.ship if methods is None or name in methods]
+    build: Any = resolve("backbone", spec.backbone, BACKBONES)
+    model: Backbone = build(
+        graph.num_features,
+        int(graph.y.max()) + 1,
+        hidden_channels=spec.hidden_channels,
+        K=spec.K,
+    ).to(device)
+    fit(
+        model,
+        graph,
+        epochs=spec.epochs,
+        lr=spec.lr,
+        weight_decay=spec.weight_decay,
+        ship=[resolve("ship", name, METHODS)() for name in shipped],
+        seed=cell.seed,
+    )
+    return model
+
+
+def build_method(spec: RowSpec) -> "BaseMethod":
+    """The base method of a row, with the row's options."""
+    from matcha_gnn.methods import METHODS
+    from matcha_gnn.registry import build, resolve
+
+    return build("method_options", resolve("method", spec.method, METHODS), spec.method_options)
+
+
+def adapt_cell(
+    cell: Cell, model: "Backbone", graph: "Data", method: "BaseMethod", lr: float, epochs: int
+) -> "Adaptation":
+    """Run a cell's row on a graph, with a given step size and number of rounds."""
+    from matcha_gnn.adaptation import adapt
+    from matcha_gnn.losses import LOSSES
+    from matcha_gnn.registry import resolve
+
+    if cell.run.loss == OURS:
+        return adapt(model, graph, method, lr=lr, epochs=epochs, seed=cell.seed)
+    loss = resolve("loss", cell.run.loss, LOSSES)()
+    settings = {"epochs": epochs, "lr": lr, "optimizer": cell.run.optimizer, "seed": cell.seed}
+    return adapt_as_published(model, graph, method, loss, **settings)
+
+
+def adapt_as_published(
+    model: "Backbone", graph: "Data", *parts: Any, **settings: Any
+) -> "Adaptation":
+    """`adapt` as the paper runs it: what its tables and figures show."""
+    from matcha_gnn.adaptation import adapt
+
+    return adapt(model, graph, *parts, protect=False, **settings)
+
+
+def _record(
+    cell: Cell, model: "Backbone", graph: "Data", training_seconds: float, folder: Path
+) -> None:
+    from matcha_gnn.errors import IncompatibleError
+    from matcha_gnn.metrics import accuracy, edge_homophily, evaluate
+
+    seconds, method = {"train": training_seconds}, build_method(cell.run)
+    try:
+        for options in cell.before:
+            on_the_way = make_graph(options).to(graph.x.device)
+            settings = (method, cell.run.lr, cell.run.epochs)
+            model = adapt_cell(cell, model, on_the_way, *settings).model
+        result = adapt_cell(cell, model, graph, method, cell.run.lr, cell.run.epochs)
+    except IncompatibleError as error:
+        numbers: dict[str, Any] = {"accuracy": None, "incompatible": str(error)}
+    else:
+        scores = evaluate(result.probs, graph.y, graph.get("test_mask")).as_dict()
+        numbers = {**scores, "status": str(result.status), "gamma": result.gamma.tolist()}
+        numbers["accuracy_all"] = accuracy(result.probs, graph.y)
+        numbers["homophily"] = edge_homophily(graph.edge_index, graph.y)
+        seconds |= result.seconds
+    store.write(cell, numbers, seconds, graph.x.device, folder)

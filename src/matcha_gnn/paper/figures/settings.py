@@ -1,0 +1,61 @@
+"""Source models and graphs of a figure: those of a table's column, made once in a process."""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.paper.experiments import load
+from matcha_gnn.paper.experiments.run import make_graph, train_source
+from matcha_gnn.paper.experiments.spec import Cell, cells, quick, source_model
+from matcha_gnn.paper.figures.numbers import Effort
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+class Setting(NamedTuple):
+    """A trained source model, its graph and the target graph, on one device."""
+
+    model: Backbone
+    source: "Data"
+    target: "Data"
+
+
+def setting(table: str, column: str, seed: int, effort: Effort) -> Setting:
+    """What the cells of a table's column adapt.
+
+    Args:
+        table: name of an experiment.
+        column: of it.
+        seed: of training and, where graphs are drawn, of the graphs.
+        effort: small graphs and short training, if it is quick; and the device.
+    """
+    cell = _cell(table, column, seed, effort.quick)
+    source, target = (make_graph(g).to(effort.device) for g in (cell.source, cell.target))
+    return Setting(_trained(_Trained(cell), effort.device), source, target)
+
+
+def _cell(table: str, column: str, seed: int, small: bool) -> Cell:
+    experiment = quick(load(table)) if small else load(table)
+    found = next(c for c in cells(experiment, (seed,)) if c.column == column)
+    # What is shipped changes nothing in training, and no figure asks for it.
+    return replace(found, train=replace(found.train, ship=()))
+
+
+class _Trained:
+    """A cell, equal to every other that has the same source model."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell, self._key = cell, source_model(cell)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Trained) and self._key == other._key
+
+
+@lru_cache(maxsize=16)
+def _trained(wanted: _Trained, device: str) -> Backbone:
+    return train_source(wanted.cell, device)

@@ -1,0 +1,140 @@
+"""What `matcha reproduce` does: run tables and figures of the paper, and show them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from matcha_gnn.cli import console
+from matcha_gnn.cli.commands import usable_device
+from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
+from matcha_gnn.io.files import output_folder
+from matcha_gnn.paper import experiments
+from matcha_gnn.paper.experiments.run import all_of
+from matcha_gnn.paper.experiments.spec import quick as quick_version
+from matcha_gnn.paper.experiments.store import default_folder
+from matcha_gnn.paper.figures import FIGURES, Effort, csv_of, drawn, read_rows, reproduced
+from matcha_gnn.paper.pages import write_experiment_page
+from matcha_gnn.paper.tables import comparison_table, summary_line
+from matcha_gnn.registry import resolve
+
+ALL = "all"
+QUICK_FOLDER = "quick"
+MOST_ROWS = 60
+"""Rows of a figure that are printed; a picture has thousands."""
+
+
+def titles() -> dict[str, str]:
+    """Every name that can be reproduced, tables first, with one line about it."""
+    tables = {name: experiments.load(name).title for name in experiments.names()}
+    return tables | {name: figure.title for name, figure in FIGURES.items()}
+
+
+def list_titles(json: bool) -> None:
+    """Print every name."""
+    known = titles()
+    if json:
+        console.print_json(known)
+    else:
+        rows = [*known.items(), (ALL, "All of the above")]
+        console.print_rows("matcha reproduce NAME", ["name", "what"], rows)
+
+
+def reproduce(
+    name: str,
+    *,
+    show: bool,
+    quick: bool,
+    seeds: int | None,
+    jobs: int | None,
+    device: str,
+    results: Path | None,
+    output: Path | None,
+    json: bool,
+) -> None:
+    """Run a table, a figure or all of them, or only show what is recorded."""
+    known = titles()
+    chosen = list(known) if name == ALL else [resolve("name", name, {n: n for n in known})]
+    if seeds is not None and seeds < 1:
+        raise InvalidArgumentError("--seeds", seeds, "an integer >= 1")
+    count = seeds or (1 if quick else 5)
+    folder = results or (default_folder() / QUICK_FOLDER if quick else default_folder())
+    on = str(usable_device(device))
+    # Where a cell takes a second, starting other processes would take longer than the cells.
+    jobs = jobs or (1 if quick else None)
+    effort = Effort(tuple(range(count)), quick, on, jobs, folder)
+    pages = output_folder(output) if output else None if show else folder
+    documents: dict[str, Any] = {}
+    missing: list[InvalidFileError] = []
+    for each in chosen:
+        failed = None if show else _run(each, effort, json)
+        try:
+            documents[each] = _figure(each, effort, json) or _table(each, effort, json, pages)
+        except InvalidFileError as nothing:
+            failed = failed or nothing
+        if failed:
+            missing.append(failed)
+    if json and documents:
+        console.print_json(documents if name == ALL else documents[name])
+    if missing:
+        raise all_of(missing)
+
+
+def _run(name: str, effort: Effort, quiet: bool) -> InvalidFileError | None:
+    """Run what is missing; the error if a data set is not there."""
+    with console.progress_bar(f"{name}:", quiet=quiet) as progress:
+        effort = replace(effort, progress=progress)
+        try:
+            if name in FIGURES:
+                reproduced(name, effort)
+            else:
+                experiments.run(
+                    _experiment(name, effort),
+                    effort.results,
+                    seeds=effort.seeds,
+                    jobs=effort.jobs,
+                    device=effort.device,
+                    progress=progress,
+                )
+        except InvalidFileError as error:
+            return error
+    return None
+
+
+def _experiment(name: str, effort: Effort) -> experiments.Experiment:
+    experiment = experiments.load(name)
+    return quick_version(experiment) if effort.quick else experiment
+
+
+def _table(name: str, effort: Effort, json: bool, pages: Path | None) -> list[dict[str, Any]]:
+    """The cells of a table, printed unless they are wanted as JSON, and its page."""
+    experiment = _experiment(name, effort)
+    cells = experiments.compare(experiment, effort.results)
+    if not json:
+        console.out.print(comparison_table(experiment, cells))
+        console.out.print(summary_line(experiment, cells))
+    if pages:
+        page = pages / f"{name}.html"
+        write_experiment_page(experiment, cells, effort.results, page)
+        if not json:
+            console.out.print(f"Look at {page}")
+    return [cell.as_dict() for cell in cells]
+
+
+def _figure(name: str, effort: Effort, json: bool) -> list[dict[str, Any]]:
+    """The numbers of a figure, printed with its files unless they are wanted as JSON."""
+    if name not in FIGURES:
+        return []
+    if not csv_of(name, effort.results).is_file():
+        got = f"{csv_of(name, effort.results)} (nothing there)"
+        raise InvalidFileError("results", got, f"numbers; make them with: matcha reproduce {name}")
+    rows = read_rows(csv_of(name, effort.results))
+    if not json:
+        if len(rows) <= MOST_ROWS:
+            texts = [[_text(value) for value in row.values()] for row in rows]
+            console.print_rows(FIGURES[name].title, list(rows[0]), texts)
+        console.out.print("  ".join(str(path) for path in drawn(name, effort.results)))
+    return rows
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

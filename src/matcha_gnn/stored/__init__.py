@@ -1,6 +1,0 @@
-"""Graphs and hops that stay on disk, for when they do not fit memory."""
-
-from matcha_gnn.stored.store import GraphStore
-from matcha_gnn.stored.target import StoredGraph, target_of
-
-__all__ = ["GraphStore", "StoredGraph", "target_of"]

@@ -1,0 +1,1 @@
+"""How a better model is sought on a target graph."""

@@ -1,0 +1,350 @@
+"""The command as a user meets it: real processes, real files, exit codes, one clear line."""
+
+import csv
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import save_file
+
+import matcha_gnn as mg
+from matcha_gnn.cli import console
+from matcha_gnn.cli.commands import print_summary
+from matcha_gnn.testing import tiny_graph, trained_model
+from running import run
+
+
+@pytest.fixture
+def files(tmp_path):
+    mg.write_graph(tiny_graph(), tmp_path / "g.npz")
+    mg.save_model(trained_model(), tmp_path / "m.safetensors")
+    return tmp_path
+
+
+def test_adapt_writes_the_promised_files(files, capsys):
+    out = files / "out"
+    code, said, _ = run(
+        capsys,
+        *("adapt", files / "m.safetensors", files / "g.npz", "-o", out),
+        *("--no-protect", "--epochs", 3),
+    )
+    assert code == 0
+    assert "accuracy" in said
+    names = {"predictions.npz", "model.safetensors", "history.csv", "summary.json", "report.html"}
+    assert {p.name for p in out.iterdir()} == names
+    expected = mg.adapt(trained_model(), tiny_graph(), epochs=3, protect=False)
+    with np.load(out / "predictions.npz") as predictions:
+        np.testing.assert_array_equal(predictions["probs"], expected.probs)
+        np.testing.assert_array_equal(predictions["labels"], expected.labels)
+    torch.testing.assert_close(mg.load_model(out / "model.safetensors").gamma.data, expected.gamma)
+    with open(out / "history.csv") as file:
+        assert [row["round"] for row in csv.DictReader(file)] == ["0", "1", "2", "3"]
+    summary = json.loads((out / "summary.json").read_text())
+    wanted = {"status", "method", "loss", "epochs", "pic_before", "pic_after", "gamma_before"}
+    wanted |= {"gamma_after", "accuracy_before", "accuracy_after", "seconds", "versions"}
+    assert wanted <= set(summary)
+    assert summary["epochs"] == 3
+    assert summary["accuracy_after"] == mg.metrics.accuracy(expected.probs, tiny_graph().y)
+
+
+def test_json_on_standard_output_is_the_summary(files, capsys):
+    arguments = ["adapt", files / "m.safetensors", files / "g.npz", "-o", files / "out", "--json"]
+    code, said, _ = run(capsys, *arguments)
+    assert code == 0
+    assert json.loads(said) == json.loads((files / "out" / "summary.json").read_text())
+
+
+def test_without_labels_accuracy_is_null(files, capsys):
+    graph = tiny_graph()
+    del graph.y
+    mg.write_graph(graph, files / "bare.npz")
+    arguments = ["adapt", files / "m.safetensors", files / "bare.npz", "-o", files / "o", "--json"]
+    code, said, _ = run(capsys, *arguments)
+    assert code == 0
+    assert json.loads(said)["accuracy_before"] is None
+    assert json.loads(said)["accuracy_after"] is None
+
+
+def test_a_test_mask_decides_which_nodes_accuracy_counts(files, capsys):
+    graph = tiny_graph()
+    graph.test_mask = torch.arange(120) < 40
+    mg.write_graph(graph, files / "masked.npz")
+    arguments = ["adapt", files / "m.safetensors", files / "masked.npz", "-o", files / "o"]
+    _, said, _ = run(capsys, *arguments, "--json")
+    expected = mg.adapt(trained_model(), graph)
+    score = mg.metrics.accuracy(expected.probs, graph.y, graph.test_mask)
+    assert json.loads(said)["accuracy_after"] == score
+
+
+def test_make_graph_train_inspect_and_adapt_in_a_row(tmp_path, capsys):
+    graph, model = tmp_path / "g.npz", tmp_path / "m.safetensors"
+    sizes = ["--nodes", 300, "--features", 20, "--shares", "0.2,0.3,0.5", "--degree", 4]
+    assert run(capsys, "make-graph", "csbm", "-o", graph, *sizes)[0] == 0
+    assert mg.read_graph(graph).num_nodes == 300
+    training = ["--epochs", 20, "--hops", 2, "--hidden", 4, "--train-fraction", 0.5]
+    assert run(capsys, "train", graph, "-o", model, *training)[0] == 0
+    loaded = mg.load_model(model)
+    assert (loaded.num_hops, loaded.head.weight.shape) == (2, (3, 4))
+    code, said, _ = run(capsys, "inspect", graph, "--model", model, "--json")
+    assert code == 0
+    facts = json.loads(said)
+    assert facts["graph"]["nodes"] == 300
+    assert facts["source"]["edge homophily"] == pytest.approx(0.8, abs=0.1)
+    code, said, _ = run(capsys, "inspect", graph)
+    assert code == 0
+    assert "average degree" in said
+    assert run(capsys, "adapt", model, graph, "-o", tmp_path / "o", "--epochs", 2)[0] == 0
+
+
+def test_methods_that_need_something_of_the_source_get_it_shipped(files, capsys):
+    graph, model = files / "g.npz", files / "shipped.safetensors"
+    training = ["--epochs", 5, "--hops", 2, "--hidden", 4]
+    training += ["--ship", "adanpc", "--ship", "graphpatcher"]
+    assert run(capsys, "train", graph, "-o", model, *training)[0] == 0
+    for method in ("adanpc", "graphpatcher"):
+        arguments = ["adapt", model, graph, "-o", files / method, "--method", method]
+        assert run(capsys, *arguments, "--epochs", 2)[0] == 0
+        summary = json.loads((files / method / "summary.json").read_text())
+        assert summary["method"] == method
+
+
+@pytest.mark.parametrize(
+    ("backbone", "entries"), [("gprgnn", 10), ("appnp", 1), ("jknet", 2), ("gcnii", 4)]
+)
+def test_every_backbone_is_trained_adapted_and_written(backbone, entries, files, capsys):
+    model, out = files / "new.safetensors", files / "out"
+    training = ("--backbone", backbone, "--hidden", 8, "--epochs", 5, "--json")
+    code, said, _ = run(capsys, "train", files / "g.npz", "-o", model, *training)
+    assert code == 0
+    assert len(json.loads(said)["gamma"]) == entries
+    rounds = ("--no-protect", "--epochs", 2)
+    code, _, _ = run(capsys, "adapt", model, files / "g.npz", "-o", out, *rounds)
+    assert code == 0
+    kind, adapted = type(mg.load_model(model)), mg.load_model(out / "model.safetensors")
+    assert kind.__name__.lower() == backbone
+    assert isinstance(adapted, kind)
+    assert not torch.equal(adapted.gamma, mg.load_model(model).gamma)
+
+
+def test_train_fraction_takes_its_share_of_each_class():
+    from matcha_gnn.cli.commands import _stratified
+
+    labels = torch.tensor([0] * 100 + [1] * 50 + [2] * 2)
+    mask = _stratified(labels, 0.2, seed=0)
+    assert torch.bincount(labels[mask]).tolist() == [20, 10, 1]
+
+
+def write_pickle(path: Path) -> None:
+    path.write_bytes(pickle.dumps({"x": [1, 2]}))
+
+
+def broken_graph(path: Path, **changes) -> Path:
+    arrays = {"x": np.ones((4, 6), np.float32), "edge_index": np.array([[0, 1], [1, 2]])}
+    np.savez(path, **(arrays | changes))
+    return path
+
+
+BAD_GRAPHS = {
+    "edge index out of range": ({"edge_index": np.array([[0], [4]])}, "graph.edge_index: got node"),
+    "negative edge index": ({"edge_index": np.array([[0], [-1]])}, "graph.edge_index: got node"),
+    "float edge index": ({"edge_index": np.array([[0.0], [1.0]])}, "graph.edge_index: got torch.f"),
+    "edge index of wrong shape": ({"edge_index": np.array([0, 1])}, "graph.edge_index: got shape"),
+    "NaN": ({"x": np.full((4, 6), np.nan, np.float32)}, "graph.x: got 24 NaN"),
+    "infinite": ({"x": np.full((4, 6), np.inf, np.float32)}, "graph.x: got 24 NaN or inf"),
+    "wrong width": ({"x": np.ones((4, 5), np.float32)}, "graph.x: got 5 features; allowed: 6"),
+    "zero nodes": (
+        {"x": np.ones((0, 6), np.float32), "edge_index": np.empty((2, 0), np.int64)},
+        "graph.x: got shape [0, 6]",
+    ),
+}
+
+
+def assert_refused(result, says, folder):
+    code, out, err = result
+    assert code == 2
+    assert says in err
+    assert err.startswith("matcha: ")
+    assert err.count("\n") == 1
+    assert out == ""
+    assert not any(p.name in ("out", "new.safetensors") and p.is_file() for p in folder.iterdir())
+    assert not (folder / "out").exists() or not any((folder / "out").iterdir())
+
+
+@pytest.mark.parametrize("name", BAD_GRAPHS)
+def test_bad_graphs_get_one_line_and_exit_code_2(name, files, capsys):
+    changes, says = BAD_GRAPHS[name]
+    graph = broken_graph(files / "bad.npz", **changes)
+    result = run(capsys, "adapt", files / "m.safetensors", graph, "-o", files / "out")
+    assert_refused(result, says, files)
+
+
+def test_bad_files_and_names_get_one_line_and_exit_code_2(files, capsys):
+    model, graph, out = files / "m.safetensors", files / "g.npz", files / "out"
+    write_pickle(files / "p.npz")
+    save_file({"a": torch.ones(1)}, files / "foreign.safetensors")
+    other = {"format": "matcha-gnn model 3", "backbone": "transformer", "config": "{}"}
+    save_file({"a": torch.ones(1)}, files / "other.safetensors", metadata=other)
+    (files / "a-file").write_text("")
+    cases = {
+        "graph: got": ["adapt", model, files / "none.npz", "-o", out],
+        "no such file": ["adapt", files / "none.safetensors", graph, "-o", out],
+        "not a plain array file": ["adapt", model, files / "p.npz", "-o", out],
+        "no format": ["adapt", files / "foreign.safetensors", graph, "-o", out],
+        "architecture 'transformer'": ["adapt", files / "other.safetensors", graph, "-o", out],
+        "not a safetensors file": ["adapt", files / "g.npz", graph, "-o", out],
+        "--method: got 'em' (did you mean erm?); "
+        "allowed: adanpc, erm, graphpatcher, gtrans, lame, soga, t3a, tent": [
+            *("adapt", model, graph, "-o", out, "--method", "em")
+        ],
+        "--loss: got 'x'; allowed: difference, entropy, pic, pseudo_label": [
+            *("adapt", model, graph, "-o", out, "--loss", "x")
+        ],
+        "optimizer: got 'x'": ["adapt", model, graph, "-o", out, "--optimizer", "x"],
+        "epochs: got -1": ["adapt", model, graph, "-o", out, "--epochs", "-1"],
+        "--device: got 'tpu9'": ["adapt", model, graph, "-o", out, "--device", "tpu9"],
+        "output folder: got": ["adapt", model, graph, "-o", files / "a-file" / "sub"],
+        "--backbone: got 'gcn'": [
+            *("train", graph, "-o", files / "new.safetensors", "--backbone", "gcn")
+        ],
+        "a file named .safetensors": ["train", graph, "-o", files / "new.pt"],
+        "no such folder": ["train", graph, "-o", files / "nowhere" / "new.safetensors"],
+        "--ship: got 'memory'": [
+            *("train", graph, "-o", files / "new.safetensors", "--ship", "memory")
+        ],
+        "ship=[GraphPatcher()]": ["adapt", model, graph, "-o", out, "--method", "graphpatcher"],
+        "--train-fraction: got 2.0": [
+            *("train", graph, "-o", files / "new.safetensors", "--train-fraction", "2")
+        ],
+        "NAME: got 'sbm'": ["make-graph", "sbm", "-o", files / "new.npz"],
+        "homophily: got 1.5": [
+            *("make-graph", "csbm", "-o", files / "new.npz", "--homophily", "1.5")
+        ],
+        "--shares: got a,b": ["make-graph", "csbm", "-o", files / "new.npz", "--shares", "a,b"],
+        "name: got 'table9'": ["reproduce", "table9"],
+        "nothing there": ["reproduce", "table1", "--show", "--results", files / "none"],
+        "No such command 'frob'": ["frob"],
+        "Missing argument": ["adapt"],
+    }
+    for says, arguments in cases.items():
+        result = run(capsys, *arguments)
+        assert_refused(result, says, files)
+
+
+def test_help_names_every_command(capsys):
+    code, said, _ = run(capsys)
+    assert code == 0
+    for command in ("demo", "train", "adapt", "inspect", "make-graph", "reproduce"):
+        assert command in said
+
+
+def test_version(capsys):
+    assert run(capsys, "--version")[1].strip() == f"matcha {mg.__version__}"
+
+
+def test_the_installed_command_runs_and_is_quiet_without_a_terminal(files):
+    command = [Path(sys.executable).parent / "matcha", "adapt", "m.safetensors", "g.npz"]
+    done = subprocess.run(
+        [*command, "-o", "out", "--epochs", "2"], cwd=files, capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+
+
+def test_our_own_faults_exit_with_1(files):
+    code = (
+        "import matcha_gnn.cli.commands as c, matcha_gnn.cli as cli\n"
+        "def broken(*a, **k): raise RuntimeError('ours')\n"
+        "c.inspect = broken\n"
+        "cli.main(['inspect', 'g.npz'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=files, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "RuntimeError: ours" in done.stderr
+
+
+def test_json_has_null_where_there_is_no_number(tmp_path, capsys):
+    graph = tiny_graph()
+    graph.edge_index = graph.edge_index[:, :0]
+    mg.write_graph(graph, tmp_path / "g.npz")
+    code, said, _ = run(capsys, "inspect", tmp_path / "g.npz", "--json")
+    assert code == 0
+    assert json.loads(said, parse_constant=pytest.fail)["graph"]["edge homophily"] is None
+
+
+def test_options_of_a_base_method(files, capsys):
+    arguments = ["adapt", files / "m.safetensors", files / "g.npz", "--method", "t3a"]
+    arguments += ["--epochs", 1, "-o", files / "options"]
+    assert run(capsys, *arguments, "--option", "k=7", "--option", "drop_worst=true")[0] == 0
+    summary = json.loads((files / "options" / "summary.json").read_text())
+    assert summary["method_settings"]["k"] == 7
+    assert summary["method_settings"]["drop_worst"] is True
+    for option, says in (
+        ("z=1", "--option: got 'z'; allowed: drop_worst, k, row_labels"),
+        ("k", "--option: got 'k'; allowed: KEY=VALUE"),
+        ("k=0", "k: got 0"),
+    ):
+        code, _, said = run(capsys, *arguments, "--option", option)
+        assert code == 2
+        assert says in said
+
+
+def test_by_default_the_decision_is_printed_and_written(files, capsys):
+    out = files / "out"
+    code, said, _ = run(capsys, "adapt", files / "m.safetensors", files / "g.npz", "-o", out)
+    assert code == 0
+    expected = mg.adapt(trained_model(), tiny_graph())
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["meaning"] == expected.decision.sentence
+    assert [one["name"] for one in summary["candidates"]][0] == "source"
+    assert " ".join(expected.decision.sentence.split()) in " ".join(said.split())
+    assert "report.html" in "".join(said.split())
+
+
+def test_records_are_shown_as_a_page_where_one_is_asked_for(tmp_path, capsys):
+    records = Path(__file__).parents[2] / "results"
+    pages = tmp_path / "pages"
+    show = ("reproduce", "architectures", "--show", "--results", records)
+    code, said, _ = run(capsys, *show, "-o", pages)
+    assert code == 0
+    assert "architectures.html" in "".join(said.split())
+    assert "<table" in (pages / "architectures.html").read_text()
+
+
+def test_a_jump_of_class_shares_is_printed_in_red_and_written(tmp_path, capsys, monkeypatch):
+    """The published algorithm on accounts of which one in twenty is of the rare class."""
+    fraud = {"signal": 2.5, "shares": (0.95, 0.05)}
+    model = mg.GPRGNN(32, 2)
+    mg.fit(model, mg.datasets.csbm(1500, 32, homophily=0.95, **fraud, seed=0), epochs=100)
+    mg.save_model(model, tmp_path / "m.safetensors")
+    graph = mg.datasets.csbm(1500, 32, homophily=0.92, **fraud, seed=1)
+    mg.write_graph(graph, tmp_path / "g.npz")
+    monkeypatch.setattr(console, "out", Console(force_terminal=True, width=400))
+    arguments = ["adapt", tmp_path / "m.safetensors", tmp_path / "g.npz", "-o", tmp_path / "out"]
+    options = ["--no-protect", "--loss", "pic", "--epochs", 100]
+    code, said, _ = run(capsys, *arguments, *options)
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert code == 0
+    assert summary["accuracy_before"] - summary["accuracy_after"] > 0.8
+    assert summary["severity"] == "alarm"
+    (alarm,) = summary["alarms"]
+    assert "Predicted class shares moved by" in alarm
+    assert "ALARM" in said
+    assert f"\x1b[1;31m{alarm}" in said
+
+
+def test_what_an_outcome_means_is_printed_as_it_is(capsys):
+    summary = {
+        **dict.fromkeys(("accuracy_before", "accuracy_after")),
+        **{"pic_before": 0.8, "pic_after": 0.9, "gamma_before": [1.0], "gamma_after": [0.5]},
+        **{"method": "erm", "status": "stopped", "severity": "alarm", "labels_changed": 0.9},
+        "meaning": "class [bold]1[/bold] has none",
+    }
+    print_summary(summary)
+    assert summary["meaning"] in capsys.readouterr().out

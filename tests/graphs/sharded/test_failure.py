@@ -1,0 +1,148 @@
+"""A rank that dies, falls silent or cannot do its part ends the run on all ranks."""
+
+import os
+import signal
+import time
+
+import pytest
+import torch
+from spawning import run_ranks
+from test_equality import CLASSES, FEATURES, adapted, small_graph, small_model
+
+import matcha_gnn as mg
+from matcha_gnn.errors import DistributedError, IncompatibleError, InvalidArgumentError
+from matcha_gnn.graphs.sharded import Ranks, adapt, outputs, write_shards
+
+
+def dies_in_a_round(rank, folder, how):
+    """Rank 1 is struck in its second round, whatever the others do."""
+
+    def progress(done, total):
+        if rank == 1 and done == 2:
+            os.kill(os.getpid(), how)
+
+    started = time.monotonic()
+    try:
+        result = adapted(adapt, "erm", progress=progress)
+        write_shards(result, folder, Ranks())
+    except DistributedError as error:
+        return str(error), time.monotonic() - started
+    return "finished", 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_rank_that_is_struck_ends_the_others_in_time_and_the_rerun_succeeds(how, tmp_path):
+    limit = 30 if how == signal.SIGKILL else 2
+    first, struck, third = run_ranks(3, dies_in_a_round, tmp_path, how, timeout=limit, silent=[1])
+    assert struck is None
+    for said, seconds in (first, third):
+        assert "a rank has died" in said
+        assert "\n" not in said
+        assert seconds < limit + 8
+    assert os.listdir(tmp_path) == []
+    again = run_ranks(3, dies_in_a_round, tmp_path, 0)
+    assert [said for said, _ in again] == ["finished"] * 3
+    assert {"summary.json", "predictions-2-of-3.npz"} <= set(os.listdir(tmp_path))
+
+
+def dies_while_writing(rank, folder):
+    """Rank 1 is killed when half of its predictions are in the file."""
+
+    def half(result, path):
+        path.write_bytes(b"half")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if rank == 1:
+        outputs._write_own = half
+    write_shards(adapted(adapt, "erm"), folder, Ranks())
+
+
+def test_a_rank_that_dies_while_it_writes_leaves_nothing_half_written(tmp_path):
+    first, _, third = run_ranks(3, dies_while_writing, tmp_path, silent=[1])
+    assert isinstance(first, DistributedError)
+    assert isinstance(third, DistributedError)
+    assert os.listdir(tmp_path) == []
+
+
+def stops_while_it_puts_files_in_place(rank, folder):
+    """Rank 0 has no room for the model."""
+
+    def full(model, path):
+        raise OSError(28, "No space left on device")
+
+    outputs.save_model = full
+    write_shards(adapted(adapt, "erm"), folder, Ranks())
+
+
+def test_a_run_that_stops_between_files_leaves_no_summary_of_an_earlier_run(tmp_path):
+    earlier = {"summary.json", "report.html", "predictions.npz", "predictions-2-of-3.npz"}
+    for name in earlier | {"notes.txt"}:
+        (tmp_path / name).write_text("of an earlier run")
+    first, second = run_ranks(2, stops_while_it_puts_files_in_place, tmp_path)
+    assert isinstance(first, OSError)
+    assert isinstance(second, DistributedError)
+    shards = {"predictions-0-of-2.npz", "predictions-1-of-2.npz"}
+    assert set(os.listdir(tmp_path)) == shards | {"notes.txt"}
+
+
+def refused(rank, options):
+    changed = {"seed": rank} if options == "other settings" else {}
+    graph = small_graph()
+    if options == "few nodes":
+        graph = graph.subgraph(torch.tensor([0, 1]))
+    if options == "other graphs":
+        graph.x = graph.x + rank
+    if options == "bad graph on rank 1" and rank == 1:
+        graph.x = graph.x * torch.nan
+    model, method = small_model(), mg.ERM()
+    if options in UNUSUAL:
+        model, method, changed = UNUSUAL[options]()
+    partition = options if options == "unheard of" else "contiguous"
+    adapt(model, graph, method, **{"protect": False, "epochs": 1, "partition": partition} | changed)
+
+
+UNUSUAL = {
+    "a base method that asks for all nodes": lambda: (small_model(), mg.LAME(), {}),
+    "an encoder that moves": lambda: (small_model(), mg.ERM(), {"moves": "both"}),
+    "no number of rounds": lambda: (small_model(), mg.ERM(), {"epochs": -1}),
+    "a misspelt argument": lambda: (small_model(), mg.ERM(), {"epoch": 3}),
+    "a promise about memory": lambda: (small_model(), mg.ERM(), {"memory": "4GB"}),
+    "layers that are no powers": lambda: (mg.JKNet(FEATURES, CLASSES, 5), mg.Tent(), {}),
+    "nothing to mix": lambda: (mg.GCNII(FEATURES, CLASSES, 5), mg.ERM(), {}),
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds", "said"),
+    [
+        ("few nodes", InvalidArgumentError, "3 for 2 nodes"),
+        ("unheard of", InvalidArgumentError, "contiguous, metis"),
+        ("other settings", IncompatibleError, "different"),
+        ("other graphs", IncompatibleError, "different"),
+        ("a base method that asks for all nodes", IncompatibleError, "lame"),
+        ("an encoder that moves", IncompatibleError, "γ alone"),
+        ("no number of rounds", InvalidArgumentError, "epochs"),
+        ("a misspelt argument", InvalidArgumentError, "epoch"),
+        ("a promise about memory", InvalidArgumentError, "memory"),
+        ("layers that are no powers", IncompatibleError, "JKNet"),
+        ("nothing to mix", IncompatibleError, "GCNII"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_line_on_all_ranks(options, kinds, said):
+    for answer in run_ranks(3, refused, options):
+        assert isinstance(answer, kinds)
+        assert said in str(answer)
+        assert "\n" not in str(answer)
+
+
+def test_a_fault_on_one_rank_is_told_to_the_others():
+    first, second = run_ranks(2, refused, "bad graph on rank 1")
+    assert isinstance(second, InvalidArgumentError)
+    assert isinstance(first, DistributedError)
+    assert "rank 1" in str(first)
+
+
+def test_a_process_that_nobody_started_as_a_rank_is_told_so(monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(InvalidArgumentError, match="torchrun"):
+        mg.distributed.adapt(small_model(), small_graph())

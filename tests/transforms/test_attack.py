@@ -1,0 +1,194 @@
+"""PR-BCD stays within its budget, hurts, and leaves models, graphs and other attacks alone."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.contrib.nn import PRBCDAttack
+from torch_geometric.nn import GCNConv
+from torch_geometric.utils import contains_self_loops
+
+import matcha_gnn as mg
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, InvalidGraphError
+from matcha_gnn.metrics import accuracy
+from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.transforms.attack import LOSSES, _differentiable, attacked
+
+QUICK = {"epochs": 20, "block_size": 3000}
+
+
+class TwoLayers(nn.Module):
+    """A network of somebody else's."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = GCNConv(6, 8), GCNConv(8, 3)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        return self.second(self.first(x, edge_index, edge_weight).relu(), edge_index, edge_weight)
+
+
+def directed():
+    graph = tiny_graph()
+    return graph.edge_subgraph(graph.edge_index[0] < graph.edge_index[1])
+
+
+def pairs(graph):
+    return {tuple(column) for column in graph.edge_index.T.tolist()}
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.2])
+def test_no_more_edges_are_flipped_than_the_rate_allows(rate):
+    graph = tiny_graph()
+    hurt = attacked(trained_model(), graph, rate, **QUICK)
+    flipped = pairs(graph) ^ pairs(hurt)
+    assert 0 < len(flipped) // 2 <= round(rate * graph.num_edges / 2)
+    assert hurt.is_undirected()
+    assert not contains_self_loops(hurt.edge_index)
+    assert hurt.coalesce().num_edges == hurt.num_edges
+
+
+def test_a_directed_graph_is_attacked_edge_by_edge():
+    graph = directed()
+    hurt = attacked(trained_model(), graph, 0.1, **QUICK)
+    assert 0 < len(pairs(graph) ^ pairs(hurt)) <= round(0.1 * graph.num_edges)
+
+
+def test_the_attack_hurts_more_than_random_flips():
+    model, graph = trained_model(), tiny_graph(0.4, seed=5)
+    before = accuracy(mg.adapt(model, graph, epochs=0, protect=False).probs, graph.y)
+    hurt = attacked(model, graph, 0.2, **QUICK)
+    after = accuracy(mg.adapt(model, hurt, epochs=0, protect=False).probs, graph.y)
+    budget = len(pairs(graph) ^ pairs(hurt)) // 2
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randint(120, (2, budget), generator=generator)
+    flips = {tuple(sorted(pair)) for pair in drawn.T.tolist() if pair[0] != pair[1]}
+    both = flips | {(b, a) for a, b in flips}
+    random = copy.copy(graph)
+    random.edge_index = torch.tensor(sorted(pairs(graph) ^ both)).T
+    by_chance = accuracy(mg.adapt(model, random, epochs=0, protect=False).probs, graph.y)
+    assert after < by_chance - 0.04
+    assert after < before - 0.08
+
+
+def test_nodes_decide_whose_predictions_are_attacked():
+    model, graph = trained_model(), tiny_graph(0.8, seed=5)
+    first = torch.arange(120) < 40
+    aimed = attacked(model, graph, 0.1, nodes=first, **QUICK)
+    graph.test_mask = first
+    assert pairs(aimed) == pairs(attacked(model, graph, 0.1, **QUICK))
+    probs = mg.adapt(model, aimed, epochs=0, protect=False).probs
+    whole = mg.adapt(model, graph, epochs=0, protect=False).probs
+    loss = accuracy(whole, graph.y, first) - accuracy(probs, graph.y, first)
+    assert loss > accuracy(whole, graph.y, ~first) - accuracy(probs, graph.y, ~first)
+
+
+def test_each_loss_is_its_own_adversary():
+    model, graph = trained_model(), tiny_graph(0.4, seed=5)
+    found = {loss: pairs(attacked(model, graph, 0.2, loss=loss, **QUICK)) for loss in LOSSES}
+    assert len({frozenset(edges) for edges in found.values()}) == len(LOSSES)
+    assert found["prob_margin"] == pairs(attacked(model, graph, 0.2, **QUICK))
+
+
+def test_a_foreign_network_can_be_attacked():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = TwoLayers()
+    hurt = attacked(model, tiny_graph(), 0.1, **QUICK)
+    assert pairs(hurt) != pairs(tiny_graph())
+
+
+def test_a_model_that_ignores_edge_weights_is_refused():
+    class Deaf(TwoLayers):
+        def forward(self, x, edge_index, edge_weight=None):
+            return super().forward(x, edge_index)
+
+    with pytest.raises(IncompatibleError, match="Deaf cannot be differentiated"):
+        attacked(Deaf(), tiny_graph(), 0.1, **QUICK)
+
+
+def test_the_differentiable_model_is_the_model():
+    model, graph = trained_model(), tiny_graph()
+    loops = torch.arange(5).repeat(2, 1)
+    edges = torch.cat([graph.edge_index, loops], 1)
+    # PyG hands its edges sorted; ours may come in any order.
+    edges = edges[:, torch.randperm(edges.shape[1], generator=torch.Generator().manual_seed(0))]
+    weight = torch.rand(edges.shape[1], generator=torch.Generator().manual_seed(1))
+    weight[edges[0] == edges[1]] = 1
+    expected = model.eval()(graph.x, edges, weight)
+    found = _differentiable(model, graph)(graph.x, edges, weight)
+    torch.testing.assert_close(found, expected)
+
+
+def test_its_gradient_is_that_of_finite_differences():
+    model, graph = trained_model().double(), tiny_graph()
+    graph.x = graph.x.double()
+    net = _differentiable(model, graph)
+    weight = torch.full((graph.num_edges,), 0.7, dtype=torch.float64, requires_grad=True)
+
+    def loss(weight):
+        return net(graph.x, graph.edge_index, weight).square().mean()
+
+    (slope,) = torch.autograd.grad(loss(weight), weight)
+    for edge in (0, 7, 100):
+        step = torch.zeros_like(weight)
+        step[edge] = 1e-5
+        with torch.no_grad():
+            estimate = (loss(weight + step) - loss(weight - step)) / 2e-5
+        assert float(slope[edge]) == pytest.approx(float(estimate), rel=1e-5, abs=1e-10)
+
+
+# Isolation
+
+
+def test_settings_of_other_attacks_do_not_reach_ours_nor_ours_theirs():
+    expected = pairs(attacked(trained_model(), tiny_graph(), 0.1, **QUICK))
+    kept = dict(PRBCDAttack.coeffs)
+    try:
+        PRBCDAttack(nn.Identity(), 10, with_early_stopping=False, eps=0.3, max_final_samples=1)
+        assert PRBCDAttack.coeffs["eps"] == 0.3
+        assert pairs(attacked(trained_model(), tiny_graph(), 0.1, **QUICK)) == expected
+        assert PRBCDAttack.coeffs["eps"] == 0.3
+    finally:
+        PRBCDAttack.coeffs.update(kept)
+
+
+def test_model_graph_and_global_generator_are_untouched_and_the_seed_repeats():
+    model, graph = trained_model().train(), tiny_graph()
+    weights = copy.deepcopy(model.state_dict())
+    edges, state = graph.edge_index.clone(), torch.random.get_rng_state()
+    first = attacked(model, graph, 0.1, seed=1, **QUICK)
+    assert model.training
+    assert all(p.requires_grad for p in model.parameters())
+    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
+    assert torch.equal(graph.edge_index, edges)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert torch.equal(first.edge_index, attacked(model, graph, 0.1, seed=1, **QUICK).edge_index)
+    assert pairs(first) != pairs(attacked(model, graph, 0.1, seed=2, **QUICK))
+
+
+@pytest.mark.parametrize(
+    ("rate", "options", "argument"),
+    [
+        (0.0, {}, "rate"),
+        (1.5, {}, "rate"),
+        (float("nan"), {}, "rate"),
+        (1e-4, {}, "rate"),
+        (0.2, {"block_size": 10}, "rate"),
+        (0.2, {"epochs": 0}, "epochs"),
+        (0.2, {"loss": "marjin"}, "loss"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(rate, options, argument):
+    with pytest.raises(InvalidArgumentError, match=rf"^{argument}: got .*; allowed: "):
+        attacked(trained_model(), tiny_graph(), rate, **(QUICK | options))
+
+
+def test_graphs_without_labels_or_with_weights_are_refused():
+    bare, weighted = tiny_graph(), tiny_graph()
+    del bare.y
+    weighted.edge_weight = torch.ones(weighted.num_edges)
+    for graph, part in ((bare, "y"), (weighted, "edge_weight")):
+        with pytest.raises(InvalidGraphError, match=rf"graph\.{part}: got"):
+            attacked(trained_model(), graph, 0.1, **QUICK)

@@ -1,0 +1,315 @@
+"""Shifts meet their targets, by PyG's and NumPy's own counts, and leave the original alone."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch_geometric.utils import contains_self_loops, homophily
+
+from matcha_gnn.datasets import csbm
+from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
+from matcha_gnn.graphs.memory import content_hash
+from matcha_gnn.transforms.shifts import (
+    SHIFTS,
+    feature_spread,
+    shifted,
+    with_attribute_shift,
+    with_class_shares,
+    with_degree,
+    with_edge_shares,
+    with_feature_noise,
+    with_homophily,
+)
+
+EDGE_SHARES = [[0.3, 0.1, 0.0], [0.1, 0.1, 0.05], [0.0, 0.05, 0.3]]
+TARGETS = {
+    "homophily": 0.3,
+    "degree": 2.0,
+    "edge-shares": EDGE_SHARES,
+    "class-shares": [0.5, 0.3, 0.2],
+    "attribute": 1.5,
+    "noise": 0.7,
+}
+
+
+def undirected():
+    graph = csbm(900, 8, degree=7, homophily=0.6, shares=(0.3, 0.3, 0.4), seed=2)
+    # A weight that both directions share, from the pair it belongs to.
+    low, high = graph.edge_index.sort(dim=0).values
+    graph.edge_weight = 1 + ((low * 900 + high) % 97) / 97
+    graph.train_mask = torch.arange(900) % 3 == 0
+    graph.node_number = torch.arange(900)
+    return graph
+
+
+def directed():
+    graph = undirected()
+    columns = torch.arange(graph.num_edges) % 5 != 0
+    return graph.edge_subgraph(columns)
+
+
+def looped():
+    """With self loops on some nodes and every edge of others repeated."""
+    graph = undirected()
+    loops = torch.arange(0, 900, 7).repeat(2, 1)
+    again = graph.edge_index[:, (graph.edge_index < 100).all(0)]
+    graph.edge_index = torch.cat([graph.edge_index, loops, again], 1)
+    del graph.edge_weight
+    return graph
+
+
+GRAPHS = pytest.mark.parametrize("make", [undirected, directed, looped])
+
+
+def hashes(graph):
+    parts = (graph.x.to_dense(), graph.edge_index, graph.y, graph.train_mask)
+    return [content_hash(part) for part in parts]
+
+
+def columns_of(graph):
+    return {tuple(column) for column in graph.edge_index.T.tolist()}
+
+
+# All of them
+
+
+@pytest.mark.parametrize("name", SHIFTS)
+@GRAPHS
+def test_the_original_is_untouched_and_the_same_seed_repeats(name, make):
+    graph = make()
+    before = hashes(graph)
+    first = shifted(graph, {name: TARGETS[name]}, seed=3)
+    second = shifted(graph, {name: TARGETS[name]}, seed=3)
+    assert hashes(graph) == before
+    assert hashes(first) == hashes(second)
+    assert hashes(first) != before
+    if name != "attribute":
+        assert hashes(shifted(graph, {name: TARGETS[name]}, seed=4)) != hashes(first)
+
+
+@pytest.mark.parametrize("name", SHIFTS)
+def test_an_undirected_graph_stays_undirected(name):
+    assert shifted(undirected(), {name: TARGETS[name]}).is_undirected()
+
+
+def test_shifts_compose_in_the_order_given():
+    graph = shifted(undirected(), {"homophily": 0.3, "degree": 2.0, "attribute": 1.0}, seed=0)
+    assert graph.num_edges == 1800
+    # Dropping at random afterwards leaves the homophily where it was, up to chance.
+    found = homophily(graph.edge_index, graph.y, method="edge")
+    assert found == pytest.approx(0.3, abs=5 * (0.21 / 900) ** 0.5)
+    exact = shifted(undirected(), {"degree": 3.0, "homophily": 0.3})
+    assert homophily(exact.edge_index, exact.y, method="edge") == pytest.approx(0.3, abs=1e-3)
+
+
+def test_an_unknown_shift_is_refused():
+    with pytest.raises(InvalidArgumentError, match="did you mean degree"):
+        shifted(undirected(), {"degre": 1})
+
+
+# Edges
+
+
+@GRAPHS
+@pytest.mark.parametrize("target", [0.0, 0.2, 0.6, 0.95, 1.0])
+def test_homophily_is_met_to_within_one_edge(make, target):
+    graph = make()
+    reached = with_homophily(graph, target)
+    edges = reached.num_edges
+    assert homophily(reached.edge_index, reached.y, method="edge") == pytest.approx(
+        target, abs=2 / edges
+    )
+    # Only one kind of edge goes: dropping both would reach the target too, with fewer edges.
+    same, kept = (g.y[g.edge_index[0]] == g.y[g.edge_index[1]] for g in (graph, reached))
+    assert int(kept.sum()) == int(same.sum()) or int((~kept).sum()) == int((~same).sum())
+    assert columns_of(reached) <= columns_of(graph)
+
+
+def test_a_graph_that_has_the_homophily_keeps_its_edges():
+    graph = undirected()
+    present = homophily(graph.edge_index, graph.y, method="edge")
+    assert with_homophily(graph, present).num_edges == graph.num_edges
+
+
+@GRAPHS
+@pytest.mark.parametrize("target", [0.0, 1.37, 4.0])
+def test_degree_is_met_to_within_one_edge(make, target):
+    graph = make()
+    reached = with_degree(graph, target)
+    assert abs(reached.num_edges - target * 900) <= 2
+    assert reached.num_nodes == 900
+    assert columns_of(reached) <= columns_of(graph)
+
+
+def test_edges_go_at_random():
+    """Each edge stays with the same chance: a chi-square over blocks of edges and 50 seeds."""
+    graph = undirected()
+    low, high = graph.edge_index.sort(dim=0).values
+    block = (low * 900 + high) % 10
+    seen = sum(
+        torch.bincount(
+            (g.edge_index.sort(dim=0).values[0] * 900 + g.edge_index.max(0).values) % 10,
+            minlength=10,
+        )
+        for g in (with_degree(graph, 3.0, seed=s) for s in range(50))
+    ).double()
+    chance = torch.bincount(block, minlength=10).double()
+    expected = chance / chance.sum() * seen.sum()
+    assert stats.chisquare(seen / 2, expected / 2).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("make", [undirected, directed])
+def test_edge_weights_go_with_their_edges(make):
+    graph = make()
+    weight = dict(zip(map(tuple, graph.edge_index.T.tolist()), graph.edge_weight, strict=True))
+    reached = with_homophily(graph, 0.3)
+    for column, value in zip(reached.edge_index.T.tolist(), reached.edge_weight, strict=True):
+        assert weight[tuple(column)] == value
+
+
+@pytest.mark.parametrize("make", [undirected, directed])
+def test_class_to_class_edge_shares_are_met(make):
+    graph = make()
+    reached = with_edge_shares(graph, EDGE_SHARES)
+    counts = np.zeros((3, 3))
+    np.add.at(counts, tuple(reached.y[reached.edge_index].numpy()), 1)
+    edges = reached.num_edges
+    np.testing.assert_allclose(counts / edges, EDGE_SHARES, atol=2 / edges)
+    before = np.zeros((3, 3))
+    np.add.at(before, tuple(graph.y[graph.edge_index].numpy()), 1)
+    # As many edges as possible: some wanted block is kept whole.
+    wanted = np.asarray(EDGE_SHARES) > 0
+    assert (before - counts)[wanted].min() <= 2
+
+
+def test_directed_edge_shares_need_no_symmetry():
+    shares = [[0.4, 0.2, 0.0], [0.05, 0.1, 0.0], [0.0, 0.0, 0.25]]
+    reached = with_edge_shares(directed(), shares)
+    counts = np.zeros((3, 3))
+    np.add.at(counts, tuple(reached.y[reached.edge_index].numpy()), 1)
+    np.testing.assert_allclose(counts / reached.num_edges, shares, atol=2 / reached.num_edges)
+    with pytest.raises(InvalidArgumentError, match="symmetric"):
+        with_edge_shares(undirected(), shares)
+
+
+def test_a_flat_list_is_read_row_by_row():
+    flat = [share for row in EDGE_SHARES for share in row]
+    first, second = (with_edge_shares(undirected(), given) for given in (flat, EDGE_SHARES))
+    assert torch.equal(first.edge_index, second.edge_index)
+
+
+# Nodes
+
+
+@GRAPHS
+def test_class_shares_are_met_with_as_many_nodes_as_possible(make):
+    graph = make()
+    reached = with_class_shares(graph, [0.5, 0.3, 0.2])
+    counts = torch.bincount(reached.y).numpy()
+    assert np.abs(counts - counts.sum() * np.array([0.5, 0.3, 0.2])).max() <= 1
+    present = torch.bincount(graph.y).numpy()
+    assert (present == counts).any()
+    # What stays is the induced subgraph, masks and features with it.
+    number = reached.node_number
+    assert torch.equal(reached.x, graph.x[number])
+    assert torch.equal(reached.train_mask, graph.train_mask[number])
+    inside = torch.isin(graph.edge_index, number).all(0)
+    assert torch.equal(number[reached.edge_index], graph.edge_index[:, inside])
+
+
+def test_sparse_features_stay_sparse_when_nodes_go():
+    graph = undirected()
+    dense = with_class_shares(graph, [0.5, 0.3, 0.2])
+    graph.x = graph.x.clamp_min(0).to_sparse_csr()
+    reached = with_class_shares(graph, [0.5, 0.3, 0.2])
+    assert reached.x.layout == torch.sparse_csr
+    assert torch.equal(reached.x.to_dense(), dense.x.clamp_min(0))
+    assert torch.equal(reached.edge_index, dense.edge_index)
+    assert with_homophily(graph, 0.2).x is graph.x
+
+
+# Features
+
+
+def test_attribute_shift_is_csbms_own():
+    """The same graph with its centres displaced, up to the estimate of the noise."""
+    options = {"num_nodes": 4000, "num_features": 16, "seed": 5}
+    moved = with_attribute_shift(csbm(**options), 0.9)
+    expected = csbm(**options, shift=0.9)
+    assert torch.equal(moved.edge_index, expected.edge_index)
+    torch.testing.assert_close(moved.x, expected.x, atol=1e-3, rtol=0)
+
+
+def test_the_spread_is_the_pooled_deviation_from_class_means():
+    graph = undirected()
+    inside = [graph.x[graph.y == c].double().numpy() for c in range(3)]
+    pooled = np.mean(np.concatenate([(part - part.mean(0)) ** 2 for part in inside]))
+    assert feature_spread(graph) == pytest.approx(pooled**0.5)
+    del graph.y
+    assert feature_spread(graph) == pytest.approx(
+        graph.x.double().var(0, correction=0).mean() ** 0.5
+    )
+
+
+def test_feature_noise_is_normal_and_as_strong_as_asked():
+    graph = undirected()
+    noise = (with_feature_noise(graph, 0.7).x - graph.x).double().numpy() / feature_spread(graph)
+    assert np.square(noise).mean() ** 0.5 == pytest.approx(0.7, rel=1e-5)
+    assert stats.kstest(noise.ravel() / 0.7, "norm").pvalue > 1e-6
+    assert torch.equal(with_feature_noise(graph, 0.0).x, graph.x)
+
+
+@pytest.mark.parametrize("name", ["attribute", "noise"])
+def test_sparse_features_become_dense_when_every_entry_changes(name):
+    graph = undirected()
+    dense = shifted(graph, {name: 0.5})
+    graph.x = graph.x.to_sparse_csr()
+    assert torch.allclose(shifted(graph, {name: 0.5}).x, dense.x)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda g: with_homophily(g, 1.2), "homophily"),
+        (lambda g: with_homophily(g, float("nan")), "homophily"),
+        (lambda g: with_degree(g, 100), "degree"),
+        (lambda g: with_degree(g, -1), "degree"),
+        (lambda g: with_degree(g, float("nan")), "degree"),
+        (lambda g: with_class_shares(g, [0.5, 0.5]), "class shares"),
+        (lambda g: with_class_shares(g, [0.5, 0.6, -0.1]), "class shares"),
+        (lambda g: with_class_shares(g, [0.5, 0.6, 0.1]), "class shares"),
+        (lambda g: with_edge_shares(g, [[0.5, 0.5]]), "edge shares"),
+        (lambda g: with_edge_shares(g, np.full((3, 3), 0.2)), "edge shares"),
+        (lambda g: with_attribute_shift(g, float("inf")), "attribute shift"),
+        (lambda g: with_feature_noise(g, -0.1), "feature noise"),
+        (lambda g: with_feature_noise(g, float("nan")), "feature noise"),
+    ],
+)
+def test_targets_out_of_reach_are_refused_by_name(call, argument):
+    with pytest.raises(InvalidArgumentError, match=rf"^{argument}: got .*; allowed: "):
+        call(undirected())
+
+
+def test_what_dropping_cannot_reach_is_refused():
+    alike = with_homophily(undirected(), 1.0)
+    with pytest.raises(InvalidArgumentError, match="0 between"):
+        with_homophily(alike, 0.5)
+    with pytest.raises(InvalidArgumentError, match="0 where the graph has none"):
+        with_edge_shares(alike, EDGE_SHARES)
+
+
+@pytest.mark.parametrize("name", ["homophily", "edge-shares", "class-shares"])
+def test_shifts_of_classes_need_labels(name):
+    graph = undirected()
+    del graph.y
+    with pytest.raises(InvalidGraphError, match=r"graph\.y: got None"):
+        shifted(graph, {name: TARGETS[name]})
+
+
+def test_the_test_graphs_have_what_their_names_say():
+    assert undirected().is_undirected()
+    assert not directed().is_undirected()
+    assert contains_self_loops(looped().edge_index)
