@@ -345,6 +345,9 @@ def test_what_an_outcome_means_is_printed_as_it_is(capsys):
         **{"pic_before": 0.8, "pic_after": 0.9, "gamma_before": [1.0], "gamma_after": [0.5]},
         **{"method": "erm", "status": "stopped", "severity": "alarm", "labels_changed": 0.9},
         "meaning": "class [bold]1[/bold] has none",
+        "score_remarks": ["2 of 5 labels [-1] were not scored"],
     }
     print_summary(summary)
-    assert summary["meaning"] in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert summary["meaning"] in said
+    assert summary["score_remarks"][0] in said

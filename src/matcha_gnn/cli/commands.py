@@ -227,7 +227,7 @@ def inspect(graph: Path, model: Path | None, json: bool) -> None:
     rows = [[n, str(target.get(n, "")), str(beside.get(n, ""))][: len(header)] for n in names]
     console.print_rows("Graph", header, rows)
     for remark in remarks:
-        console.out.print(remark)
+        console.out.print(Text(remark))
     if advice:
         console.out.print(f"Advice: {advice['advice']}. {advice['reason']}")
 
@@ -315,7 +315,7 @@ def print_summary(summary: dict[str, Any]) -> None:
     title = f"{summary['method']}: {alarm}{summary['status']}"
     console.print_rows(title, ["", "before", "after"], rows)
     for remark in summary["score_remarks"]:
-        console.out.print(remark)
+        console.out.print(Text(remark))
     console.out.print(Text(summary["meaning"], style=STYLES[summary["severity"]]))
     if "labels changed" not in summary["meaning"]:
         share = f"{summary['labels_changed']:.1%} of labels changed"
