@@ -147,11 +147,11 @@ def gtrans(seed: int) -> Iterator[Found]:
 def gtrans_real(seed: int) -> Iterator[Found]:
     cells = held_out_cells("gtrans", {}, "table2", (seed,))
     (twitch,) = (cell for cell in cells if cell.column == "twitch-e")
-    syn_cora = syn_cora().target
+    cora_target = syn_cora().target
     for case in ("twitch-e", "gprgnn", "appnp"):
         on_twitch = case == "twitch-e"
         model = train_source(twitch, "cpu") if on_twitch else source_model(case, seed)
-        target = make_graph(twitch.target) if on_twitch else syn_cora
+        target = make_graph(twitch.target) if on_twitch else cora_target
         known = paper("table2" if on_twitch else "architectures", case, alone="GTrans")
         for passes in (0, 5, 10):
             options = GTRANS[f"twitch-e, drift {passes}"]

@@ -12,8 +12,8 @@ import torch
 from scipy import stats
 from torch_geometric.data import Data
 
+from matcha_gnn.datasets.statistics import statistics
 from matcha_gnn.paper.datasets import arxiv_structure, preferential, twitch
-from matcha_gnn.paper.datasets.domains import statistics
 from matcha_gnn.paper.datasets.syn_cora import HOMOPHILIES, RUNS, syn_cora_graph
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)

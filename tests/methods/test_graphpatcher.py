@@ -15,8 +15,8 @@ from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.methods import View
-from matcha_gnn.methods import graphpatcher_patching as patching_module
-from matcha_gnn.methods import graphpatcher_training as training_module
+from matcha_gnn.methods.graphpatcher import patching as patching_module
+from matcha_gnn.methods.graphpatcher import training as training_module
 from matcha_gnn.methods.graphpatcher.method import GraphPatcher
 from matcha_gnn.methods.graphpatcher.patching import (
     Patcher,

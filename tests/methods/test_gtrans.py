@@ -14,7 +14,8 @@ import matcha_gnn as mg
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.memory import Graph, unlabelled
 from matcha_gnn.kernels.edge_weights import EdgePattern
-from matcha_gnn.methods import View, gtrans_features
+from matcha_gnn.methods import View
+from matcha_gnn.methods.gtrans import features as gtrans_features
 from matcha_gnn.methods.gtrans.editing import SMALLEST, Draw, FilterEditor, contrast, project
 from matcha_gnn.methods.gtrans.features import EncodedFeatures, LinearFeatures
 from matcha_gnn.methods.gtrans.method import GTrans, editor_of

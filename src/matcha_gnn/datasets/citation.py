@@ -7,7 +7,7 @@ import torch
 
 from matcha_gnn.datasets.arrays import edges_from, features_from, read_arrays
 from matcha_gnn.datasets.rawfiles import Origin, raw_file
-from matcha_gnn.paper.datasets.domains import Statistics, checked
+from matcha_gnn.datasets.statistics import Statistics, checked
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

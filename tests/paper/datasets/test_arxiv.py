@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch_geometric.utils import homophily
 
+from matcha_gnn.datasets.statistics import Statistics
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.paper.datasets import arxiv, arxiv_structure
 from matcha_gnn.paper.datasets.arxiv import PUBLISHED
-from matcha_gnn.paper.datasets.domains import Statistics
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from matcha_gnn.datasets.csbm import class_centres, class_features
 from matcha_gnn.datasets.rawfiles import Origin, has_file, raw_file
+from matcha_gnn.datasets.statistics import Statistics, checked
 from matcha_gnn.errors import InvalidFileError
-from matcha_gnn.paper.datasets.domains import PARTS, Domains, Statistics, checked
+from matcha_gnn.paper.datasets.domains import PARTS, Domains
 from matcha_gnn.transforms.shifts import with_homophily
 
 if TYPE_CHECKING:
