@@ -2,14 +2,14 @@
 
 Reading order, which is also the data flow:
 
-1. `graph`      check a graph, take its labels away
+1. `graphs`     check a graph, take its labels away; stored and sharded graphs
 2. `hops`       propagate once, keep every depth
 3. `backbones`  how hops become a representation
 4. `methods`    the base test-time adaptation methods
 5. `losses`     what the hop weights γ minimise; `evidence`, what is known without labels
-6. `rounds`     Algorithm 1; `protection` the default around it; `adaptation` the front door
-7. `result`     predictions, decision, history, status; `stored`, graphs larger than memory
-8. `experiments`, `report`, `distributed`, `cli`
+6. `strategies` how a better model is sought: Algorithm 1, closed form, the guard
+7. `adaptation` the entry points; `result`, predictions, decision, trace, status
+8. `report`, `cli`; `paper`, what exists only to reproduce the paper
 
 Names are loaded when first used, so that `matcha --help` does not wait for torch.
 """
@@ -20,6 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 _HOME = {
     "APPNP": "matcha_gnn.backbones",
+    "ClosedForm": "matcha_gnn.strategies",
+    "Fitted": "matcha_gnn.strategies",
+    "Guarded": "matcha_gnn.strategies",
+    "Matcha": "matcha_gnn.strategies",
+    "Proposal": "matcha_gnn.strategies",
+    "Strategy": "matcha_gnn.strategies",
+    "Task": "matcha_gnn.strategies",
+    "Unadapted": "matcha_gnn.strategies",
+    "predict": "matcha_gnn.adaptation",
     "adapt": "matcha_gnn.adaptation",
     "AdaNPC": "matcha_gnn.methods",
     "add_hops": "matcha_gnn.backbones",
@@ -90,10 +99,12 @@ __all__ = [
     "Backbone",
     "BaseMethod",
     "Callback",
+    "ClosedForm",
     "Decision",
     "Diagnosis",
     "Difference",
     "ERM",
+    "Fitted",
     "Entropy",
     "GCNII",
     "GPRGNN",
@@ -101,6 +112,7 @@ __all__ = [
     "Graph",
     "GraphPatcher",
     "GraphStore",
+    "Guarded",
     "Hops",
     "IncompatibleError",
     "InvalidArgumentError",
@@ -110,15 +122,20 @@ __all__ = [
     "LAME",
     "Loss",
     "MatchaError",
+    "Matcha",
     "PIC",
     "Prediction",
+    "Proposal",
     "PseudoLabel",
     "SOGA",
     "SURE",
     "Status",
+    "Strategy",
     "T3A",
+    "Task",
     "Tent",
     "Touches",
+    "Unadapted",
     "View",
     "adapt",
     "add_hops",
@@ -132,6 +149,7 @@ __all__ = [
     "functional",
     "load_model",
     "metrics",
+    "predict",
     "read_graph",
     "remember_source",
     "save_delta",
@@ -146,7 +164,7 @@ __all__ = [
 if TYPE_CHECKING:
     __version__: str
     from matcha_gnn import callbacks, datasets, functional, metrics, testing, transforms
-    from matcha_gnn.adaptation import adapt
+    from matcha_gnn.adaptation import adapt, predict
     from matcha_gnn.backbones import (
         APPNP,
         GCNII,
@@ -189,6 +207,16 @@ if TYPE_CHECKING:
         View,
     )
     from matcha_gnn.result import Adaptation, Decision, Status
+    from matcha_gnn.strategies import (
+        ClosedForm,
+        Fitted,
+        Guarded,
+        Matcha,
+        Proposal,
+        Strategy,
+        Task,
+        Unadapted,
+    )
     from matcha_gnn.train import fit, remember_source
 
 

@@ -5,10 +5,13 @@ They are told after the run: a round is too short to wait for anybody.
 The trackers are thin: each writes to a library that the user has installed and set up.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from matcha_gnn.errors import optional_imports
+from matcha_gnn.monitoring.progress import LateBar
+from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
     from matcha_gnn.result import Adaptation
@@ -24,22 +27,53 @@ class Callback:
         ...         print(number, sorted(values)[:2])
         >>> graph = mg.datasets.csbm(num_nodes=50, num_features=4, seed=0)
         >>> model = mg.GPRGNN(4, 2, K=1)
-        >>> _ = mg.adapt(model, graph, protect=False, epochs=1, callbacks=[Losses()])
+        >>> _ = mg.adapt(model, graph, strategy=mg.Matcha(rounds=1), callbacks=[Losses()])
         0 ['gamma_0', 'gamma_1']
         1 ['gamma_0', 'gamma_1']
     """
 
     def on_result(self, result: "Adaptation") -> None:
         """Called by `adapt`: tell of the rounds, then of the end."""
-        for number in range(len(result.history.loss)):
-            self.on_round(number, result.history.row(number))
+        for number in range(len(result.trace)):
+            self.on_round(number, result.trace.row(number))
         self.on_end(result)
+
+    def on_progress(self, done: int, total: int) -> None:
+        """A round was done, of so many; called during the run."""
 
     def on_round(self, number: int, values: dict[str, float]) -> None:
         """A round was recorded: its loss, γ and class shares, by the names of `history.csv`."""
 
     def on_end(self, result: "Adaptation") -> None:
         """The run is over."""
+
+
+class ShowProgress(Callback):
+    """Calls a function with the rounds done and their number, in place of the default bar.
+
+    Args:
+        progress: the function.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def on_progress(self, done: int, total: int) -> None:
+        """Pass it on."""
+        self._progress(done, total)
+
+
+def progress_of(callbacks: Sequence[Callback]) -> Progress:
+    """What `adapt` calls after each round: callbacks that show progress, else a bar."""
+    shown = [c for c in callbacks if type(c).on_progress is not Callback.on_progress]
+    if not shown:
+        return LateBar("adapting")
+
+    def progress(done: int, total: int) -> None:
+        for callback in shown:
+            callback.on_progress(done, total)
+
+    return progress
 
 
 class TensorBoard(Callback):
@@ -87,7 +121,7 @@ class MLflow(Callback):
 
     def on_end(self, result: "Adaptation") -> None:
         """Settings as parameters, the outcome as tags."""
-        self._mlflow.log_params(result.settings)
+        self._mlflow.log_params(result.configuration())
         self._mlflow.set_tags(_outcome(result))
 
 
@@ -107,7 +141,7 @@ class WandB(Callback):
 
     def on_end(self, result: "Adaptation") -> None:
         """Settings as configuration, the outcome as summary."""
-        self._run.config.update(result.settings)
+        self._run.config.update(result.configuration())
         self._run.summary.update(_outcome(result))
 
 
@@ -122,4 +156,4 @@ def _outcome(result: "Adaptation") -> dict[str, Any]:
 
 
 def _facts(result: "Adaptation") -> dict[str, Any]:
-    return result.settings | _outcome(result)
+    return result.configuration() | _outcome(result)

@@ -59,6 +59,52 @@ such as mg.T3A()
     raise InvalidArgumentError(argument, got, allowed)
 
 
+def require_whole(argument: str, value: object, *, least: int) -> None:
+    """Refuse what is not an integer from `least` on; True and False are none.
+
+    Example:
+        >>> require_whole("rounds", 2.5, least=1)
+        Traceback (most recent call last):
+        ...
+        matcha_gnn.errors.InvalidArgumentError: rounds: got 2.5; allowed: an integer >= 1
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidArgumentError(argument, repr(value), f"an integer >= {least}")
+
+
+def require_number(
+    argument: str,
+    value: object,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+) -> None:
+    """Refuse what is not a number within bounds; NaN, True and False are none.
+
+    Example:
+        >>> require_number("lr", -1, above=0)
+        Traceback (most recent call last):
+        ...
+        matcha_gnn.errors.InvalidArgumentError: lr: got -1; allowed: a number > 0
+    """
+    bounds = {">": above, ">=": least, "<": below, "<=": most}
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not all(
+        bound is None or _holds(float(value), sign, bound)  # type: ignore[arg-type]
+        for sign, bound in bounds.items()
+    ):
+        limits = " and ".join(f"{s} {b:g}" for s, b in bounds.items() if b is not None)
+        raise InvalidArgumentError(argument, repr(value), f"a number {limits}".rstrip())
+
+
+def _holds(value: float, sign: str, bound: float) -> bool:
+    return {">": value > bound, ">=": value >= bound, "<": value < bound, "<=": value <= bound}[
+        sign
+    ]
+
+
 def _short(value: object) -> str:
     kind = type(value).__name__
     return f"the str {value!r}" if isinstance(value, str) else f"a {kind}"

@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,12 +17,14 @@ from matcha_gnn.errors import MatchaError, optional_imports
 from matcha_gnn.evidence import Posterior
 from matcha_gnn.functional import entropy
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.methods import Prediction
-from matcha_gnn.typing import FloatArray, Probs
+from matcha_gnn.methods import BaseMethod, Prediction
+from matcha_gnn.typing import FloatArray, Parameters, Probs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
+
+    from matcha_gnn.strategies.base import Strategy
 
 CONVERGED_WITHIN = 1e-4
 """A last step that moves the loss by less than this counts as converged."""
@@ -50,7 +52,7 @@ class Status(enum.StrEnum):
         return {
             Status.ADAPTED: "The adapted model is expected to be better than the source model.",
             Status.KEPT_SOURCE: "Nothing that was tried is expected to beat the source model.",
-            Status.UNADAPTED: "No round was asked for: this is the source model's prediction.",
+            Status.UNADAPTED: "Not adapted: this is the source model's prediction.",
             Status.CONVERGED: "The loss had stopped moving at the last round.",
             Status.STOPPED: "All rounds were run; the loss was still moving.",
             Status.COLLAPSED_CLASS: (
@@ -76,7 +78,7 @@ class Status(enum.StrEnum):
 
 DOUBTFUL = (Status.UNINFORMATIVE, Status.NON_FINITE, Status.LOSS_ROSE)
 """Statuses that are warnings by themselves."""
-NOT_CHECKED = "Not checked: with protect=False accuracy is not estimated."
+NOT_CHECKED = "Not checked: this strategy does not estimate accuracy."
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ class Decision:
         posterior: what judged them; None where nothing could.
         obstacle: why nothing could be judged, or empty.
         threshold: what the lower bound of a gain had to reach; None where nothing could be judged.
+        moved_back: all nodes were moved back by the offset of their features.
     """
 
     chosen: str
@@ -115,16 +118,12 @@ class Decision:
     posterior: Posterior | None
     obstacle: str = ""
     threshold: float | None = None
+    moved_back: bool = False
 
     @property
     def adapted(self) -> bool:
         """Whether another model than the source's was taken."""
         return self.chosen != "source"
-
-    @property
-    def moved_back(self) -> bool:
-        """Whether all nodes were moved back by the offset of their own features."""
-        return self.chosen.startswith("moved back")
 
     @property
     def sentence(self) -> str:
@@ -176,40 +175,58 @@ def _below(points: float, threshold: float) -> str:
 
 
 @dataclass
-class History:
+class Trace:
     """What each round saw before its step; the last entry is after the last step.
 
+    A strategy that minimises a loss records the loss, one that estimates accuracy the estimate: for
+    the source model first, then for the model that was taken.
+
     Attributes:
-        loss: one number per round.
+        loss: one number per entry, or empty.
+        expected_accuracy: one number per entry, or empty.
         gamma: γ, [K+1] each.
         class_shares: the mean prediction, [C] each.
     """
 
     loss: list[float] = field(default_factory=list)
+    expected_accuracy: list[float] = field(default_factory=list)
     gamma: list[Tensor] = field(default_factory=list)
     class_shares: list[FloatArray] = field(default_factory=list)
 
     def add(self, loss: float, gamma: Tensor, class_shares: FloatArray) -> None:
-        """Record one round."""
+        """Record one round of a loss."""
         self.loss.append(loss)
-        self.gamma.append(gamma)
+        self._add(gamma, class_shares)
+
+    def add_estimate(self, expected: float, gamma: Tensor, class_shares: FloatArray) -> None:
+        """Record a model and its expected accuracy."""
+        self.expected_accuracy.append(expected)
+        self._add(gamma, class_shares)
+
+    def _add(self, gamma: Tensor, class_shares: FloatArray) -> None:
+        self.gamma.append(gamma.detach().clone())
         self.class_shares.append(class_shares)
 
+    def __len__(self) -> int:
+        """Entries."""
+        return len(self.gamma)
+
     def row(self, number: int) -> dict[str, float]:
-        """One round by flat names."""
+        """One entry by flat names."""
+        named = {"loss": self.loss, "expected_accuracy": self.expected_accuracy}
         gamma, shares = self.gamma[number], self.class_shares[number]
         return (
-            {"loss": self.loss[number]}
+            {name: values[number] for name, values in named.items() if values}
             | {f"gamma_{k}": g for k, g in enumerate(gamma.tolist())}
             | {f"share_{c}": s for c, s in enumerate(shares.tolist())}
         )
 
     def rows(self) -> list[dict[str, float]]:
-        """One flat row per round, for CSV files and data frames."""
-        return [{"round": t} | self.row(t) for t in range(len(self.loss))]
+        """One flat row per entry, for CSV files and data frames."""
+        return [{"round": t} | self.row(t) for t in range(len(self))]
 
     def frame(self) -> "DataFrame":
-        """The rows as a pandas DataFrame, one line per round.
+        """The rows as a pandas DataFrame, one line per entry.
 
         Raises:
             MatchaError: pandas is not installed.
@@ -231,13 +248,15 @@ class Adaptation:
         gamma_before: the source's.
         pic_before: the PIC loss at the source γ, whatever the loss was.
         pic_after: the PIC loss at the adapted γ.
-        history: loss, γ and class shares per round.
+        trace: loss or expected accuracy, γ and class shares per round.
         status: how it ended.
         seconds: wall-clock time by stage: inference and setup once; forward, loss, backward
             and update over all rounds.
-        settings: every argument that decided the outcome.
+        method: the base method.
+        strategy: what sought a better model.
+        seed: for base methods that draw at random.
         graph: the target graph without labels; the caller's tensors, not copies.
-        decision: what was tried, judged and taken; None without `protect`.
+        decision: what was tried and taken; None where the strategy makes no choice.
     """
 
     probs: Probs
@@ -247,10 +266,12 @@ class Adaptation:
     gamma_before: Tensor
     pic_before: float
     pic_after: float
-    history: History
+    trace: Trace
     status: Status
     seconds: dict[str, float]
-    settings: dict[str, Any]
+    method: BaseMethod
+    strategy: "Strategy"
+    seed: int
     graph: Graph
     decision: Decision | None = None
 
@@ -263,6 +284,33 @@ class Adaptation:
     def labels_before(self) -> Tensor:
         """The same before adaptation, [N]."""
         return self.probs_before.argmax(1)
+
+    @property
+    def rounds(self) -> int:
+        """Steps that γ took down a loss."""
+        return max(0, len(self.trace.loss) - 1)
+
+    @property
+    def moves(self) -> str:
+        """Which parameters took the steps: "gamma", "theta", the encoder, or "both"."""
+        return str(self.strategy.parameters().get("moves", "gamma"))
+
+    @property
+    def loss_name(self) -> str | None:
+        """Of the loss that γ minimised, where there was one."""
+        loss = self.strategy.parameters().get("loss")
+        return str(loss["name"]) if isinstance(loss, dict) else None
+
+    def configuration(self) -> Parameters:
+        """What decided the outcome beside model and graph, as JSON values."""
+        return {
+            "method": self.method.name,
+            "method_parameters": self.method.settings(),
+            "strategy": self.strategy.name,
+            "strategy_version": self.strategy.version,
+            "strategy_parameters": self.strategy.parameters(),
+            "seed": self.seed,
+        }
 
     @property
     def changed(self) -> float:
@@ -302,13 +350,12 @@ class Adaptation:
 
     def __repr__(self) -> str:
         """One line instead of every tensor."""
-        how = f"{len(self.history.loss) - 1} rounds of {self.settings['loss']}"
-        if self.decision:
-            how = f"{self.decision.chosen} taken"
+        how = f"{self.decision.chosen} taken" if self.decision else f"{self.rounds} rounds"
         alarms = f"; {self.severity}: {' '.join(self.alarms)}" if self.alarms else ""
         return (
-            f"Adaptation({self.settings['method']}: {self.status}, {how}, PIC {self.pic_before:.4f}"
-            f" → {self.pic_after:.4f}, {self.changed:.1%} of labels changed{alarms})"
+            f"Adaptation({self.method.name}, {self.strategy.name}: {self.status}, {how}, PIC "
+            f"{self.pic_before:.4f} → {self.pic_after:.4f}, {self.changed:.1%} of labels "
+            f"changed{alarms})"
         )
 
     def _repr_html_(self) -> str | None:
@@ -356,14 +403,10 @@ class Adaptation:
         write_page(self, path, labels, mask, projection=projection, command=command)
 
 
-def outcome(
-    history: History, first: Prediction, last: Prediction, finite: bool, epochs: int
-) -> Status:
+def outcome(trace: Trace, first: Prediction, last: Prediction, finite: bool) -> Status:
     """Name how a run ended, the most serious finding first."""
     if not finite:
         return Status.NON_FINITE
-    if epochs == 0:
-        return Status.UNADAPTED
     num_nodes, num_classes = first.probs.shape
     entropies = float(entropy(first.probs).sum(dtype=torch.float64))
     counts = class_counts_of(first.probs), class_counts_of(last.probs)
@@ -374,9 +417,11 @@ def outcome(
         return Status.COLLAPSED_CLASS
     if jumped(had, has):
         return Status.SHARES_JUMPED
-    if history.loss[-1] > history.loss[0]:
+    if not trace.loss:
+        return Status.STOPPED
+    if trace.loss[-1] > trace.loss[0]:
         return Status.LOSS_ROSE
-    moved = abs(history.loss[-1] - history.loss[-2])
+    moved = abs(trace.loss[-1] - trace.loss[-2])
     return Status.CONVERGED if moved < CONVERGED_WITHIN else Status.STOPPED
 
 

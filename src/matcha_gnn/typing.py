@@ -23,3 +23,5 @@ HopForm: TypeAlias = FloatArray
 """A quadratic form in the hop weights, [K+1, K+1], on the host."""
 Progress: TypeAlias = Callable[[int, int], None]
 """Called as progress(done, total)."""
+Parameters: TypeAlias = dict[str, object]
+"""Hyperparameters by name, as JSON values."""

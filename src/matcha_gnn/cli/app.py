@@ -26,7 +26,7 @@ CommandLineError: Any = typer.BadParameter.__mro__[2]
 GROUP = "matcha_gnn.commands"
 """Entry points of further commands: functions that Typer takes."""
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
-Seed = Annotated[int, typer.Option(help="Everything random follows from it.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
 GraphFile = Annotated[Path, typer.Argument(metavar="GRAPH", help="A .npz or .pt graph file.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .safetensors model file.")]
 
@@ -97,23 +97,21 @@ def adapt(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An option of the base method, such as k=20."),
     ] = None,
-    loss: Annotated[
-        str | None,
+    strategy: Annotated[
+        str,
         typer.Option(
-            help="Rounds down a loss: pic, entropy, pseudo_label, difference, sure; default: hop "
-            "weights are fitted, and without protection pic."
+            help="How a better model is sought: guarded, matcha (the published algorithm), "
+            "closed_form, fitted, none (predict only), or one that an installed package brings."
+        ),
+    ] = "guarded",
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A parameter of the strategy, such as rounds=100, lr=0.1 or loss=entropy.",
         ),
     ] = None,
-    protect: Annotated[
-        bool,
-        typer.Option(
-            help="Keep the source model unless another is expected to be better; "
-            "--no-protect --loss pic is the published algorithm."
-        ),
-    ] = True,
-    epochs: Annotated[int, typer.Option(help="Rounds; 0 only predicts.")] = 50,
-    lr: Annotated[float, typer.Option(help="Step size.")] = 1.0,
-    optimizer: Annotated[str, typer.Option(help="sgd, adam or exact.")] = "sgd",
     seed: Seed = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
     distributed: Annotated[
@@ -138,23 +136,36 @@ def adapt(
 
     Writes predictions, the adapted model, the history of rounds, a summary and report.html.
     """
-    settings: dict[str, Any] = {"method": method, "options": option or [], "loss": loss}
-    settings |= {"protect": protect, "epochs": epochs, "lr": lr, "optimizer": optimizer}
-    settings |= {"seed": seed, "device": device, "hops_dtype": hops_dtype}
-    settings |= {"json": json, "command": context.obj}
+    from matcha_gnn.cli.commands import Job
+
+    job = Job(
+        model=model,
+        graph=graph,
+        output=output,
+        method=method,
+        options=option or [],
+        strategy=strategy,
+        parameters=parameter or [],
+        seed=seed,
+        device=device,
+        memory=memory,
+        hops_dtype=hops_dtype,
+        json=json,
+        command=context.obj,
+    )
     if distributed:
         if memory:
             allowed = "none with --distributed, where a rank holds its part of the hops"
             raise InvalidArgumentError("--memory", memory, allowed)
         from matcha_gnn.cli import cluster
 
-        cluster.adapt(model, graph, output, gather=gather, timeout=timeout, **settings)
+        cluster.adapt(job, gather=gather, timeout=timeout)
         return
     if gather:
         raise InvalidArgumentError("--gather", "no --distributed", "--distributed --gather")
     from matcha_gnn.cli import commands
 
-    commands.adapt(model, graph, output, memory=memory, **settings)
+    commands.adapt(job)
 
 
 @app.command()
@@ -212,7 +223,7 @@ def make_graph(
     ] = None,
     rate: Annotated[float, typer.Option(help="Share of edges that the attack flips.")] = 0.2,
     root: Annotated[Path | None, typer.Option(help="Folder of data sets.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Everything random follows from it.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
     json: Json = False,
 ) -> None:
     """Write a graph to train on or adapt to."""
@@ -263,7 +274,8 @@ def _version(value: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it and stop.")
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show version and exit."),
     ] = False,
 ) -> None:
     """Adapt a trained graph neural network to a graph whose structure has shifted."""

@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any, cast
 
+from rich.text import Text
+
+from matcha_gnn.adaptation import adapt as adapt_model
 from matcha_gnn.cli import console
-from matcha_gnn.cli.commands import chosen, for_scores, print_summary, read_target
+from matcha_gnn.cli.commands import Job, for_scores, print_summary, read_target
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graphs.memory import GraphLike
-from matcha_gnn.graphs.sharded import PartAdaptation, Ranks, joined, write_shards
-from matcha_gnn.graphs.sharded import adapt as adapt_over_ranks
+from matcha_gnn.graphs.sharded import PartAdaptation, Ranks, joined, shard, write_shards
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.io.files import output_folder
 from matcha_gnn.io.models import load_model
@@ -18,44 +20,30 @@ from matcha_gnn.result import Adaptation
 DEVICES = ("cpu", "cuda")
 
 
-def adapt(
-    model: Path,
-    graph: Path,
-    output: Path,
-    *,
-    method: str,
-    options: list[str],
-    loss: str | None,
-    device: str,
-    hops_dtype: str,
-    gather: bool,
-    timeout: float,
-    json: bool,
-    command: str,
-    **settings: Any,
-) -> None:
-    """Adapt together with the other ranks; each writes its part, and rank 0 says what was done."""
-    base, objective = chosen(method, options, loss)
-    if device not in DEVICES:
+def adapt(job: Job, *, gather: bool, timeout: float) -> None:
+    """Adapt together with the other ranks; each writes its shard, and rank 0 prints."""
+    method, strategy = job.base_method(), job.chosen_strategy()
+    if job.device not in DEVICES:
         allowed = f"{' or '.join(DEVICES)} with --distributed: a rank takes the GPU of its number"
-        raise InvalidArgumentError("--device", repr(device), allowed)
+        raise InvalidArgumentError("--device", repr(job.device), allowed)
     if not timeout > 0:
         raise InvalidArgumentError("--timeout", timeout, "seconds > 0")
-    with joined(timeout, device) as ranks:
+    with joined(timeout, job.device) as ranks:
         with ranks.agreeing("input"):
-            source = load_model(model).to(ranks.device)
-            data = read_target(graph, hops_dtype, _unheard if ranks.rank else console.say)
-            output_folder(output)
-        result = adapt_over_ranks(source, data, base, objective, gather=gather, **settings)
+            source = load_model(job.model).to(ranks.device)
+            data = read_target(job, _unheard if ranks.rank else console.say)
+            output_folder(job.output)
+        shared = shard(data, gather=gather, timeout=timeout)
+        result = adapt_model(source, shared, method, strategy, seed=job.seed)
         write = _gathered if gather else _in_shards
-        summary = write(result, data, output, ranks, command)
+        summary = write(result, data, job.output, ranks, job.command)
         if ranks.rank != 0:
             return
-    if json:
+    if job.json:
         console.print_json(summary)
         return
     print_summary(summary)
-    console.out.print(f"Written to {output} by {ranks.size} ranks.")
+    console.out.print(Text(f"Written to {job.output} by {ranks.size} ranks."))
 
 
 def _gathered(

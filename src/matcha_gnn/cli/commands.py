@@ -1,6 +1,7 @@
 """What each command does, for `cli` to call: read files, call the library, write, print."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -11,8 +12,10 @@ from torch import Tensor
 
 from matcha_gnn import metrics
 from matcha_gnn.adaptation import adapt as adapt_model
+from matcha_gnn.adaptation import predict
 from matcha_gnn.alarms import Severity
 from matcha_gnn.backbones import BACKBONES, GPRGNN, Backbone
+from matcha_gnn.callbacks import ShowProgress
 from matcha_gnn.cli import console
 from matcha_gnn.datasets import csbm, store_csbm
 from matcha_gnn.datasets.catalogue import make_graph as draw_graph
@@ -30,9 +33,10 @@ from matcha_gnn.io.files import output_folder
 from matcha_gnn.io.graphfiles import read_graph, write_graph
 from matcha_gnn.io.models import load_model, save_model
 from matcha_gnn.io.outputs import can_report, write_outputs
-from matcha_gnn.losses import LOSSES, Loss
+from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS, BaseMethod
 from matcha_gnn.registry import build, parse_options, resolve, resolve_installed
+from matcha_gnn.strategies import STRATEGIES, Strategy, Unadapted
 from matcha_gnn.train import fit
 from matcha_gnn.transforms import attacked, shifted
 
@@ -42,8 +46,9 @@ STYLES = {
     Severity.WARNING: "yellow",
     Severity.ALARM: "bold red",
 }
-METHOD_GROUP = "matcha_gnn.methods"
-"""Entry points of base methods that other packages bring."""
+METHOD_GROUP, STRATEGY_GROUP = "matcha_gnn.methods", "matcha_gnn.strategies"
+LOSS_GROUP = "matcha_gnn.losses"
+"""Entry points of what other packages bring."""
 
 
 def demo(output: Path, seed: int, json: bool, command: str) -> None:
@@ -57,7 +62,7 @@ def demo(output: Path, seed: int, json: bool, command: str) -> None:
         fit(model, source, epochs=200, seed=seed, progress=progress)
     save_model(model, folder / "source-model.safetensors")
     with console.progress_bar("adapting to homophily 0.2", quiet=json) as progress:
-        result = adapt_model(model, target, seed=seed, progress=progress)
+        result = adapt_model(model, target, seed=seed, callbacks=[ShowProgress(progress)])
     summary = write_outputs(result, folder, target.y, None, command, page)
     if json:
         console.print_json(summary)
@@ -127,48 +132,78 @@ def train(
     )
 
 
-def adapt(
-    model: Path,
-    graph: Path,
-    output: Path,
-    *,
-    method: str,
-    options: list[str],
-    loss: str | None,
-    device: str,
-    hops_dtype: str,
-    json: bool,
-    command: str,
-    **settings: Any,
-) -> None:
+@dataclass(frozen=True)
+class Job:
+    """What `matcha adapt` is asked for, as written on the command line."""
+
+    model: Path
+    graph: Path
+    output: Path
+    method: str
+    options: list[str]
+    strategy: str
+    parameters: list[str]
+    seed: int
+    device: str
+    memory: str | None
+    hops_dtype: str
+    json: bool
+    command: str
+
+    def base_method(self) -> BaseMethod:
+        """From --method and --option."""
+        kind = resolve_installed("--method", self.method, METHODS, METHOD_GROUP)
+        return build("--option", kind, parse_options("--option", self.options))
+
+    def chosen_strategy(self) -> Strategy:
+        """From --strategy and --set; a loss is given by its name."""
+        known = STRATEGIES | {Unadapted.name: Unadapted}
+        kind = resolve_installed("--strategy", self.strategy, known, STRATEGY_GROUP)
+        given = parse_options("--set", self.parameters)
+        if "loss" in given:
+            name = str(given["loss"])
+            given["loss"] = resolve_installed("--set loss", name, LOSSES, LOSS_GROUP)()
+        for group in ("strategies", "otherwise"):
+            if group in given:
+                allowed = "a strategy in Python: mg.Guarded(strategies=...)"
+                raise InvalidArgumentError(f"--set {group}", given[group], allowed)
+        return build("--set", kind, given)
+
+
+def adapt(job: Job) -> None:
     """Adapt a model file to a graph file or a store and write a folder."""
-    base, objective = chosen(method, options, loss)
-    on = usable_device(device)
-    source = load_model(model).to(on)
-    data: Any = read_target(graph, hops_dtype, console.say)
+    method, strategy = job.base_method(), job.chosen_strategy()
+    on = usable_device(job.device)
+    source = load_model(job.model).to(on)
+    data: Any = read_target(job, console.say)
     is_store = isinstance(data, GraphStore)
     data = data if is_store else data.to(on)
-    output_folder(output)
+    output_folder(job.output)
+    with console.progress_bar("adapting", quiet=job.json) as progress:
+        shown = [ShowProgress(progress)]
+        result = adapt_model(source, data, method, strategy, seed=job.seed, callbacks=shown)
     page = not is_store and can_report(console.say)
-    with console.progress_bar("adapting", quiet=json) as progress:
-        result = adapt_model(source, data, base, objective, progress=progress, **settings)
-    summary = write_outputs(result, output, *for_scores(data), command, page=page)
-    if json:
+    summary = write_outputs(result, job.output, *for_scores(data), job.command, page=page)
+    if job.json:
         console.print_json(summary)
         return
     print_summary(summary)
-    console.out.print(f"Written to {output}: predictions.npz, model.safetensors, history.csv, …")
+    console.out.print(
+        Text(f"Written to {job.output}: predictions.npz, model.safetensors, history.csv, …")
+    )
     if page:
-        console.out.print(f"Look at {output / 'report.html'}")
+        console.out.print(Text(f"Look at {job.output / 'report.html'}"))
 
 
-def read_target(path: Path, hops_dtype: str, tell: Callable[[str], None]) -> GraphLike | GraphStore:
-    """A graph file, or the folder of a store that tells what a run will take."""
-    if path.is_dir():
-        return GraphStore(path, hops_dtype, tell)
-    if hops_dtype != "float32":
-        raise InvalidArgumentError("--hops-dtype", hops_dtype, "float32, but for a store")
-    graph: GraphLike = read_graph(path, check_labels=False)
+def read_target(job: Job, tell: Callable[[str], None]) -> GraphLike | GraphStore:
+    """A graph file, or the folder of a store that says what a run will take."""
+    if job.graph.is_dir():
+        return GraphStore(job.graph, job.memory, job.hops_dtype, tell)
+    if job.hops_dtype != "float32":
+        raise InvalidArgumentError("--hops-dtype", job.hops_dtype, "float32, but for a store")
+    if job.memory is not None:
+        raise InvalidArgumentError("--memory", job.memory, "a limit for the folder of a store")
+    graph: GraphLike = read_graph(job.graph, check_labels=False)
     return graph
 
 
@@ -188,13 +223,6 @@ def _of_store(store: GraphStore, name: str) -> object:
         return None
 
 
-def chosen(method: str, options: list[str], loss: str | None) -> tuple[BaseMethod, Loss | None]:
-    """Base method and loss that the options --method, --option and --loss ask for."""
-    kind = resolve_installed("--method", method, METHODS, METHOD_GROUP)
-    base = build("--option", kind, parse_options("--option", options))
-    return base, resolve("--loss", loss, LOSSES)() if loss else None
-
-
 def inspect(graph: Path, model: Path | None, json: bool) -> None:
     """Describe a graph file, beside the source graph of a model where one is given."""
     source = load_model(model) if model else None
@@ -212,7 +240,7 @@ def inspect(graph: Path, model: Path | None, json: bool) -> None:
     remarks = [*facts.remarks(), *known.remarks]
     beside: dict[str, Any] = {}
     if source is not None:
-        result = adapt_model(source, data, epochs=0)
+        result = predict(source, data)
         target["predicted class shares"] = _shares(result.probs.double().sum(0))
         target["mean confidence"] = round(float(result.probs.amax(1).mean()), 4)
         beside = _source_facts(source)

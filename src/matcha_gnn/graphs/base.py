@@ -5,16 +5,45 @@ piece by piece; a rank of a cluster has a part of the nodes, and takes hops by e
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from matcha_gnn.graphs.parts import WHOLE, Part
 
+if TYPE_CHECKING:
+    from matcha_gnn.backbones import Backbone
+    from matcha_gnn.methods import BaseMethod
+    from matcha_gnn.result import Adaptation
+    from matcha_gnn.strategies import Strategy
+
 EDGE_BLOCK = 1 << 20
 Message = Callable[[Tensor, Tensor], Tensor]
 """What edges carry, [E', C], from their senders' rows and their receivers' rows."""
+
+
+@runtime_checkable
+class PlannedGraph(Protocol):
+    """A graph that is not all in memory here: work on it is planned, or agreed with others."""
+
+    def adapted(
+        self,
+        model: "Backbone",
+        method: "BaseMethod",
+        strategy: "Strategy",
+        seed: int,
+        work: "Callable[[Any, bool], Adaptation]",
+    ) -> "Adaptation":
+        """Check, plan, and do the work.
+
+        Args:
+            model: the trained backbone.
+            method: the base method.
+            strategy: what will run.
+            seed: of the run.
+            work: takes the graph as adaptation sees it, and whether to show no progress.
+        """
 
 
 class Target:

@@ -136,7 +136,7 @@ def summarise_run(result: Adaptation, scores: Mapping[str, Any]) -> dict[str, An
         "alarms": list(result.alarms),
         "meaning": result.sentence,
         "candidates": [asdict(one) for one in tried],
-        **result.settings,
+        **result.configuration(),
         "pic_before": result.pic_before,
         "pic_after": result.pic_after,
         "gamma_before": result.gamma_before.tolist(),
@@ -150,7 +150,7 @@ def summarise_run(result: Adaptation, scores: Mapping[str, Any]) -> dict[str, An
 
 def write_history(result: Adaptation, path: Path) -> None:
     """One line per round, as CSV."""
-    rows = result.history.rows()
+    rows = result.trace.rows()
     with replacing(path) as beside, open(beside, "w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0] if rows else ("round", "loss")))
         writer.writeheader()

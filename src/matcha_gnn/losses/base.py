@@ -51,13 +51,18 @@ class Loss(abc.ABC):
         """The loss alone, at a view."""
         return self.from_sums(view, prediction, self.prepare(view))[0]
 
+    @property
+    def has_minimiser(self) -> bool:
+        """Whether its minimum for fixed predictions is known."""
+        return type(self).minimiser is not Loss.minimiser
+
     def minimiser(self, view: View, prediction: Prediction, prepared: Prepared) -> FloatArray:
         """The hop weights [K+1] that minimise the loss for fixed predictions, where that is known.
 
         Raises:
             IncompatibleError: there is no closed form.
         """
-        raise IncompatibleError(f"loss {self.name!r} has no minimum in closed form; use 'sgd'")
+        raise IncompatibleError(f"loss {self.name!r} has no minimum in closed form")
 
     def settings(self) -> dict[str, Any]:
         """Constructor arguments, for the record."""

@@ -51,9 +51,9 @@ class SURE(Loss):
     Example:
         >>> import matcha_gnn as mg
         >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
-        >>> settings = {"optimizer": "exact", "epochs": 1, "protect": False}
-        >>> result = mg.adapt(mg.GPRGNN(8, 2), graph, loss=SURE(noise_share=0.5), **settings)
-        >>> result.history.loss[1] <= result.history.loss[0]
+        >>> strategy = mg.ClosedForm(SURE(noise_share=0.5))
+        >>> result = mg.adapt(mg.GPRGNN(8, 2), graph, strategy=strategy)
+        >>> result.trace.loss[1] <= result.trace.loss[0]
         True
     """
 

@@ -1,6 +1,6 @@
 """Seconds by stage, with the stages of the paper's time table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -42,6 +42,16 @@ class Stopwatch:
     def stage(self, name: str) -> "_Stage":
         """Time a `with` block and add it to `seconds[name]`."""
         return _Stage(self, name)
+
+    def add(self, seconds: Mapping[str, float]) -> None:
+        """Add the seconds of another stopwatch, stage by stage."""
+        for name, value in seconds.items():
+            self.seconds[name] = self.seconds.get(name, 0.0) + value
+
+    def take(self) -> dict[str, float]:
+        """The seconds so far; the stopwatch starts again from nothing."""
+        taken, self.seconds = self.seconds, {}
+        return taken
 
     def read(self) -> float:
         """The clock, once the GPU has caught up."""

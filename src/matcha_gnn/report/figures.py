@@ -135,13 +135,13 @@ def draw_loss(axes: Axes, result: Adaptation) -> None:
     drawn = drawn_rounds(len(loss))
     axes.plot(drawn, loss[drawn], color=COLOURS[0], linewidth=1.8)
     axes.plot(drawn[[0, -1]], loss[drawn[[0, -1]]], "o", color=COLOURS[0], markersize=4)
-    _label(axes, "rounds done", f"loss ({result.settings['loss']})")
+    _label(axes, "rounds done", f"loss ({result.loss_name})")
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
 
 
 def share_curves(result: Adaptation) -> Picture:
     """The mean prediction of each class over the rounds."""
-    shares = np.stack(result.history.class_shares)
+    shares = np.stack(result.trace.class_shares)
     classes, total = _largest_at_the_end(shares), shares.shape[1]
     cut = f" Only the {len(classes)} largest of {total} classes at the end are drawn."
     cut = cut if total > len(classes) else ""
@@ -157,7 +157,7 @@ def share_curves(result: Adaptation) -> Picture:
 
 def draw_shares(axes: Axes, result: Adaptation) -> None:
     """A line for each of the largest classes."""
-    shares = np.stack(result.history.class_shares)
+    shares = np.stack(result.trace.class_shares)
     classes, drawn = _largest_at_the_end(shares), drawn_rounds(len(shares))
     for line, one in enumerate(classes):
         axes.plot(drawn, shares[drawn, one], label=str(one), **_line_style(line, len(drawn)))
@@ -257,7 +257,7 @@ def thinned(total: int) -> str:
 
 
 def _losses(result: Adaptation) -> FloatArray:
-    return _array(torch.tensor(result.history.loss, dtype=torch.float64))
+    return _array(torch.tensor(result.trace.loss, dtype=torch.float64))
 
 
 def _largest_at_the_end(shares: FloatArray) -> IntArray:

@@ -80,7 +80,7 @@ def _projection(name: str) -> Projection:
 
 def _both_states(result: Adaptation, shown: IntArray) -> tuple[FloatArray, FloatArray] | None:
     """Z of the shown nodes before and after, [n, D] each."""
-    if result.settings["moves"] != "gamma":
+    if result.moves != "gamma":
         return None
     before = _state(_source_encoder(result), result.gamma_before, result, shown)
     after = _state(result.model, result.gamma, result, shown)

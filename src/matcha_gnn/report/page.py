@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.io.provenance import versions
-from matcha_gnn.losses import LOSSES
-from matcha_gnn.methods import METHODS
+from matcha_gnn.losses import Loss
+from matcha_gnn.methods import BaseMethod
 from matcha_gnn.metrics import evaluate
 from matcha_gnn.report.figures import (
     Picture,
@@ -25,8 +25,9 @@ from matcha_gnn.report.replay import round_curves
 from matcha_gnn.report.shift import shift_card
 from matcha_gnn.report.template import render, write
 from matcha_gnn.result import Adaptation
+from matcha_gnn.strategies import Strategy
 
-ONCE = ("inference", "setup", "judge", "fit")
+ONCE = ("inference", "setup", "evidence", "fit")
 """Stages that do not belong to a round."""
 MOVED = {
     "gamma": "γ (the weights of the hops)",
@@ -101,10 +102,10 @@ def render_page(
     return render(
         "result.html.j2",
         result=result,
-        title=_title(result.settings),
+        title=f"{result.method.name}, {result.strategy.name}",
         candidates=result.decision.candidates if result.decision else (),
-        rounds=0 if result.decision else len(result.history.loss) - 1,
-        moved=MOVED[result.settings["moves"]],
+        rounds=result.rounds,
+        moved=MOVED[result.moves],
         num_changed=int((result.labels != result.labels_before).sum()),
         shift=shift_card(result),
         scores=scores,
@@ -114,14 +115,10 @@ def render_page(
         gamma=_gamma(result),
         place="hop" if result.model.gamma_is_coefficients else "number",
         stages=_stages(result),
-        command=command or _call(result.settings),
-        settings=_flat(result.settings),
+        command=command or _call(result),
+        settings=_flat(result.configuration()),
         versions=versions(),
     )
-
-
-def _title(settings: dict[str, Any]) -> str:
-    return f"{settings['method']}" + (f" with {settings['loss']}" if settings["loss"] else "")
 
 
 def pictures(result: Adaptation, projection: str = "pca") -> list[Picture]:
@@ -177,35 +174,37 @@ def _gamma(result: Adaptation) -> list[Change]:
 
 def _stages(result: Adaptation) -> list[Stage]:
     """The final prediction has a forward pass and a loss, too: it counts as a round here."""
-    rounds = max(1, len(result.history.loss))
+    rounds = max(1, len(result.trace.loss))
     return [
         Stage(name, seconds, None if name in ONCE else seconds / rounds)
         for name, seconds in result.seconds.items()
     ]
 
 
-def _call(settings: dict[str, Any]) -> str:
-    """The call of `adapt` that gives this result again.
+def _call(result: Adaptation) -> str:
+    """The call that gives this result again."""
+    parts = ["model", "graph", code_of(result.method), code_of(result.strategy)]
+    return f"mg.adapt({', '.join(parts)}, seed={result.seed})"
+
+
+def code_of(value: object) -> str:
+    """Python code that builds a method, loss, strategy or plain value.
 
     Example:
-        >>> _call({"method": "t3a", "method_settings": {"k": 2}, "loss": "pic",
-        ...        "loss_settings": {}, "epochs": 3})
-        'mg.adapt(model, graph, mg.T3A(k=2), mg.PIC(), epochs=3)'
+        >>> from matcha_gnn.methods import T3A
+        >>> from matcha_gnn.strategies import ClosedForm
+        >>> code_of(T3A(k=2)), code_of(ClosedForm())
+        ('mg.T3A(k=2)', 'mg.ClosedForm(loss=mg.SURE(noise_share=None), rounds=1)')
     """
-    parts = [_constructor(settings, "method", METHODS)]
-    parts += [_constructor(settings, "loss", LOSSES)] if settings["loss"] else []
-    built = ("method", "method_settings", "loss", "loss_settings")
-    parts += [f"{name}={value!r}" for name, value in settings.items() if name not in built]
-    return f"mg.adapt(model, graph, {', '.join(parts)})"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(code_of, value))}{',' if len(value) == 1 else ''})"
+    if not isinstance(value, BaseMethod | Loss | Strategy):
+        return repr(value)
+    own = ", ".join(f"{name}={code_of(each)}" for name, each in vars(value).items())
+    return f"mg.{type(value).__name__}({own})"
 
 
-def _constructor(settings: dict[str, Any], part: str, known: Mapping[str, type]) -> str:
-    name = settings[part]
-    own = ", ".join(f"{key}={value!r}" for key, value in settings[f"{part}_settings"].items())
-    return f"mg.{known[name].__name__}({own})" if name in known else f"{name}({own})"
-
-
-def _flat(settings: dict[str, Any]) -> list[tuple[str, str]]:
+def _flat(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Rows of name and value; a dictionary inside becomes one row per entry."""
     rows: list[tuple[str, str]] = []
     for name, value in settings.items():

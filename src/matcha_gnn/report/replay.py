@@ -76,10 +76,10 @@ def representations(
 @torch.no_grad()
 def replay(result: Adaptation) -> Replay | None:
     """Every drawn round again; None where there were none, the model runs whole, or θ moved."""
-    if result.decision or result.settings["moves"] != "gamma" or not result.model.mixes_linearly:
+    if result.decision or result.moves != "gamma" or not result.model.mixes_linearly:
         return None
-    rounds = drawn_rounds(len(result.history.gamma))
-    gammas = [result.history.gamma[t] for t in rounds]
+    rounds = drawn_rounds(len(result.trace.gamma))
+    gammas = [result.trace.gamma[t] for t in rounds]
     values, labels = [], []
     shown = sample_nodes(len(result.labels))
     for z in representations(result.model, result.graph, shown, gammas):
@@ -98,7 +98,7 @@ def round_curves(result: Adaptation) -> Picture | None:
     if done is None or len(done.rounds) < 2 or not np.isfinite([done.pic, done.infomax]).all():
         return None
     curves = {"InfoMax, nats": done.infomax, "labels changed": done.churn}
-    if result.settings["loss"] != "pic":
+    if result.loss_name != "pic":
         curves = {"PIC": done.pic} | curves
     with sheet(1.2 * len(curves) + 0.5) as (figure, axes):
         axes.remove()
@@ -113,7 +113,7 @@ def round_curves(result: Adaptation) -> Picture | None:
         panels[-1].xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
         said = _said(done)
         svg = inline_svg(figure, "rounds", f"Curves of {', '.join(curves)}. {said}")
-    return Picture("Rounds", svg, f"{said} {_how(result)}{thinned(len(result.history.gamma))}")
+    return Picture("Rounds", svg, f"{said} {_how(result)}{thinned(len(result.trace.gamma))}")
 
 
 def _said(done: Replay) -> str:
@@ -127,5 +127,5 @@ def _said(done: Replay) -> str:
 
 def _how(result: Adaptation) -> str:
     shown = sample_said(sample_nodes(len(result.labels)), len(result.labels))
-    whose = "" if result.settings["method"] == "erm" else ", without the base method's part"
+    whose = "" if result.method.name == "erm" else ", without the base method's part"
     return f"The model's own predictions{whose}; nodes: {shown}. Dotted: the round that is kept."

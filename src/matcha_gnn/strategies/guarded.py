@@ -1,50 +1,196 @@
-"""Adaptation that keeps the source model unless another is expected to be better.
+"""Keep the source model unless another is expected to be better.
 
-Candidates are models: the source's, and copies with other hop weights, and where own features say
-so with all nodes moved back or with an intercept. The base method predicts around each. A posterior
-of the classes, made from own features and neighbours and never from a candidate, says how many of
-its labels are expected to be true; the best candidate is taken if it beats the source by `MARGIN`.
-Weights that were fitted to the posterior agree with its errors too: small gains are believed only
-where the closed form gains as well.
+Candidates are models: the source's, the source's with all nodes moved back where features have
+moved, and what other strategies propose. The base method predicts around each. Evidence of the
+classes, made from node-only features and edges and never from a candidate, says how many of its
+labels are expected to be right; the best candidate is taken if it beats the source by a margin.
 """
 
 import copy
 import math
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-import torch
+from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import NoEvidenceError
-from matcha_gnn.evidence import Posterior, fit_hop_weights, infer
+from matcha_gnn.errors import (
+    IncompatibleError,
+    InvalidArgumentError,
+    NoEvidenceError,
+    require_number,
+)
+from matcha_gnn.evidence import Posterior, infer
 from matcha_gnn.evidence.summary import SourceSummary
-from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.hops import Hops
-from matcha_gnn.losses import PIC, SURE, Loss
 from matcha_gnn.methods import BaseMethod, Touches
-from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.result import (
     Adaptation,
     Candidate,
     Decision,
-    History,
     Status,
+    Trace,
     class_counts_of,
 )
-from matcha_gnn.strategies.matcha import Exact, Run, run_rounds
-from matcha_gnn.typing import Progress
+from matcha_gnn.strategies.base import Strategy, Task
+from matcha_gnn.strategies.closed_form import ClosedForm
+from matcha_gnn.strategies.fitted import Fitted
+from matcha_gnn.strategies.matcha import Matcha
+from matcha_gnn.strategies.run import Run, finished
 
-MARGIN = 0.02
-"""Share of nodes that must be expected to be right in addition."""
-AGREED_MARGIN = 0.0075
-"""The same where the closed form, which has not seen the posterior, gains as much by itself."""
-CLOSED_FORM = "closed form"
-CHECKPOINTS = (0.1, 0.4, 1.0)
-"""Shares of the rounds after which γ is a candidate, for models that need rounds."""
 SOURCE = "source"
+MOVED_BACK = "moved back"
+
+
+@dataclass(frozen=True)
+class Guarded(Strategy):
+    """Try other strategies, and take a candidate only if it is expected to beat the source model.
+
+    The expected gain is the least under all estimates that explain the edges about as well. It
+    needs the source summary that `fit` or `remember_source` leaves in the model; without it
+    the model is returned unadapted.
+
+    Args:
+        strategies: what proposes candidates, as far as it can run on the model.
+        otherwise: what does where none of `strategies` can run.
+        margin: share of nodes by which a candidate must be expected to gain.
+        agreed_margin: the same where a candidate that does not depend on the evidence gains as
+            much by itself: weights that were fitted to the evidence agree with its errors too.
+
+    Example:
+        >>> import matcha_gnn as mg
+        >>> source = mg.datasets.csbm(1000, 64, homophily=0.9, signal=2, seed=0)
+        >>> target = mg.datasets.csbm(1000, 64, homophily=0.1, signal=2, seed=1)
+        >>> model = mg.GPRGNN(64, 2)
+        >>> _ = mg.fit(model, source, epochs=50)
+        >>> mg.adapt(model, target, strategy=Guarded(margin=0.01)).status
+        <Status.ADAPTED: 'adapted'>
+    """
+
+    name = "guarded"
+    version = 5
+    uses_evidence = True
+
+    strategies: tuple[Strategy, ...] = field(default=(ClosedForm(), Fitted()))
+    otherwise: tuple[Strategy, ...] = field(default=(Matcha(),))
+    margin: float = 0.02
+    agreed_margin: float = 0.0075
+
+    def __post_init__(self) -> None:
+        for name in ("strategies", "otherwise"):
+            given = getattr(self, name)
+            if not (isinstance(given, tuple) and all(isinstance(s, Strategy) for s in given)):
+                allowed = "a tuple of strategies, such as (mg.Matcha(),)"
+                raise InvalidArgumentError(name, repr(given), allowed)
+        require_number("margin", self.margin, least=0, below=1)
+        require_number("agreed_margin", self.agreed_margin, least=0, most=self.margin)
+
+    @property
+    def blockwise(self) -> bool:
+        """Where all that it tries is."""
+        return all(strategy.blockwise for strategy in self.strategies)
+
+    def require(self, model: Backbone, method: BaseMethod) -> None:
+        """Something must be able to run on the model."""
+        if not self.usable(model, method):
+            tried = ", ".join(s.name for s in (*self.strategies, *self.otherwise))
+            raise IncompatibleError(
+                f"strategies: none of {tried or 'no strategies'} can run on {model.name}"
+            )
+
+    def usable(self, model: Backbone, method: BaseMethod) -> list[Strategy]:
+        """The strategies that are tried on a model."""
+        for group in (self.strategies, self.otherwise):
+            if able := [each for each in group if each.can_run(model, method)]:
+                return able
+        return []
+
+    def run(self, task: Task) -> Adaptation:
+        """Estimate, try, compare."""
+        source = Run(task)
+        source.predict()
+        source.require_finite()
+        summary = task.model.source
+        try:
+            if summary is None:
+                raise NoEvidenceError(_NO_SUMMARY)
+            _require_classes(summary, source, self.agreed_margin)
+            with source.watch.stage("evidence"):
+                evidence = infer(task.model, task.graph)
+        except NoEvidenceError as reason:
+            return self._kept(task, source, None, str(reason))
+        if evidence.contradicted:
+            return self._kept(task, source, evidence, evidence.contradiction)
+        guard = _Guard(task, source, evidence)
+        trials = [guard.trial(SOURCE, source)]
+        if not math.isfinite(trials[0].expected):
+            return self._kept(task, source, None, _NOT_FINITE)
+        for trial in guard.trials(self.usable(task.model, task.method)):
+            if trial.run.prediction.finite:
+                trials.append(trial)
+        agreed = any(t.corroborates and t.gain >= self.agreed_margin for t in trials)
+        threshold = self.agreed_margin if agreed else self.margin
+        best = max(trials, key=lambda trial: trial.gain)
+        best = best if best.gain >= threshold else trials[0]
+        tried = tuple(guard.candidate(trial, trials[0].expected) for trial in trials)
+        decision = Decision(
+            best.name, tried, evidence, threshold=threshold, moved_back=best.moved_back
+        )
+        return self._result(task, best, trials[0], decision)
+
+    def _kept(
+        self, task: Task, source: Run, evidence: Posterior | None, obstacle: str
+    ) -> Adaptation:
+        """The source model, where nothing could be estimated."""
+        decision = Decision(SOURCE, (), evidence, obstacle)
+        kept = _Trial(SOURCE, source, math.nan, math.nan)
+        return self._result(task, kept, kept, decision)
+
+    def _result(
+        self, task: Task, best: "_Trial", source: "_Trial", decision: Decision
+    ) -> Adaptation:
+        trace = Trace()
+        for trial in (source, best) if decision.adapted else (source,):
+            if decision.candidates:
+                shares = trial.run.prediction.class_shares
+                trace.add_estimate(trial.expected, trial.run.view.gamma, shares)
+        return finished(
+            self,
+            task,
+            best.run,
+            first=source.run,
+            trace=trace,
+            status=Status.ADAPTED if decision.adapted else Status.KEPT_SOURCE,
+            decision=decision,
+            seconds=source.run.watch.seconds,
+        )
+
+
+_NO_SUMMARY = (
+    "accuracy cannot be estimated without statistics of the source graph, so the model is returned "
+    "unadapted. mg.remember_source(model, source_graph) adds them"
+)
+_ONE_CLASS = "accuracy cannot be estimated: all labelled nodes of the source graph are of one class"
+_NOT_FINITE = "accuracy cannot be estimated: the estimate is not a finite number"
+
+
+def _require_classes(source: SourceSummary, run: Run, least: float) -> None:
+    """Raise NoEvidenceError where classes have no labelled source node and the model predicts them.
+
+    Classes that the model gives to fewer nodes than the smallest gain that counts do no harm.
+    """
+    absent = (source.class_prior == 0).cpu().numpy()
+    if not absent.any():
+        return
+    if absent.sum() == len(absent) - 1:
+        raise NoEvidenceError(_ONE_CLASS)
+    (counts,) = run.graph.part.total(class_counts_of(run.prediction.probs))
+    shares = counts / counts.sum()
+    most = int((shares * absent).argmax())
+    if shares[absent].sum() >= least:
+        raise NoEvidenceError(
+            f"accuracy cannot be estimated: class {most} has no labelled node in the statistics of "
+            f"the source graph, and the model gives it to {shares[most]:.1%} of the target's nodes"
+        )
 
 
 @dataclass
@@ -55,233 +201,63 @@ class _Trial:
     run: Run
     expected: float
     gain: float
+    corroborates: bool = False
+    moved_back: bool = False
 
 
-def protected(
-    model: Backbone,
-    graph: Graph,
-    method: BaseMethod,
-    loss: Loss | None,
-    settings: dict[str, Any],
-    hops: Hops | None,
-    progress: Progress | None,
-) -> Adaptation:
-    """Adapt, judge, and return the better of source and adapted model.
+class _Guard:
+    """Scores candidates around one base method on one target."""
 
-    Args:
-        model: a trained backbone; it is not changed.
-        graph: the target.
-        method: the base method.
-        loss: run rounds of this loss for candidates; None: fit hop weights where possible.
-        settings: every argument of `adapt` that decides the outcome, checked.
-        hops: of this model and graph, if they are at hand.
-        progress: called after each round, where there are rounds.
-    """
-    watch = Stopwatch(graph.device)
-    judge = _Judge(graph, method, settings, watch)
-    source = judge.run(model, hops)
-    source.require_finite()
-    if model.source is None:
-        return _kept(model, source, None, _UNJUDGED, watch)
-    if obstacle := _missing_classes(model.source, source):
-        return _kept(model, source, None, obstacle, watch)
-    try:
-        with watch.stage("judge"):
-            posterior = infer(model, graph)
-    except NoEvidenceError as error:
-        return _kept(model, source, None, f"accuracy cannot be estimated: {error}", watch)
-    if posterior.contradicted:
-        return _kept(model, source, posterior, posterior.contradiction, watch)
-    judge.posterior = posterior
-    trials = [judge.score(SOURCE, source)]
-    if not math.isfinite(trials[0].expected):
-        return _kept(model, source, None, _NOT_FINITE, watch)
-    fitted = loss is None and settings["moves"] == "gamma" and model.mixes_linearly
-    proposals = (
-        judge.fitted(model, source)
-        if fitted
-        else judge.after_rounds(model, loss or PIC(), source, progress)
-    )
-    trials += [trial for trial in proposals if trial.run.prediction.finite]
-    threshold = _threshold(trials)
-    best = _better(trials, threshold)
-    source_accuracy = trials[0].expected
-    tried = tuple(judge.candidate(trial, source_accuracy) for trial in trials)
-    decision = Decision(best.name, tried, posterior, threshold=threshold)
-    return _result(model, best, source, decision, watch)
+    def __init__(self, task: Task, source: Run, evidence: Posterior) -> None:
+        self.task, self.source, self.evidence = task, source, evidence
+        self.labels_before: Tensor = source.prediction.probs.argmax(1)
 
-
-def _threshold(trials: list[_Trial]) -> float:
-    """What a gain has to reach."""
-    agreed = any(t.name.endswith(CLOSED_FORM) and t.gain >= AGREED_MARGIN for t in trials)
-    return AGREED_MARGIN if agreed else MARGIN
-
-
-def _better(trials: list[_Trial], threshold: float) -> _Trial:
-    """The best candidate, or the first one, the source, if it is not clearly better."""
-    best = max(trials, key=lambda trial: trial.gain)
-    return best if best.gain >= threshold else trials[0]
-
-
-_UNJUDGED = (
-    "accuracy cannot be estimated without statistics of the source graph, so the model is returned "
-    "unadapted. mg.remember_source(model, source_graph) adds them"
-)
-_ONE_CLASS = "accuracy cannot be estimated: all labelled nodes of the source graph are of one class"
-_NOT_FINITE = "accuracy cannot be estimated: the estimate is not a finite number"
-
-
-def _missing_classes(source: SourceSummary, run: Run) -> str:
-    """Why nothing can be judged where classes have no labelled source node, or empty.
-
-    Classes that the model gives to fewer nodes than the smallest gain that counts do no harm.
-    """
-    absent = (source.class_prior == 0).cpu().numpy()
-    if not absent.any():
-        return ""
-    if absent.sum() == len(absent) - 1:
-        return _ONE_CLASS
-    (counts,) = run.graph.part.total(class_counts_of(run.prediction.probs))
-    shares = counts / counts.sum()
-    most = int((shares * absent).argmax())
-    if shares[absent].sum() < AGREED_MARGIN:
-        return ""
-    return (
-        f"accuracy cannot be estimated: class {most} has no labelled node in the statistics of the "
-        f"source graph, and the model gives it to {shares[most]:.1%} of the target's nodes"
-    )
-
-
-class _Judge:
-    """Tries candidates around one base method on one target."""
-
-    posterior: Posterior
-
-    def __init__(
-        self, graph: Graph, method: BaseMethod, settings: dict[str, Any], watch: Stopwatch
-    ) -> None:
-        self.graph, self.method, self.settings, self.watch = graph, method, settings, watch
-        self._labels_before: torch.Tensor | None = None
-
-    def run(self, model: Backbone, hops: Hops | None = None) -> Run:
-        """The base method around a model, once."""
-        run = Run(model, self.graph, self.method, PIC(), self.settings, hops)
-        run.predict()
-        self.watch.seconds = dict(Counter(self.watch.seconds) + Counter(run.watch.seconds))
-        if self._labels_before is None:
-            self._labels_before = run.prediction.probs.argmax(1)
-        return run
-
-    @property
-    def labels_before(self) -> torch.Tensor:
-        """Those of the first run, the source's, [N]."""
-        assert self._labels_before is not None
-        return self._labels_before
-
-    def score(self, name: str, run: Run) -> _Trial:
-        """How many of its labels are expected to be true."""
-        with self.watch.stage("judge"):
+    def trial(self, name: str, run: Run) -> _Trial:
+        """How many of its labels are expected to be right."""
+        with self.source.watch.stage("evidence"):
             labels = run.prediction.probs.argmax(1)
-            expected = self.posterior.expected_accuracy(labels)
-            gain = self.posterior.least_gain(labels, over=self.labels_before)
+            expected = self.evidence.expected_accuracy(labels)
+            gain = self.evidence.least_gain(labels, over=self.labels_before)
         return _Trial(name, run, expected, gain)
+
+    def trials(self, strategies: list[Strategy]) -> Iterator[_Trial]:
+        """What strategies propose, around the model moved back where features have moved."""
+        task, base, prefix = self.task, self.source, ""
+        moved = self._moved_back()
+        if moved is not None:
+            task = self.task.around(moved)
+            base, prefix = self._around(task), f"{MOVED_BACK}, "
+            trial = self.trial(MOVED_BACK, base)
+            trial.moved_back = True
+            yield trial
+        for strategy in strategies:
+            for name, model, hops in strategy.proposals(task, base, self.evidence):
+                run = self._around(self.task.around(model, hops))
+                trial = self.trial(prefix + name, run)
+                trial.corroborates, trial.moved_back = strategy.corroborates, moved is not None
+                yield trial
+        if base is not self.source:
+            self.source.watch.add(base.watch.seconds)
 
     def candidate(self, trial: _Trial, source_accuracy: float) -> Candidate:
         """What the decision says of a trial."""
         labels = trial.run.prediction.probs.argmax(1)
-        part, other = self.graph.part, float(labels.ne(self.labels_before).sum())
+        part, other = self.task.graph.part, float(labels.ne(self.labels_before).sum())
         changed = float(part.total(other)[0]) / part.count(len(labels))
         gained = trial.expected - source_accuracy
         return Candidate(trial.name, trial.expected, gained, trial.gain, changed)
 
-    def fitted(self, model: Backbone, source: Run) -> Iterator[_Trial]:
-        """Hop weights in closed form, and fitted to the posterior, where own features say it is."""
-        shift, prefix = self.posterior.shift, ""
-        base = source
-        moves_norm = Touches.NORM in self.method.touches
-        if shift.explanation.moves_offset and model.takes_offset and not moves_norm:
-            moved = copy.deepcopy(model)
-            moved.move(offset=shift.offset.to(model.gamma))
-            model, prefix = moved, "moved back, "
-            base = self.run(model)
-            yield self.score("moved back", base)
-        if model.is_filter and model.gamma_is_coefficients:
-            yield self.score(prefix + CLOSED_FORM, self._closed_form(model, base))
-        yield self.score(prefix + "fitted", self._fit(model, base, intercept=False))
-        if shift.explanation.moves_shares and model.takes_intercept:
-            name = prefix + "fitted with intercept"
-            yield self.score(name, self._fit(model, base, intercept=True))
+    def _moved_back(self) -> Backbone | None:
+        shift, model, method = self.evidence.shift, self.task.model, self.task.method
+        moves_norm = Touches.NORM in method.touches
+        if not shift.explanation.moves_offset or not model.takes_offset or moves_norm:
+            return None
+        moved = copy.deepcopy(model)
+        moved.move(offset=shift.offset.to(model.gamma))
+        return moved
 
-    def _fit(self, model: Backbone, base: Run, intercept: bool) -> Run:
-        view = base.prediction.own_view(base.view)
-        with self.watch.stage("fit"):
-            fit = fit_hop_weights(view, self.posterior.probs, intercept=intercept)
-        found = copy.deepcopy(model)
-        found.gamma.data.copy_(fit.gamma)
-        if intercept:
-            found.move(intercept=fit.intercept)
-        return self._again(found, base)
-
-    def _closed_form(self, model: Backbone, base: Run) -> Run:
-        steps = Run(model, self.graph, self.method, SURE(), self.settings, base.hops)
-        steps.prediction = base.prediction
-        with self.watch.stage("fit"):
-            Exact(steps).step()
-        return self._again(steps.model, base)
-
-    def _again(self, model: Backbone, base: Run) -> Run:
-        """The same encoder with other hop weights: its hops are those of `base`."""
-        return self.run(model, base.hops)
-
-    def after_rounds(
-        self, model: Backbone, loss: Loss, source: Run, progress: Progress | None
-    ) -> Iterator[_Trial]:
-        """γ of a few rounds; all that moved, if more than γ did."""
-        result = run_rounds(model, self.graph, self.method, loss, self.settings, None, progress)
-        self.watch.seconds = dict(Counter(self.watch.seconds) + Counter(result.seconds))
-        rounds = len(result.history.gamma) - 1
-        if self.settings["moves"] != "gamma":
-            yield self.score(f"round {rounds}", self.run(result.model))
-            return
-        for round_number in sorted({max(1, round(share * rounds)) for share in CHECKPOINTS}):
-            found = copy.deepcopy(model)
-            found.gamma.data.copy_(result.history.gamma[min(round_number, rounds)])
-            hops = source.hops if source.hops_stay else None
-            yield self.score(f"round {round_number}", self.run(found, hops))
-
-
-def _kept(
-    model: Backbone, source: Run, posterior: Posterior | None, obstacle: str, watch: Stopwatch
-) -> Adaptation:
-    """The source model, where nothing could be judged."""
-    unknown = float("nan")
-    decision = Decision(SOURCE, (), posterior, obstacle)
-    return _result(model, _Trial(SOURCE, source, unknown, unknown), source, decision, watch)
-
-
-def _result(
-    model: Backbone, best: _Trial, source: Run, decision: Decision, watch: Stopwatch
-) -> Adaptation:
-    history = History()
-    for trial in decision.candidates:
-        if trial.name == SOURCE:
-            shares = source.prediction.class_shares
-            history.add(1 - trial.expected_accuracy, model.gamma.detach().clone(), shares)
-    run = best.run
-    if decision.adapted:
-        history.add(1 - best.expected, run.view.gamma, run.prediction.class_shares)
-    return Adaptation(
-        probs=run.prediction.probs,
-        probs_before=source.prediction.probs,
-        model=run.model.frozen(),
-        gamma=run.gamma.detach().clone(),
-        gamma_before=model.gamma.detach().clone(),
-        pic_before=PIC().value(source.view, source.prediction),
-        pic_after=PIC().value(run.view, run.prediction),
-        history=history,
-        status=Status.ADAPTED if decision.adapted else Status.KEPT_SOURCE,
-        seconds=watch.seconds,
-        settings=run.settings,
-        graph=source.graph,
-        decision=decision,
-    )
+    def _around(self, task: Task) -> Run:
+        run = Run(task)
+        run.predict()
+        self.source.watch.add(run.watch.take())
+        return run

@@ -2,10 +2,11 @@
 
 import torch
 
-from matcha_gnn.adaptation import adapt
+from matcha_gnn.adaptation import adapt, predict
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import MatchaError, NonFiniteError
 from matcha_gnn.methods import BaseMethod, Prediction, Prepared, State, Touches, View
+from matcha_gnn.strategies import Matcha, Strategy, Unadapted
 from matcha_gnn.testing.graphs import (
     awkward_graphs,
     permuted,
@@ -15,7 +16,7 @@ from matcha_gnn.testing.graphs import (
 )
 from matcha_gnn.typing import Probs
 
-EPOCHS = 3
+ROUNDS = 3
 
 
 class FixedPrediction(BaseMethod):
@@ -57,20 +58,20 @@ def check_method(method: BaseMethod, model: Backbone | None = None) -> None:
         AssertionError: says what was expected.
     """
     model = trained_model(ship=[method]) if model is None else model
-    for epochs in (0, EPOCHS):
-        _check_probabilities(method, model, epochs)
-        _check_untouched(method, model, epochs)
-        _check_blind_to_labels(method, model, epochs)
-        _check_repeatable(method, model, epochs)
-        _check_permutation(method, model, epochs)
-        _check_awkward_graphs(method, model, epochs)
+    for strategy in (Unadapted(), Matcha(rounds=ROUNDS)):
+        _check_probabilities(method, model, strategy)
+        _check_untouched(method, model, strategy)
+        _check_blind_to_labels(method, model, strategy)
+        _check_repeatable(method, model, strategy)
+        _check_permutation(method, model, strategy)
+        _check_awkward_graphs(method, model, strategy)
     _check_only_gamma_moved(method, model)
     _check_view_untouched(method, model)
     assert all(isinstance(part, Touches) for part in method.touches), "touches holds Touches only"
 
 
-def _check_probabilities(method: BaseMethod, model: Backbone, epochs: int) -> None:
-    probs = adapt(model, tiny_graph(), method, epochs=epochs, protect=False).probs
+def _check_probabilities(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
+    probs = adapt(model, tiny_graph(), method, strategy).probs
     assert probs.shape == (120, 3), f"probs should be [120, 3], not {list(probs.shape)}"
     assert not probs.requires_grad, "probs should be detached"
     assert bool((probs >= 0).all()), "probabilities should not be negative"
@@ -78,35 +79,35 @@ def _check_probabilities(method: BaseMethod, model: Backbone, epochs: int) -> No
     torch.testing.assert_close(probs.sum(1), one, msg="rows of probs should sum to one")
 
 
-def _check_untouched(method: BaseMethod, model: Backbone, epochs: int) -> None:
+def _check_untouched(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
     graph = tiny_graph()
     before = snapshot(model, graph)
-    adapt(model, graph, method, epochs=epochs, protect=False)
+    adapt(model, graph, method, strategy)
     same = all(torch.equal(a, b) for a, b in zip(before, snapshot(model, graph), strict=True))
     assert same, "the caller's model and graph should be bit-identical afterwards"
 
 
-def _check_blind_to_labels(method: BaseMethod, model: Backbone, epochs: int) -> None:
+def _check_blind_to_labels(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
     graph = tiny_graph()
-    seen = adapt(model, graph, method, epochs=epochs, protect=False).probs
+    seen = adapt(model, graph, method, strategy).probs
     del graph.y
-    hidden = adapt(model, graph, method, epochs=epochs, protect=False).probs
+    hidden = adapt(model, graph, method, strategy).probs
     assert torch.equal(seen, hidden), "hiding y should change nothing"
 
 
-def _check_repeatable(method: BaseMethod, model: Backbone, epochs: int) -> None:
-    first = adapt(model, tiny_graph(), method, epochs=epochs, seed=3, protect=False).probs
-    again = adapt(model, tiny_graph(), method, epochs=epochs, seed=3, protect=False).probs
+def _check_repeatable(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
+    first = adapt(model, tiny_graph(), method, strategy, seed=3).probs
+    again = adapt(model, tiny_graph(), method, strategy, seed=3).probs
     assert torch.equal(first, again), "the same seed should give the same answer"
 
 
-def _check_permutation(method: BaseMethod, model: Backbone, epochs: int) -> None:
+def _check_permutation(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
     if method.draws_at_random:
         return
     graph = tiny_graph()
     order = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0))
-    straight = adapt(model, graph, method, epochs=epochs, protect=False).probs
-    renumbered = adapt(model, permuted(graph, order), method, epochs=epochs, protect=False).probs
+    straight = adapt(model, graph, method, strategy).probs
+    renumbered = adapt(model, permuted(graph, order), method, strategy).probs
     torch.testing.assert_close(
         renumbered,
         straight[order],
@@ -116,10 +117,10 @@ def _check_permutation(method: BaseMethod, model: Backbone, epochs: int) -> None
     )
 
 
-def _check_awkward_graphs(method: BaseMethod, model: Backbone, epochs: int) -> None:
+def _check_awkward_graphs(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
     for name, graph in awkward_graphs().items():
         try:
-            probs = adapt(model, graph, method, epochs=epochs, protect=False).probs
+            probs = adapt(model, graph, method, strategy).probs
         except NonFiniteError as error:
             raise AssertionError(f"{name}: probabilities should be finite") from error
         except MatchaError:
@@ -129,7 +130,7 @@ def _check_awkward_graphs(method: BaseMethod, model: Backbone, epochs: int) -> N
 
 
 def _check_only_gamma_moved(method: BaseMethod, model: Backbone) -> None:
-    result = adapt(model, tiny_graph(), method, epochs=EPOCHS, protect=False)
+    result = adapt(model, tiny_graph(), method, Matcha(rounds=ROUNDS))
     moved = {
         name
         for name, tensor in result.model.state_dict().items()
@@ -149,7 +150,7 @@ def _check_view_untouched(method: BaseMethod, model: Backbone) -> None:
 
     watched = Watched.__new__(Watched)
     watched.__dict__.update(method.__dict__)
-    adapt(model, graph, watched, epochs=0, protect=False)
+    predict(model, graph, watched)
     for view, before in seen[:1]:
         after = [*snapshot(view.model, graph), view.hops.stack]
         same = all(torch.equal(a, b) for a, b in zip(before, after, strict=True))

@@ -1,6 +1,6 @@
 """Graphs and hops that stay on disk, for when they do not fit memory."""
 
 from matcha_gnn.graphs.stored.store import GraphStore
-from matcha_gnn.graphs.stored.target import StoredGraph, target_of
+from matcha_gnn.graphs.stored.target import StoredGraph
 
-__all__ = ["GraphStore", "StoredGraph", "target_of"]
+__all__ = ["GraphStore", "StoredGraph"]

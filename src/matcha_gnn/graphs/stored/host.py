@@ -8,9 +8,12 @@ import torch
 
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.graphs.stored.streaming import HostHops
+from matcha_gnn.graphs.stored.target import require_blocks
 
 if TYPE_CHECKING:
     from matcha_gnn.backbones import Backbone
+    from matcha_gnn.methods import BaseMethod
+    from matcha_gnn.strategies import Strategy
 
 SHARE = 0.8
 """Of the free memory of the GPU that hops may take without being asked."""
@@ -29,6 +32,19 @@ def room_on(device: torch.device) -> int:
     return int(SHARE * free)
 
 
+def with_room(graph: Graph, model: "Backbone", method: "BaseMethod", strategy: "Strategy") -> Graph:
+    """The graph itself, or one whose hops stay on the host where a GPU has no room for them.
+
+    Raises:
+        IncompatibleError: there is no room, and the run needs all hops at once.
+    """
+    limit = room_on(graph.device)
+    if not model.mixes_linearly or stack_bytes(model, graph) <= limit:
+        return graph
+    require_blocks(model, method, strategy)
+    return hosted(graph, limit)
+
+
 def hosted(graph: Graph, limit: int) -> Graph:
     """The same graph, whose hops are made on the GPU and kept on the host.
 
@@ -36,9 +52,9 @@ def hosted(graph: Graph, limit: int) -> Graph:
         graph: on the GPU.
         limit: bytes on the GPU for blocks of hops and for hop logits.
     """
-    twin = copy.copy(graph)
-    twin.__dict__["make_hops"] = partial(host_hops, graph=graph, limit=limit)
-    return twin
+    found = copy.copy(graph)
+    found.__dict__["make_hops"] = partial(host_hops, graph=graph, limit=limit)
+    return found
 
 
 @torch.no_grad()

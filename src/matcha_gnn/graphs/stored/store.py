@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -20,6 +20,12 @@ from matcha_gnn.graphs.stored.arrays import StoreArrays, all_finite, check_nodes
 from matcha_gnn.graphs.stored.mapped import UNREADABLE, ArrayWriter
 from matcha_gnn.graphs.stored.writing import FORMAT, META, Edges, finish, write_matrix
 from matcha_gnn.io.files import existing_file, output_folder
+
+if TYPE_CHECKING:
+    from matcha_gnn.backbones import Backbone
+    from matcha_gnn.methods import BaseMethod
+    from matcha_gnn.result import Adaptation
+    from matcha_gnn.strategies import Strategy
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +44,7 @@ class GraphStore:
 
     Args:
         folder: one that `create` or `write` made.
+        memory: the most that may be resident, such as "4GB"; half of what is free by default.
         hops_dtype: "float32", or "float16" or "bfloat16" for hops in half the space.
         tell: called with one line before work starts: bytes, memory, reads and seconds to expect;
             logged by default.
@@ -52,24 +59,39 @@ class GraphStore:
         >>> store = GraphStore.create(tempfile.mkdtemp(), graph)
         >>> store.num_nodes, store.num_features
         (100, 8)
-        >>> mg.adapt(mg.GPRGNN(8, 2), store, epochs=2, protect=False).probs.shape
+        >>> mg.adapt(mg.GPRGNN(8, 2), store, strategy=mg.Matcha(rounds=2)).probs.shape
         torch.Size([100, 2])
     """
 
     def __init__(
         self,
         folder: str | Path,
+        memory: int | str | None = None,
         hops_dtype: str = "float32",
         tell: Callable[[str], None] = logger.info,
     ) -> None:
         if hops_dtype not in HOPS_DTYPES:
             raise InvalidArgumentError("hops_dtype", repr(hops_dtype), ", ".join(HOPS_DTYPES))
-        self.folder, self.hops_dtype, self.tell = Path(folder), hops_dtype, tell
+        self.folder, self.memory = Path(folder), memory
+        self.hops_dtype, self.tell = hops_dtype, tell
         self.meta = _read_meta(self.folder)
         self.arrays = StoreArrays.opened(self.folder, self.meta)
         self.arrays.check_rows()
         self.x, self.indptr, self.indices, self.values = self.arrays
         self._verified = False
+
+    def adapted(
+        self,
+        model: "Backbone",
+        method: "BaseMethod",
+        strategy: "Strategy",
+        seed: int,
+        work: "Callable[[Graph, bool], Adaptation]",
+    ) -> "Adaptation":
+        """See `PlannedGraph.adapted`: the nodes come in blocks, within the limit on memory."""
+        from matcha_gnn.graphs.stored.target import planned
+
+        return work(planned(self, model, method, strategy), False)
 
     def verify(self) -> None:
         """Read features and matrix once, in blocks, and compare them with what was written.

@@ -1,7 +1,7 @@
 """A store as a target of adaptation, within a promise about memory."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -9,10 +9,9 @@ from torch import Tensor
 
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.base import Message
-from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
-from matcha_gnn.graphs.stored.host import hosted, room_on, stack_bytes
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.graphs.stored.matrix import StoredMatrix
-from matcha_gnn.graphs.stored.plan import Plan, Work, bytes_of, estimate, plan_for
+from matcha_gnn.graphs.stored.plan import Plan, Work, estimate, plan_for
 from matcha_gnn.graphs.stored.propagation import HopFiles, make_hops
 from matcha_gnn.graphs.stored.store import GraphStore
 from matcha_gnn.graphs.stored.streaming import TORCH_TYPES, StoredHops
@@ -23,6 +22,7 @@ from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
     from matcha_gnn.backbones import Backbone
+    from matcha_gnn.strategies import Strategy
 
 
 class StoredGraph(Graph):
@@ -132,37 +132,30 @@ def hop_files(store: GraphStore, key: HopsKey, model: "Backbone", slab: int) -> 
     return next(whole, None) or next(near, HopFiles(folder, shape, store.hops_dtype, slab))
 
 
-def target_of(
-    graph: "GraphLike | GraphStore",
-    model: "Backbone",
-    method: BaseMethod,
-    settings: dict[str, Any],
-    memory: int | str | None,
-) -> Graph:
-    """A graph as adaptation takes it: checked, and planned for where it is a store.
+def planned(
+    store: GraphStore, model: "Backbone", method: BaseMethod, strategy: "Strategy"
+) -> StoredGraph:
+    """A store as adaptation takes it: checked, and planned within its promise about memory.
 
     Args:
-        graph: as given to `adapt`.
+        store: the folder.
         model: the trained backbone.
         method: the base method.
-        settings: every argument of `adapt` that decides the outcome.
-        memory: the promise, for a store.
+        strategy: what will run.
 
     Raises:
-        IncompatibleError: model, method or settings that cannot be streamed.
+        IncompatibleError: a model, method or strategy that cannot be streamed.
         InvalidArgumentError: too little memory or disk.
         InvalidFileError: a store whose files are not as they were written.
     """
-    if not isinstance(graph, GraphStore):
-        return _in_memory(unlabelled(graph), model, method, settings, memory)
-    _require_streaming(model, method, settings)
+    require_blocks(model, method, strategy)
     require_float32(model)
-    graph.verify()
-    work = _work(graph, model, method, settings)
-    target = StoredGraph(graph, plan_for(work, memory), model.gamma.device)
-    files = hop_files(graph, model.hops_key(target), model, target.plan.slab)
+    store.verify()
+    work = _work(store, model, method, strategy)
+    target = StoredGraph(store, plan_for(work, store.memory), model.gamma.device)
+    files = hop_files(store, model.hops_key(target), model, target.plan.slab)
     missing = sum(files.bytes_of(*each) for each in files.missing())
-    graph.tell(str(estimate(work, target.plan, graph.folder, graph.folder / "x.npy", missing)))
+    store.tell(str(estimate(work, target.plan, store.folder, store.folder / "x.npy", missing)))
     return target
 
 
@@ -173,58 +166,40 @@ def require_float32(model: "Backbone") -> None:
         raise InvalidArgumentError("model", f"{model.gamma.dtype} weights", allowed)
 
 
-def _in_memory(
-    graph: Graph,
-    model: "Backbone",
-    method: BaseMethod,
-    settings: dict[str, Any],
-    memory: int | str | None,
-) -> Graph:
-    """The graph itself, or one whose hops stay on the host where a GPU has no room for them."""
-    if graph.device.type != "cuda":
-        if memory is not None:
-            allowed = "a limit for a GraphStore, or for a graph on a GPU"
-            raise InvalidArgumentError("memory", repr(memory), allowed)
-        return graph
-    limit = room_on(graph.device) if memory is None else bytes_of(memory)
-    if not model.mixes_linearly or stack_bytes(model, graph) <= limit:
-        return graph
-    _require_streaming(model, method, settings)
-    return hosted(graph, limit)
-
-
-def _require_streaming(model: "Backbone", method: BaseMethod, settings: dict[str, Any]) -> None:
-    """Refuse what needs more than blocks, and name what does not."""
+def require_blocks(model: "Backbone", method: BaseMethod, strategy: "Strategy") -> None:
+    """Refuse what needs all nodes in memory, and name what does not."""
     if not method.streams:
         able = ", ".join(name for name, kind in METHODS.items() if kind.streams)
         raise IncompatibleError(
-            f"method: {method.name} needs the whole graph in memory; from a store go {able}"
+            f"method: {method.name} is not supported with GraphStore (supported: {able})"
         )
     if not (model.is_filter and model.mixes_linearly and model.is_its_layers):
         raise IncompatibleError(
-            f"model: hops of {model.name} are no powers of P; from a store go GPRGNN and APPNP"
+            f"model: {model.name} is not supported with GraphStore (supported: GPRGNN, APPNP): "
+            "its hops are no powers of P"
         )
-    if settings["moves"] != "gamma" or settings["features"] != "source":
-        raise IncompatibleError("moves, features: a store takes moves='gamma', features='source'")
-    if settings["protect"] and Touches.NORM in method.touches and settings["epochs"] > 0:
+    if not strategy.blockwise:
+        raise IncompatibleError(
+            f"strategy: {strategy.name} with these parameters is not supported with GraphStore: "
+            "it needs all nodes in memory"
+        )
+    if strategy.uses_evidence and Touches.NORM in method.touches:
         raise IncompatibleError(
             f"method: {method.name} has hops of its own, which cannot be streamed: accuracy can "
             "be estimated for a graph in memory, not for a store"
         )
 
 
-def _work(
-    store: GraphStore, model: "Backbone", method: BaseMethod, settings: dict[str, Any]
-) -> Work:
+def _work(store: GraphStore, model: "Backbone", method: BaseMethod, strategy: "Strategy") -> Work:
     classes, hops = model.head.out_features, model.num_hops + 1
-    rounds = settings["epochs"] + 1
+    rounds = strategy.predictions
     # Predictions now and before, logits, labels, and what is made on the way to them.
     node_bytes, reads, for_logits = 32 * classes + 16, 3 + rounds, rounds
     if Touches.HEAD in method.touches:
         node_bytes, reads, for_logits = node_bytes + 20 * classes + 48, 3 + 4 * rounds, 0
     if Touches.NORM in method.touches:
         node_bytes, for_logits = node_bytes + 4 * (classes - 1) * (2 * hops + 8), 0
-    guarded = settings["protect"] and settings["epochs"] > 0
+    guarded = strategy.uses_evidence
     if guarded:
         node_bytes, reads, for_logits = node_bytes + 72 * classes + 4 * hops + 24, 15, 15
     shape = store.num_nodes, store.num_features, hops, model.head.in_features, classes

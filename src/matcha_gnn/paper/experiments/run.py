@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from matcha_gnn.backbones import Backbone
     from matcha_gnn.methods import BaseMethod
     from matcha_gnn.result import Adaptation
+    from matcha_gnn.strategies import Strategy
 
 
-OURS = "ours"
+OURS, EXACT = "ours", "exact"
 """What a row calls the default of `adapt`, which has no loss of its own."""
 
 
@@ -203,23 +204,24 @@ def adapt_cell(
 ) -> "Adaptation":
     """Run a cell's row on a graph, with a given step size and number of rounds."""
     from matcha_gnn.adaptation import adapt
+
+    return adapt(model, graph, method, strategy_of(cell.run, lr, epochs), seed=cell.seed)
+
+
+def strategy_of(spec: RowSpec, lr: float, epochs: int) -> "Strategy":
+    """What a row runs around its base method, with a given step size and number of rounds."""
     from matcha_gnn.losses import LOSSES
     from matcha_gnn.registry import resolve
+    from matcha_gnn.strategies import ClosedForm, Guarded, Matcha, Unadapted
 
-    if cell.run.loss == OURS:
-        return adapt(model, graph, method, lr=lr, epochs=epochs, seed=cell.seed)
-    loss = resolve("loss", cell.run.loss, LOSSES)()
-    settings = {"epochs": epochs, "lr": lr, "optimizer": cell.run.optimizer, "seed": cell.seed}
-    return adapt_as_published(model, graph, method, loss, **settings)
-
-
-def adapt_as_published(
-    model: "Backbone", graph: "Data", *parts: Any, **settings: Any
-) -> "Adaptation":
-    """`adapt` as the paper runs it: what its tables and figures show."""
-    from matcha_gnn.adaptation import adapt
-
-    return adapt(model, graph, *parts, protect=False, **settings)
+    if epochs == 0:
+        return Unadapted()
+    if spec.loss == OURS:
+        return Guarded(otherwise=(Matcha(lr=lr, rounds=epochs),))
+    loss = resolve("loss", spec.loss, LOSSES)()
+    if spec.optimizer == EXACT:
+        return ClosedForm(loss, epochs)
+    return Matcha(loss, lr, epochs, spec.optimizer)
 
 
 def _record(

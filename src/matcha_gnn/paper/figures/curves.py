@@ -5,11 +5,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from matcha_gnn.adaptation import adapt
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.paper.experiments.run import adapt_as_published
 from matcha_gnn.paper.figures.numbers import Effort, Row, Rows, column, distinct, mean_sd, select
 from matcha_gnn.paper.figures.settings import Setting, setting
 from matcha_gnn.paper.figures.style import band, label, panels, save
+from matcha_gnn.strategies import Matcha
 
 MOVES = {"gamma": "γ", "theta": "θ", "both": "γ and θ"}
 RATES = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -24,9 +25,9 @@ def rounds_of(of: Setting, seed: int, **options: Any) -> Iterator[tuple[float, f
     """
     model, target = of.model, of.target
     while True:
-        result = adapt_as_published(model, target, epochs=1, seed=seed, **options)
+        result = adapt(model, target, strategy=Matcha(rounds=1, **options), seed=seed)
         scored = accuracy(result.probs_before, target.y, target.get("test_mask"))
-        yield result.history.loss[0], scored
+        yield result.trace.loss[0], scored
         model = result.model
 
 

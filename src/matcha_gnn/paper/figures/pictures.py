@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from matcha_gnn.adaptation import adapt
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import optional_imports
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.losses import LOSSES
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.paper.experiments.run import adapt_as_published
 from matcha_gnn.paper.figures.margins import common_bins, draw_histograms, histogram_rows, margins
 from matcha_gnn.paper.figures.numbers import Effort, Rows, column, distinct, select
 from matcha_gnn.paper.figures.settings import setting
 from matcha_gnn.paper.figures.style import CLASS_COLOURS, MARKERS, label, panels, save
+from matcha_gnn.strategies import ClosedForm, Matcha
 from matcha_gnn.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ def measure_representations(effort: Effort) -> Rows:
     rows = _embedded("source graph", of.model, of.source, shown, seed)
     rows += _embedded("target, before", of.model, of.target, shown, seed)
     for name, text in AFTER.items():
-        steps = {"epochs": 1, "optimizer": "exact"} if name == "sure" else {"epochs": 50}
         loss = LOSSES[name]()
-        adapted = adapt_as_published(of.model, of.target, loss=loss, seed=seed, **steps).model
+        strategy = ClosedForm(loss) if name == "sure" else Matcha(loss)
+        adapted = adapt(of.model, of.target, strategy=strategy, seed=seed).model
         rows += _embedded(text, adapted, of.target, shown, seed)
     return rows
 
@@ -97,7 +98,8 @@ def measure_logits(effort: Effort) -> Rows:
     found: dict[int, FloatArray] = {}
     for rounds in ROUNDS:
         if rounds > done:
-            model = adapt_as_published(model, of.target, epochs=rounds - done, seed=seed).model
+            strategy = Matcha(rounds=rounds - done)
+            model = adapt(model, of.target, strategy=strategy, seed=seed).model
             done = rounds
         found[rounds] = margins(model, of.target)
     edges = common_bins(list(found.values()))

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from matcha_gnn import methods
+from matcha_gnn.adaptation import adapt
 from matcha_gnn.backbones import GPRGNN, Backbone
 from matcha_gnn.datasets import csbm
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.monitoring.timing import best_seconds
-from matcha_gnn.paper.experiments.run import adapt_as_published
 from matcha_gnn.paper.experiments.spec import published
 from matcha_gnn.paper.figures.numbers import Effort, Row, Rows, column
 from matcha_gnn.paper.figures.style import BLUE, ORANGE, panels, save
+from matcha_gnn.strategies import Matcha, Unadapted
 from matcha_gnn.train import fit
 
 if TYPE_CHECKING:
@@ -61,10 +62,9 @@ class Clock:
 
     def stages(self, method: BaseMethod, rounds: int) -> dict[str, float]:
         """The least seconds by stage over the repeats; `setup` once, others over all rounds."""
+        strategy = Matcha(lr=1e-3, rounds=rounds) if rounds else Unadapted()
         runs = [
-            adapt_as_published(
-                self.model, self.graph, method, hops=self.hops, epochs=rounds, lr=1e-3
-            ).seconds
+            adapt(self.model, self.graph, method, strategy, hops=self.hops).seconds
             for _ in range(self.repeats)
         ]
         return {stage: min(run.get(stage, 0.0) for run in runs) for stage in ("setup", *STAGES)}

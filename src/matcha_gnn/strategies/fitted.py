@@ -1,0 +1,78 @@
+"""γ that agrees best with what is known of the classes without labels."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.evidence import Posterior, fit_hop_weights, infer
+from matcha_gnn.methods import BaseMethod
+from matcha_gnn.result import Adaptation, Trace, outcome
+from matcha_gnn.strategies.base import Proposal, Strategy, Task, with_gamma
+from matcha_gnn.strategies.run import Run, finished
+
+
+@dataclass(frozen=True)
+class Fitted(Strategy):
+    """Fit γ to the class probabilities by node-only features and edges (`docs/method.md`).
+
+    By logistic regression on the cached hops; where class shares moved, an intercept is fitted too.
+    The evidence may be wrong, and nothing is compared here: `Guarded` does.
+
+    Example:
+        >>> Fitted().parameters()
+        {}
+    """
+
+    name = "fitted"
+    version = 5
+    uses_evidence = True
+
+    @property
+    def blockwise(self) -> bool:
+        """Yes."""
+        return True
+
+    def require(self, model: Backbone, method: BaseMethod) -> None:
+        """Hops must be cached."""
+        if not model.mixes_linearly:
+            raise IncompatibleError(
+                f"strategy 'fitted' needs cached hops that are mixed linearly; {model.name} has "
+                "none"
+            )
+
+    def run(self, task: Task) -> Adaptation:
+        """Estimate the classes, fit, and predict with the last proposal."""
+        base = Run(task)
+        base.predict()
+        base.require_finite()
+        with base.watch.stage("evidence"):
+            evidence = infer(task.model, task.graph)
+        *_, last = self.proposals(task, base, evidence)
+        run = Run(task.around(last.model))
+        run.predict()
+        trace = Trace()
+        for each in (base, run):
+            shown = each.prediction
+            known = evidence.expected_accuracy(shown.probs.argmax(1))
+            trace.add_estimate(known, each.view.gamma, shown.class_shares)
+        status = outcome(trace, base.prediction, run.prediction, run.prediction.finite)
+        run.watch.add(base.watch.seconds)
+        return finished(self, task, run, first=base, trace=trace, status=status)
+
+    def proposals(self, task: Task, base: Run, evidence: Posterior) -> Iterator[Proposal]:
+        """γ alone, and γ with an intercept where class shares moved."""
+        yield Proposal("fitted", _fit(task.model, base, evidence, intercept=False), base.hops)
+        if evidence.shift.explanation.moves_shares and task.model.takes_intercept:
+            model = _fit(task.model, base, evidence, intercept=True)
+            yield Proposal("fitted with intercept", model, base.hops)
+
+
+def _fit(model: Backbone, base: Run, evidence: Posterior, *, intercept: bool) -> Backbone:
+    view = base.prediction.own_view(base.view)
+    with base.watch.stage("fit"):
+        fit = fit_hop_weights(view, evidence.probs, intercept=intercept)
+    found = with_gamma(model, fit.gamma)
+    if intercept:
+        found.move(intercept=fit.intercept)
+    return found

@@ -1,0 +1,219 @@
+"""The base method around a private copy of a model, with all that is cached for it.
+
+For models that mix cached hops linearly a round reads the hops once and needs no autograd graph.
+For others a round runs the model once, with an autograd graph: its representation is the one hop
+that the base method sees.
+"""
+
+import copy
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import NonFiniteError
+from matcha_gnn.hops import Hops
+from matcha_gnn.losses import PIC, Loss
+from matcha_gnn.methods import Prediction, View
+from matcha_gnn.monitoring.timing import Stopwatch
+from matcha_gnn.result import Adaptation, Decision, Status, Trace
+from matcha_gnn.strategies.base import Strategy, Task
+from matcha_gnn.typing import Repr
+
+
+class Ways(NamedTuple):
+    """Points that the paper leaves open, as in its published runs.
+
+    Attributes:
+        moves: which parameters take the steps: "gamma"; "theta", the encoder; or "both".
+        restart: run the base method from its start in each round; otherwise it carries on.
+        features: whose representation enters the loss where the base method changes it: the
+            "source" model's at the current γ, or the "base" method's.
+    """
+
+    moves: str = "gamma"
+    restart: bool = True
+    features: str = "source"
+
+
+PUBLISHED = Ways()
+
+
+class Run:
+    """The state of one adaptation: a private copy of the model, and what is cached for it.
+
+    Attributes:
+        model: the copy that is adapted.
+        moving: its parameters that take steps.
+        view: the model at the γ of the last prediction.
+        prediction: the base method's last answer.
+    """
+
+    def __init__(self, task: Task, loss: Loss | None = None, ways: Ways = PUBLISHED) -> None:
+        model, graph, method = task.model, task.graph, task.method
+        self.graph, self.method, self.seed, self.ways = graph, method, task.seed, ways
+        self.loss = loss or PIC()
+        self.model = copy.deepcopy(model).frozen()
+        self.gamma = self.model.gamma
+        self.encoder_stays = ways.moves == "gamma"
+        self.hops_stay = self.encoder_stays and model.mixes_linearly
+        self.moving = _moving_parameters(self.model, ways.moves)
+        self.watch = Stopwatch(graph.device)
+        self.z: Repr | None = None
+        with self.watch.stage("inference"):
+            self.constants = self.model.constants(graph) if self.encoder_stays else None
+            self.hops = task.hops or self._fresh_hops()
+        with self.watch.stage("setup"), torch.no_grad():
+            self.view = self._fresh_view()
+            self.prepared = method.prepare(self.view)
+            self.state = method.start(self.view, self.prepared)
+            self.loss_prepared = self.loss.prepare(self.view)
+
+    def predict(self) -> Prediction:
+        """Run the base method at the current γ."""
+        with self.watch.stage("forward"), torch.no_grad():
+            self.view = self._fresh_view()
+            if not self.encoder_stays:
+                self.prepared = self.method.prepare(self.view)
+            if self.ways.restart:
+                self.state = self.method.start(self.view, self.prepared)
+            self.prediction, self.state = self.method.predict(self.view, self.state)
+            self.prediction.part = self.graph.part
+        return self.prediction
+
+    def require_finite(self) -> None:
+        """Refuse to go on from numbers that are not finite: they would still have a largest class.
+
+        Raises:
+            NonFiniteError: the model's hops on this graph, or the method's predictions.
+        """
+        if not np.isfinite(self.view.hops.mean).all():
+            raise NonFiniteError(
+                f"the representation of this graph by {self.model.name} is not finite: its "
+                "features or edge weights are too large for the model's weights"
+            )
+        if not self.prediction.finite:
+            raise NonFiniteError(
+                f"{self.method.name}: its predictions on this graph are not finite; smaller "
+                "features, or a smaller step size, may help"
+            )
+
+    def step(self, move: Callable[[], object]) -> None:
+        """Move, and make anew what is no longer valid."""
+        with self.watch.stage("update"):
+            move()
+        self._refresh()
+
+    def rewind(self, trace: Trace) -> None:
+        """Go back to the γ of the last recorded round, and predict there."""
+        if trace.gamma:
+            with torch.no_grad():
+                self.gamma.copy_(trace.gamma[-1])
+            self._refresh()
+            self.predict()
+
+    def descend_direction(self) -> float:
+        """Leave the gradient on the moving parameters and return the loss.
+
+        Returns NaN if the loss or any part of the gradient is not finite.
+        """
+        if self.hops_stay:
+            return self._from_sums()
+        return self._by_autograd()
+
+    def _from_sums(self) -> float:
+        own = self.ways.features == "base"
+        view = self.prediction.own_view(self.view) if own else self.view
+        with self.watch.stage("loss"):
+            value, slope = self.loss.from_sums(view, self.prediction, self.loss_prepared)
+        with self.watch.stage("backward"):
+            self.gamma.grad = self.model.gamma_gradient(view.gamma, torch.from_numpy(slope))
+        return value if math.isfinite(slope @ slope) else math.nan
+
+    def _by_autograd(self) -> float:
+        with self.watch.stage("forward"):
+            self.model.zero_grad()
+            z = self._representation() if self.z is None else self.z
+            self.z = None
+        with self.watch.stage("loss"):
+            value = self.loss(z, self.model.head(z), self.prediction.probs)
+        with self.watch.stage("backward"):
+            value.backward()  # type: ignore[no-untyped-call]
+        gradients = [p.grad for p in self.moving if p.grad is not None]
+        finite = all(bool(g.isfinite().all()) for g in gradients)
+        return float(value.detach()) if finite else math.nan
+
+    def _representation(self) -> Repr:
+        return self.model.representation(self.graph, self.constants)
+
+    def _refresh(self) -> None:
+        if not self.hops_stay:
+            with self.watch.stage("forward"):
+                self.hops = self._fresh_hops()
+
+    def _fresh_hops(self) -> Hops:
+        if self.model.mixes_linearly:
+            return self.model.hops(self.graph, keyed=False)
+        # Kept with its history: the loss of the same round differentiates it.
+        self.z = self._representation()
+        return Hops(self.z.detach()[:, None], part=self.graph.part)
+
+    def _fresh_view(self) -> View:
+        gamma = self.gamma.detach().clone()
+        return View(self.model, self.graph, self.hops, gamma, self.seed)
+
+
+def finished(
+    strategy: Strategy,
+    task: Task,
+    run: Run,
+    *,
+    first: Run,
+    trace: Trace,
+    status: Status,
+    decision: Decision | None = None,
+    before: tuple[Prediction, float] | None = None,
+    seconds: dict[str, float] | None = None,
+) -> Adaptation:
+    """The result of a strategy.
+
+    Args:
+        strategy: that ran.
+        task: what it ran on.
+        run: the base method around the model that is returned.
+        first: the base method around the source model.
+        trace: of its rounds.
+        status: how it ended.
+        decision: what was tried and taken, where there was a choice.
+        before: prediction and PIC loss of the source model where `first` has moved on.
+        seconds: by stage; those of `run` by default.
+    """
+    source, pic = before or (first.prediction, PIC().value(first.view, first.prediction))
+    return Adaptation(
+        probs=run.prediction.probs,
+        probs_before=source.probs,
+        model=run.model.frozen(),
+        gamma=run.gamma.detach().clone(),
+        gamma_before=task.model.gamma.detach().clone(),
+        pic_before=pic,
+        pic_after=PIC().value(run.view, run.prediction),
+        trace=trace,
+        status=status,
+        seconds=run.watch.seconds if seconds is None else seconds,
+        method=task.method,
+        strategy=strategy,
+        seed=task.seed,
+        graph=task.graph,
+        decision=decision,
+    )
+
+
+def _moving_parameters(model: Backbone, moves: str) -> list[torch.nn.Parameter]:
+    gamma, theta = [model.gamma], model.encoder_parameters()
+    moving = {"gamma": gamma, "theta": theta, "both": gamma + theta}[moves]
+    for parameter in moving:
+        parameter.requires_grad_(True)
+    return moving

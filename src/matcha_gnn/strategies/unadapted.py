@@ -1,0 +1,35 @@
+"""No adaptation: what the base method predicts around the source model."""
+
+from dataclasses import dataclass
+
+from matcha_gnn.losses import PIC
+from matcha_gnn.result import Adaptation, Status, Trace
+from matcha_gnn.strategies.base import Strategy, Task
+from matcha_gnn.strategies.run import Run, finished
+
+
+@dataclass(frozen=True)
+class Unadapted(Strategy):
+    """The model as it is; what `mg.predict` runs.
+
+    Example:
+        >>> Unadapted().name, Unadapted().parameters()
+        ('none', {})
+    """
+
+    name = "none"
+    version = 1
+
+    @property
+    def blockwise(self) -> bool:
+        """Yes."""
+        return True
+
+    def run(self, task: Task) -> Adaptation:
+        """Predict once."""
+        run = Run(task)
+        first = run.predict()
+        run.require_finite()
+        trace = Trace()
+        trace.add(PIC().value(run.view, first), run.view.gamma, first.class_shares)
+        return finished(self, task, run, first=run, trace=trace, status=Status.UNADAPTED)
