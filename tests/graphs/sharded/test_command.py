@@ -10,7 +10,7 @@ from spawning import results_of
 from test_equality import CLASSES, NODES, small_graph, small_model
 
 import matcha_gnn as mg
-from matcha_gnn import cli
+from matcha_gnn.cli import app
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def folder(tmp_path):
 def command(folder, output, *more, graph="graph.npz"):
     files = [str(folder / "model.safetensors"), str(folder / graph)]
     fixed = ["--no-protect", "--epochs", "3", "--json"]
-    return cli._run(["adapt", *files, "-o", str(folder / output), *fixed, *more])
+    return app._run(["adapt", *files, "-o", str(folder / output), *fixed, *more])
 
 
 def on_ranks(rank, folder, *more):
