@@ -47,7 +47,7 @@ def trained(kind, graph, seed):
 
 
 def accuracies(model, target):
-    result = mg.adapt(model, target, protect=False)
+    result = mg.adapt(model, target, strategy=mg.Matcha())
     pair = (result.probs_before, result.probs)
     return [100 * float((probs.argmax(1) == target.y).float().mean()) for probs in pair]
 

@@ -94,7 +94,7 @@ def scored(
     rounds: int = 0,
     everyone: bool = False,
 ) -> float:
-    probs = mg.adapt(model, graph, method, epochs=rounds, protect=False).probs
+    probs = mg.adapt(model, graph, method, mg.Matcha(rounds=rounds)).probs
     return round(100 * accuracy(probs, graph.y, None if everyone else graph.get("test_mask")), 2)
 
 

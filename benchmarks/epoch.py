@@ -123,9 +123,7 @@ def measure_round(nodes: int, features: int, device: str, repeats: int) -> dict[
     cached = model.hops(mg.unlabelled(graph))
 
     def adapt(epochs: int) -> object:
-        return mg.adapt(
-            model, graph, loss=mg.PIC(), hops=cached, epochs=epochs, lr=1e-3, protect=False
-        )
+        return mg.adapt(model, graph, strategy=mg.Matcha(lr=1e-3, rounds=epochs), hops=cached)
 
     none = best_seconds(lambda: adapt(0), repeats)
     some = best_seconds(lambda: adapt(EPOCHS), repeats)

@@ -17,12 +17,12 @@ def main() -> None:
     target = mg.datasets.csbm(5000, 200, homophily=0.2, seed=1000)
     model = mg.GPRGNN(200, 2)
     mg.fit(model, source, epochs=200)
-    on_cpu = mg.adapt(model, target, protect=False)
+    on_cpu = mg.adapt(model, target, strategy=mg.Matcha())
     # Assigning moved tensors, not Data.to, which would move the CPU copy's as well.
     model_gpu, target_gpu = model.to("cuda"), target.clone().to("cuda")
-    on_gpu = mg.adapt(model_gpu, target_gpu, protect=False)
+    on_gpu = mg.adapt(model_gpu, target_gpu, strategy=mg.Matcha())
     start = perf_counter()
-    mg.adapt(model_gpu, target_gpu, protect=False)
+    mg.adapt(model_gpu, target_gpu, strategy=mg.Matcha())
     seconds = perf_counter() - start
     apart = (on_gpu.probs.cpu() - on_cpu.probs).abs().max().item()
     record = {

@@ -23,7 +23,7 @@ def round_seconds(
     hops = model.hops(graph)
 
     def rounds_seconds(epochs: int) -> float:
-        seconds = mg.adapt(model, graph, method, hops=hops, epochs=epochs, protect=False).seconds
+        seconds = mg.adapt(model, graph, method, mg.Matcha(rounds=epochs), hops=hops).seconds
         return sum(seconds[stage] for stage in ("forward", "loss", "backward", "update"))
 
     none, some = (min(rounds_seconds(n) for _ in range(repeats)) for n in (1, EPOCHS + 1))

@@ -39,11 +39,11 @@ def scores(cell: Cell, model: mg.Backbone) -> dict[str, float]:
     """Accuracy, or seconds, by what was run."""
     graph, found = make_graph(cell.target), {}
     for name, options in SETTINGS.items():
-        result = mg.adapt(model, graph, mg.GTrans(**options), epochs=0, protect=False)
+        result = mg.predict(model, graph, mg.GTrans(**options))
         found[name] = 100 * accuracy(result.probs, graph.y)
     for refresh in REFRESHES:
         method, start = mg.GTrans(**TWITCH, refresh=refresh), perf_counter()
-        result = mg.adapt(model, graph, method, restart=refresh != 10, protect=False)
+        result = mg.adapt(model, graph, method, mg.Matcha(restart=refresh != 10))
         found[f"+ Matcha, {refresh}"] = 100 * accuracy(result.probs, graph.y)
         found[f"seconds, {refresh}"] = perf_counter() - start
     return found

@@ -53,7 +53,7 @@ def scores(model: mg.Backbone, run: int, options: dict) -> dict[str, list[float]
     """Alone and + Matcha, over the test nodes and over all nodes."""
     target, method = syn_cora(run=run).target, mg.GTrans(**options)
     answers = [
-        mg.adapt(model, target, method, epochs=epochs, protect=False).probs for epochs in (0, 100)
+        mg.adapt(model, target, method, mg.Matcha(rounds=epochs)).probs for epochs in (0, 100)
     ]
     nodes = {"test": target.test_mask, "all": None}
     return {

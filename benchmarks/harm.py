@@ -69,7 +69,7 @@ def runs(model: Any, graph: Any, case: Case, seed: int, methods: list[str]) -> I
         start = time.perf_counter()
         ours = mg.adapt(model, graph, method, seed=seed)
         seconds = time.perf_counter() - start
-        published = mg.adapt(model, graph, method, mg.PIC(), protect=False, seed=seed)
+        published = mg.adapt(model, graph, method, mg.Matcha(), seed=seed)
         posterior = ours.decision.posterior
         yield {
             "real": case.source.real,

@@ -37,7 +37,7 @@ def main() -> None:
     runs: dict[str, list[tuple[bool, float]]] = {"published": [], "guarded": []}
     for model, target in shifts():
         results = {
-            "published": mg.adapt(model, target, loss=mg.PIC(), protect=False, epochs=100),
+            "published": mg.adapt(model, target, strategy=mg.Matcha(rounds=100)),
             "guarded": mg.adapt(model, target),
         }
         for name, result in results.items():

@@ -19,9 +19,7 @@ STEP_SIZES = (0.1, 0.3, 1.0)
 
 def line(model: mg.Backbone, target, scale: str) -> str:
     method = mg.T3A(k=-1, scale=scale)
-    results = [
-        mg.adapt(model, target, method, protect=False, epochs=100, lr=lr) for lr in STEP_SIZES
-    ]
+    results = [mg.adapt(model, target, method, mg.Matcha(lr=lr, rounds=100)) for lr in STEP_SIZES]
     first = results[0]
     answers = [first.probs_before, *(result.probs for result in results)]
     scores = [f"{100 * accuracy(probs, target.y, target.test_mask):.1f}" for probs in answers]

@@ -32,7 +32,7 @@ def follow(source: mg.Backbone, stream: list[Data], resets: Policy) -> list[mg.A
     """Adapt to one graph after the other."""
     model, results = source, []
     for graph in stream:
-        unadapted = [mg.adapt(each, graph, epochs=0) for each in (model, source)]
+        unadapted = [mg.predict(each, graph) for each in (model, source)]
         result = mg.adapt(source if resets(*unadapted) else model, graph)
         results.append(result)
         model = result.model
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> dict[str, list[float]]:
     mg.fit(model, source, epochs=given.epochs)
 
     print("homophily of the day ", *(f"{h:7.1f}" for h in HOMOPHILY))
-    before = [mg.metrics.accuracy(mg.adapt(model, g, epochs=0).probs, g.y) for g in stream]
+    before = [mg.metrics.accuracy(mg.predict(model, g).probs, g.y) for g in stream]
     print(f"{'not adapted':21}", *(f"{share:7.1%}" for share in before))
     said = {"not adapted": before}
     for name, resets in POLICIES.items():

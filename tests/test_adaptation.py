@@ -32,7 +32,9 @@ def plain_matcha(model, graph, lr, epochs, loss):
 def test_adapt_is_algorithm_1_with_a_prediction_after_the_last_step(loss):
     model, graph = trained_model(), tiny_graph()
     gamma, probs = plain_matcha(model, graph, lr=0.05, epochs=5, loss=loss)
-    result = mg.adapt(model, graph, loss=loss, lr=0.05, epochs=5, optimizer="sgd", protect=False)
+    result = mg.adapt(
+        model, graph, strategy=mg.Matcha(loss=loss, lr=0.05, rounds=5, optimizer="sgd")
+    )
     torch.testing.assert_close(result.gamma.double(), gamma, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(result.probs.double(), probs.detach(), atol=1e-5, rtol=1e-4)
 
@@ -41,7 +43,7 @@ def test_adam_equals_torch_adam_on_the_same_gradients():
     model, graph = trained_model(), tiny_graph()
     answer = torch.eye(3)[graph.y]
     result = mg.adapt(
-        model, graph, FixedPrediction(answer), optimizer="adam", lr=0.1, epochs=4, protect=False
+        model, graph, FixedPrediction(answer), mg.Matcha(lr=0.1, rounds=4, optimizer="adam")
     )
     hops = model.hops(mg.unlabelled(graph)).stack
     gamma = model.gamma.detach().clone().requires_grad_(True)
@@ -56,15 +58,15 @@ def test_adam_equals_torch_adam_on_the_same_gradients():
 def test_true_labels_as_predictions_lead_to_the_eigenvector():
     model, graph = trained_model(), tiny_graph()
     answer = torch.eye(3)[graph.y]
-    result = mg.adapt(model, graph, FixedPrediction(answer), lr=2.0, epochs=1000, protect=False)
+    result = mg.adapt(model, graph, FixedPrediction(answer), mg.Matcha(lr=2.0, rounds=1000))
     hops = model.hops(mg.unlabelled(graph))
     between = mg.functional.between_form(
         hops.class_sums(answer), answer.sum(0).double().numpy(), hops.mean, 1e-9
     )
     best = mg.functional.best_coefficients(between, hops.gram)
     least = mg.functional.pic_from_forms(best, between, hops.gram)[0]
-    assert result.history.loss[-1] >= least - 1e-9
-    assert result.history.loss[-1] == pytest.approx(least, abs=2e-3)
+    assert result.trace.loss[-1] >= least - 1e-9
+    assert result.trace.loss[-1] == pytest.approx(least, abs=2e-3)
     assert result.status is mg.Status.CONVERGED
 
 
@@ -72,7 +74,7 @@ def test_a_homophily_shift_is_repaired():
     model = mg.GPRGNN(50, 2)
     mg.fit(model, mg.datasets.csbm(1000, 50, homophily=0.8, seed=0), epochs=100)
     graph = mg.datasets.csbm(1000, 50, homophily=0.2, seed=1000)
-    result = mg.adapt(model, graph, protect=False)
+    result = mg.adapt(model, graph, strategy=mg.Matcha())
     before = mg.metrics.accuracy(result.probs_before, graph.y)
     after = mg.metrics.accuracy(result.probs, graph.y)
     assert after > before + 0.05
@@ -81,7 +83,7 @@ def test_a_homophily_shift_is_repaired():
 
 def test_zero_epochs_give_the_models_own_prediction():
     model, graph = trained_model(), tiny_graph()
-    result = mg.adapt(model, graph, epochs=0, protect=False)
+    result = mg.predict(model, graph)
     expected = model(graph.x, graph.edge_index).softmax(-1)
     torch.testing.assert_close(result.probs, expected.detach(), atol=1e-6, rtol=1e-5)
     assert torch.equal(result.gamma, model.gamma)
@@ -90,8 +92,8 @@ def test_zero_epochs_give_the_models_own_prediction():
 
 
 def test_history_has_a_row_per_round_and_one_after_the_last():
-    result = mg.adapt(trained_model(), tiny_graph(), epochs=4, protect=False)
-    rows = result.history.rows()
+    result = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=4))
+    rows = result.trace.rows()
     assert [row["round"] for row in rows] == [0, 1, 2, 3, 4]
     assert rows[0]["gamma_0"] == pytest.approx(result.gamma_before[0].item())
     assert rows[-1]["gamma_0"] == pytest.approx(result.gamma[0].item())
@@ -117,7 +119,7 @@ def test_methods_restart_or_carry_on(restart, states):
     seen = []
     graph = tiny_graph()
     method = Counting(torch.full((120, 3), 1 / 3), seen)
-    mg.adapt(trained_model(), graph, method, epochs=2, restart=restart, protect=False)
+    mg.adapt(trained_model(), graph, method, mg.Matcha(rounds=2, restart=restart))
     # One prediction before each of the two steps, and one after the last.
     assert seen == states
 
@@ -126,7 +128,7 @@ def test_methods_restart_or_carry_on(restart, states):
 def test_only_the_named_parameters_move(moves):
     model, graph = trained_model(), tiny_graph()
     before = copy.deepcopy(model.state_dict())
-    result = mg.adapt(model, graph, moves=moves, epochs=3, lr=0.1, protect=False)
+    result = mg.adapt(model, graph, strategy=mg.Matcha(lr=0.1, rounds=3, moves=moves))
     moved = {n for n, t in result.model.state_dict().items() if not torch.equal(t, before[n])}
     theta = {"linear.weight", "linear.bias", "norm.weight", "norm.bias"}
     assert moved == {"gamma": {"gamma"}, "theta": theta, "both": theta | {"gamma"}}[moves]
@@ -136,7 +138,7 @@ def test_only_the_named_parameters_move(moves):
 
 def test_theta_and_gamma_together_follow_autograd():
     model, graph = trained_model(), tiny_graph()
-    result = mg.adapt(model, graph, moves="both", epochs=2, lr=0.05, protect=False)
+    result = mg.adapt(model, graph, strategy=mg.Matcha(lr=0.05, rounds=2, moves="both"))
     twin = copy.deepcopy(model).eval()
     moving = [twin.gamma, *twin.encoder_parameters()]
     steps = torch.optim.SGD(moving, lr=0.05)
@@ -151,24 +153,24 @@ def test_theta_and_gamma_together_follow_autograd():
 
 def test_a_stream_goes_on_from_the_adapted_model():
     model = trained_model()
-    first = mg.adapt(model, tiny_graph(0.2), protect=False)
-    second = mg.adapt(first.model, tiny_graph(0.5, seed=7), protect=False)
+    first = mg.adapt(model, tiny_graph(0.2), strategy=mg.Matcha())
+    second = mg.adapt(first.model, tiny_graph(0.5, seed=7), strategy=mg.Matcha())
     assert torch.equal(second.gamma_before, first.gamma)
 
 
 def test_float64_and_float32_agree():
     model, graph = trained_model(), tiny_graph()
-    single = mg.adapt(model, graph, epochs=5, protect=False)
+    single = mg.adapt(model, graph, strategy=mg.Matcha(rounds=5))
     graph.x = graph.x.double()
-    double = mg.adapt(model.double(), graph, epochs=5, protect=False)
+    double = mg.adapt(model.double(), graph, strategy=mg.Matcha(rounds=5))
     torch.testing.assert_close(single.probs.double(), double.probs, atol=1e-4, rtol=1e-3)
 
 
 def test_sparse_features_give_the_same_answer():
     model, graph = trained_model(), tiny_graph()
-    dense = mg.adapt(model, graph, epochs=3, protect=False)
+    dense = mg.adapt(model, graph, strategy=mg.Matcha(rounds=3))
     graph.x = graph.x.to_sparse_csr()
-    sparse = mg.adapt(model, graph, epochs=3, protect=False)
+    sparse = mg.adapt(model, graph, strategy=mg.Matcha(rounds=3))
     torch.testing.assert_close(dense.probs, sparse.probs, atol=1e-5, rtol=1e-4)
 
 
@@ -181,7 +183,7 @@ def test_a_collapsed_class_is_named():
             answer = torch.eye(3)[torch.zeros(120).long()] if adapted else self._probs
             return mg.Prediction(answer), state
 
-    result = mg.adapt(model, graph, Forgetful(torch.eye(3)[graph.y]), epochs=1, protect=False)
+    result = mg.adapt(model, graph, Forgetful(torch.eye(3)[graph.y]), mg.Matcha(rounds=1))
     assert result.status is mg.Status.COLLAPSED_CLASS
     assert result.severity == "alarm"
     assert any("none after" in alarm for alarm in result.alarms)
@@ -198,7 +200,7 @@ def flipped():
     """The published algorithm, whose last round calls nearly every account rare."""
     model, target = mg.GPRGNN(32, 2), fraud(0.92, seed=1)
     mg.fit(model, fraud(0.95, seed=0), epochs=100)
-    result = mg.adapt(model, target, loss=mg.PIC(), protect=False, epochs=100)
+    result = mg.adapt(model, target, strategy=mg.Matcha(rounds=100))
     before, after = (mg.metrics.accuracy(p, target.y) for p in (result.probs_before, result.probs))
     assert (before > 0.97, after < 0.1) == (True, True)
     return result
@@ -226,7 +228,7 @@ def labels_of(result):
 def test_an_unguarded_run_without_alarms_is_neutral_and_says_it_was_not_checked(
     epochs, severity, checked
 ):
-    result = mg.adapt(trained_model(), tiny_graph(), epochs=epochs, lr=1e-3, protect=False)
+    result = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(lr=1e-3, rounds=epochs))
     assert result.alarms == ()
     assert result.severity == severity
     assert ("Not checked" not in result.sentence) is checked
@@ -235,7 +237,7 @@ def test_an_unguarded_run_without_alarms_is_neutral_and_says_it_was_not_checked(
 
 def test_uninformative_predictions_are_named():
     method = FixedPrediction(torch.full((120, 3), 1 / 3))
-    result = mg.adapt(trained_model(), tiny_graph(), method, epochs=3, protect=False)
+    result = mg.adapt(trained_model(), tiny_graph(), method, mg.Matcha(rounds=3))
     assert result.status is mg.Status.UNINFORMATIVE
     assert result.severity == "warning"
 
@@ -255,9 +257,9 @@ class NotANumber(mg.PIC):
 
 def test_a_loss_that_is_not_finite_stops_at_the_last_finite_gamma():
     result = mg.adapt(
-        trained_model(), tiny_graph(), loss=NotANumber(), epochs=10, lr=0.05, protect=False
+        trained_model(), tiny_graph(), strategy=mg.Matcha(loss=NotANumber(), lr=0.05, rounds=10)
     )
-    twin = mg.adapt(trained_model(), tiny_graph(), epochs=1, lr=0.05, protect=False)
+    twin = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(lr=0.05, rounds=1))
     assert result.status is mg.Status.NON_FINITE
     assert result.severity == "warning"
     assert torch.equal(result.gamma, twin.gamma)
@@ -265,13 +267,13 @@ def test_a_loss_that_is_not_finite_stops_at_the_last_finite_gamma():
 
 
 def test_gamma_that_leaves_every_scale_comes_back_finite():
-    result = mg.adapt(trained_model(), tiny_graph(), epochs=20, lr=1e29, protect=False)
+    result = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(lr=1e29, rounds=20))
     assert torch.isfinite(result.probs).all()
     assert torch.isfinite(result.gamma).all()
 
 
 def test_seconds_are_told_by_the_papers_stages():
-    seconds = mg.adapt(trained_model(), tiny_graph(), epochs=2, protect=False).seconds
+    seconds = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=2)).seconds
     assert set(seconds) == {"inference", "setup", "forward", "loss", "backward", "update"}
     assert all(value >= 0 for value in seconds.values())
 
@@ -281,16 +283,15 @@ def test_progress_is_called_after_each_round():
     mg.adapt(
         trained_model(),
         tiny_graph(),
-        epochs=3,
+        strategy=mg.Matcha(rounds=3),
         progress=lambda *done: calls.append(done),
-        protect=False,
     )
     assert calls == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_settings_hold_every_argument_that_decides():
     settings = mg.adapt(
-        trained_model(), tiny_graph(), epochs=1, lr=0.5, seed=4, protect=False
+        trained_model(), tiny_graph(), strategy=mg.Matcha(lr=0.5, rounds=1), seed=4
     ).settings
     assert settings["lr"] == 0.5
     assert settings["seed"] == 4
@@ -319,19 +320,21 @@ def test_features_of_the_wrong_width_are_refused():
     graph = tiny_graph()
     graph.x = graph.x[:, :5]
     with pytest.raises(mg.InvalidGraphError, match=r"graph\.x: got 5 features; allowed: 6"):
-        mg.adapt(trained_model(), graph, protect=False)
+        mg.adapt(trained_model(), graph, strategy=mg.Matcha())
 
 
 @pytest.mark.parametrize("name", awkward_graphs())
 def test_awkward_graphs_give_finite_rows(name):
-    result = mg.adapt(trained_model(), awkward_graphs()[name], epochs=5, protect=False)
+    result = mg.adapt(trained_model(), awkward_graphs()[name], strategy=mg.Matcha(rounds=5))
     assert torch.isfinite(result.probs).all()
     torch.testing.assert_close(result.probs.sum(1), torch.ones(len(result.probs)))
 
 
 @pytest.mark.parametrize("loss", [mg.Difference(), mg.Entropy(), mg.PIC()])
 def test_steps_that_run_away_end_at_the_last_finite_round(loss):
-    result = mg.adapt(trained_model(), tiny_graph(), loss=loss, lr=1e29, epochs=20, protect=False)
+    result = mg.adapt(
+        trained_model(), tiny_graph(), strategy=mg.Matcha(loss=loss, lr=1e29, rounds=20)
+    )
     assert result.gamma.isfinite().all()
     assert result.probs.isfinite().all()
 

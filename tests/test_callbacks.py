@@ -13,7 +13,9 @@ from matcha_gnn.testing import tiny_graph, trained_model
 
 
 def adapt(*callbacks):
-    return mg.adapt(trained_model(), tiny_graph(), protect=False, epochs=2, callbacks=callbacks)
+    return mg.adapt(
+        trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=2), callbacks=callbacks
+    )
 
 
 class Heard(mg.Callback):
@@ -30,7 +32,7 @@ class Heard(mg.Callback):
 def test_every_round_and_the_end_are_told():
     heard = Heard()
     result = adapt(heard, mg.Callback())
-    assert heard.rounds == result.history.rows()
+    assert heard.rounds == result.trace.rows()
     assert heard.results == [result]
 
 
@@ -58,7 +60,7 @@ def test_mlflow_gets_metrics_parameters_and_tags(monkeypatch):
     fake = FakeMLflow()
     monkeypatch.setitem(sys.modules, "mlflow", fake)
     result = adapt(MLflow())
-    assert fake.metrics == {t: result.history.row(t) for t in range(3)}
+    assert fake.metrics == {t: result.trace.row(t) for t in range(3)}
     assert fake.params == result.settings
     assert fake.tags["status"] == result.status
 
@@ -68,7 +70,7 @@ def test_wandb_gets_history_configuration_and_summary():
     run = SimpleNamespace(config={}, summary={})
     run.log = lambda values, step: logged.update({step: values})
     result = adapt(WandB(run))
-    assert logged == {t: result.history.row(t) for t in range(3)}
+    assert logged == {t: result.trace.row(t) for t in range(3)}
     assert run.config == result.settings
     assert run.summary["labels_changed"] == result.changed
 
@@ -80,7 +82,7 @@ def test_tensorboard_gets_curves(tmp_path):
     result = adapt(TensorBoard(tmp_path))
     events = EventAccumulator(str(tmp_path)).Reload()
     losses = [event.value for event in events.Scalars("loss")]
-    assert losses == pytest.approx(result.history.loss)
+    assert losses == pytest.approx(result.trace.loss)
     assert "gamma_0" in events.Tags()["scalars"]
     assert any("status" in tag for tag in events.Tags()["tensors"])
 

@@ -75,7 +75,7 @@ print(np.array_equal(cpu.gram(stack, mean), reference.gram(stack, mean)))
 
 
 CALLS = {
-    "frame": "result.history.frame()",
+    "frame": "result.trace.frame()",
     "report": "result.report('page.html')",
     "plot": "result.plot()",
     "projection 'tsne'": "result.report('page.html', projection='tsne')",

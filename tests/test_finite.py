@@ -133,7 +133,7 @@ def test_features_that_overflow_are_refused(name, protect):
 def test_large_features_that_do_not_overflow_are_answered_finitely(name):
     graph, model = tiny_graph(), trained_model(ship=[METHODS[name]()])
     graph.x = graph.x * 1e15
-    result = mg.adapt(model, graph, METHODS[name](), epochs=2, protect=False)
+    result = mg.adapt(model, graph, METHODS[name](), mg.Matcha(rounds=2))
     assert result.probs.isfinite().all()
     assert result.gamma.isfinite().all()
 
@@ -175,10 +175,10 @@ class NotANumberOnce(NotANumber):
 
 
 def test_a_last_round_that_is_not_finite_is_taken_back():
-    result = mg.adapt(trained_model(), tiny_graph(), NotANumberOnce(4), protect=False, epochs=3)
+    result = mg.adapt(trained_model(), tiny_graph(), NotANumberOnce(4), mg.Matcha(rounds=3))
     assert result.status is mg.Status.NON_FINITE
     assert result.probs.isfinite().all()
-    assert torch.equal(result.gamma, result.history.gamma[-2])
+    assert torch.equal(result.gamma, result.trace.gamma[-2])
 
 
 def test_json_has_null_for_what_is_no_number():
@@ -188,7 +188,7 @@ def test_json_has_null_for_what_is_no_number():
 
 
 def test_the_summary_is_json_without_nan(tmp_path):
-    result = mg.adapt(trained_model(), tiny_graph(), protect=False, epochs=1)
+    result = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=1))
     result = replace(result, pic_before=math.nan, gamma=result.gamma * math.inf)
     summary = write_outputs(result, tmp_path, None, None, page=False)
     assert math.isnan(summary["pic_before"])

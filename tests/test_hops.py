@@ -74,13 +74,13 @@ def test_hops_are_never_silently_reused(change):
     else:
         model.norm.running_mean[0] += 1
     with pytest.raises(mg.IncompatibleError, match="another"):
-        mg.adapt(model, graph, hops=hops, epochs=1, protect=False)
+        mg.adapt(model, graph, strategy=mg.Matcha(rounds=1), hops=hops)
 
 
 def test_hops_are_reused_for_other_gamma_and_head():
     model, graph = trained_model(), tiny_graph()
     hops = model.hops(mg.unlabelled(graph))
     model.gamma.data += 0.1
-    fresh = mg.adapt(model, graph, epochs=3, protect=False)
-    cached = mg.adapt(model, graph, hops=hops, epochs=3, protect=False)
+    fresh = mg.adapt(model, graph, strategy=mg.Matcha(rounds=3))
+    cached = mg.adapt(model, graph, strategy=mg.Matcha(rounds=3), hops=hops)
     assert torch.equal(fresh.probs, cached.probs)

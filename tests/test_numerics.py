@@ -91,7 +91,7 @@ def test_degenerate_graphs_have_finite_answers(method, kind, dtype):
 def test_degenerate_graphs_have_a_closed_form_and_a_diagnosis(kind):
     model, graph = trained(kind, torch.float32), KINDS[kind](1)
     for loss in (mg.PIC(), mg.SURE()):
-        result = mg.adapt(model, graph, loss=loss, optimizer="exact", epochs=1, protect=False)
+        result = mg.adapt(model, graph, strategy=mg.ClosedForm(loss))
         assert finite(result)
     if kind == "one class":
         with pytest.raises(NoEvidenceError, match="of one class"):
@@ -105,4 +105,4 @@ def test_degenerate_graphs_have_a_closed_form_and_a_diagnosis(kind):
 def test_other_backbones_take_degenerate_graphs(backbone, kind):
     model = backbone(FEATURES, CLASSES, hidden_channels=8, K=2)
     mg.fit(model, KINDS[kind](0), epochs=5)
-    assert finite(mg.adapt(model, KINDS[kind](1), epochs=3))
+    assert finite(mg.adapt(model, KINDS[kind](1)))

@@ -25,7 +25,7 @@ def untrained(kind):
 def test_the_model_answers_as_the_network_before_adaptation(kind, head):
     net, (_, target) = untrained(kind), nets.graphs()
     model = mg.add_hops(net, head=head)
-    probs = mg.adapt(model, target, epochs=0, protect=False).probs
+    probs = mg.predict(model, target).probs
     expected = net(target.x, target.edge_index).softmax(1)
     torch.testing.assert_close(probs, expected.detach(), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(model(target.x, target.edge_index).softmax(1), expected)
@@ -47,7 +47,7 @@ def written_out(net, head, graph, gamma):
 
 def test_the_adapted_model_is_the_filter_written_out():
     net, (_, target) = nets.trained(nets.convolutions(pyg.SAGEConv)), nets.graphs()
-    result = mg.adapt(mg.add_hops(net, head="lin", K=3), target, epochs=10, protect=False)
+    result = mg.adapt(mg.add_hops(net, head="lin", K=3), target, strategy=mg.Matcha(rounds=10))
     z = written_out(net, "lin", target, result.gamma)
     torch.testing.assert_close(result.probs, net.lin(z).softmax(1).detach(), rtol=1e-3, atol=1e-4)
     assert not torch.allclose(result.gamma, result.gamma_before, atol=0.01)
@@ -57,7 +57,7 @@ def test_the_network_runs_once_for_all_rounds(monkeypatch):
     net, calls = untrained(pyg.GCNConv), []
     forward = nets.Convolutions.forward
     monkeypatch.setattr(nets.Convolutions, "forward", lambda *a: calls.append(1) or forward(*a))
-    mg.adapt(mg.add_hops(net, head="lin"), nets.graphs()[1], epochs=10, protect=False)
+    mg.adapt(mg.add_hops(net, head="lin"), nets.graphs()[1], strategy=mg.Matcha(rounds=10))
     assert len(calls) == 1
 
 
@@ -72,12 +72,12 @@ def test_a_curved_head_goes_by_autograd_on_kept_hops_and_agrees_with_the_sums():
     net, target = curved(), mg.unlabelled(nets.graphs()[1])
     model = mg.add_hops(net, head="lin")
     assert not model.mixes_linearly
-    result = mg.adapt(model, target, epochs=1, lr=0.5, protect=False)
+    result = mg.adapt(model, target, strategy=mg.Matcha(lr=0.5, rounds=1))
     sums = copy.deepcopy(model)
     sums.mixes_linearly = True
     torch.testing.assert_close(
         result.gamma,
-        mg.adapt(sums, target, epochs=1, lr=0.5, protect=False).gamma,
+        mg.adapt(sums, target, strategy=mg.Matcha(lr=0.5, rounds=1)).gamma,
         rtol=1e-3,
         atol=1e-4,
     )
@@ -97,10 +97,7 @@ def test_base_methods_pass_their_battery_around_it(method):
 def test_gtrans_is_refused_where_the_network_takes_no_edge_weights():
     with pytest.raises(mg.IncompatibleError, match="Convolutions takes no edge weights"):
         mg.adapt(
-            mg.add_hops(untrained(pyg.GCNConv), head="lin"),
-            nets.graphs()[1],
-            GTrans(),
-            protect=False,
+            mg.add_hops(untrained(pyg.GCNConv), head="lin"), nets.graphs()[1], GTrans(), mg.Matcha()
         )
 
 

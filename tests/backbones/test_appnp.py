@@ -77,7 +77,7 @@ def test_the_steps_of_adaptation_equal_those_on_pygs_layer_by_autograd():
     source, target = tiny_graph(0.8, seed=0), tiny_graph(0.2)
     model = mg.APPNP(6, 3, hidden_channels=8, K=3, alpha=0.3)
     mg.fit(model, source, epochs=30)
-    result = mg.adapt(model, target, epochs=4, lr=0.5, protect=False)
+    result = mg.adapt(model, target, strategy=mg.Matcha(lr=0.5, rounds=4))
     gamma = model.gamma.detach().clone().requires_grad_()
     with torch.no_grad():
         h = model.encode(target.x)

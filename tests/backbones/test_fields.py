@@ -131,7 +131,7 @@ def test_precision_follows_the_features_and_nothing_else_changes():
 
 def test_the_adapted_model_takes_further_fields_by_name():
     net, graph = untrained(nets.EdgeAPPNP), target()
-    result = mg.adapt(mg.wrap(net), graph, epochs=1, protect=False)
+    result = mg.adapt(mg.wrap(net), graph, strategy=mg.Matcha(rounds=1))
     got = result.model(graph.x, graph.edge_index, edge_attr=graph.edge_attr).softmax(1)
     same(got.detach(), result.probs)
 
@@ -139,7 +139,7 @@ def test_the_adapted_model_takes_further_fields_by_name():
 @pytest.mark.parametrize("route", [mg.wrap, mg.add_hops])
 def test_a_delta_in_the_network_answers_as_the_model(route, tmp_path):
     net, graph = untrained(nets.EdgeAPPNP), target()
-    result = mg.adapt(route(net), graph, epochs=2, protect=False)
+    result = mg.adapt(route(net), graph, strategy=mg.Matcha(rounds=2))
     mg.save_delta(result.model, tmp_path / "delta.safetensors")
     applied = mg.apply_delta(net, tmp_path / "delta.safetensors")
     same(result.probs, net(graph.x, graph.edge_index, graph.edge_attr).softmax(1))
@@ -265,7 +265,7 @@ def test_gtrans_takes_the_fields_of_edges_along():
     graph = target().clone()
     graph.edge_attr = torch.nn.functional.pad(graph.edge_index.T.float(), (0, 1))
     model, method = mg.wrap(untrained(NumberedEdgeNet)), mg.GTrans(epochs=5, ratio=0.3)
-    result = mg.adapt(model, graph, method, epochs=1, protect=False)
+    result = mg.adapt(model, graph, method, mg.Matcha(rounds=1))
     assert min(result.model.net.sizes) < graph.num_edges
 
 
@@ -289,7 +289,7 @@ def test_graphpatcher_is_refused_on_the_target_as_well():
     everyone = torch.ones(source.num_nodes, dtype=torch.bool)
     model.artefacts["graphpatcher"] = patcher.ship(model, plain, source.y, everyone, seed=0)
     with pytest.raises(mg.IncompatibleError, match="asks for 'edge_attr': graphpatcher adds"):
-        mg.adapt(model, graph, patcher, protect=False)
+        mg.adapt(model, graph, patcher, mg.Matcha())
 
 
 def test_graphpatcher_goes_where_no_such_field_is_asked_for():
@@ -297,7 +297,7 @@ def test_graphpatcher_goes_where_no_such_field_is_asked_for():
     patcher, view = mg.GraphPatcher(hidden_channels=4, iterations=1), mg.unlabelled(source)
     everyone = torch.ones(source.num_nodes, dtype=torch.bool)
     model.artefacts["graphpatcher"] = patcher.ship(model, view, source.y, everyone, seed=0)
-    result = mg.adapt(model, graph, patcher, epochs=1, protect=False)
+    result = mg.adapt(model, graph, patcher, mg.Matcha(rounds=1))
     assert result.probs.isfinite().all()
 
 

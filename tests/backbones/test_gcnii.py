@@ -73,7 +73,7 @@ def written_out(model, target, rounds, lr):
 def test_rounds_equal_algorithm_1_written_out():
     model, target = trained(), tiny_graph(0.2)
     result, expected = (
-        mg.adapt(model, target, epochs=5, lr=0.3, protect=False),
+        mg.adapt(model, target, strategy=mg.Matcha(lr=0.3, rounds=5)),
         written_out(model, target, 5, 0.3),
     )
     torch.testing.assert_close(result.gamma, expected.gamma.detach(), rtol=1e-4, atol=1e-5)
@@ -87,7 +87,7 @@ def test_a_round_runs_the_layers_once_and_encodes_never(monkeypatch):
     layers, enter = mg.GCNII._through, mg.GCNII.enter
     monkeypatch.setattr(mg.GCNII, "_through", lambda *a: calls.append("layers") or layers(*a))
     monkeypatch.setattr(mg.GCNII, "enter", lambda *a: calls.append("enter") or enter(*a))
-    mg.adapt(model, tiny_graph(), epochs=7, protect=False)
+    mg.adapt(model, tiny_graph(), strategy=mg.Matcha(rounds=7))
     assert calls == ["enter"] + ["layers"] * 8
 
 
@@ -95,20 +95,23 @@ def test_hops_of_an_earlier_call_are_z_and_depend_on_gamma():
     model, target = trained(), mg.unlabelled(tiny_graph())
     hops = model.hops(target)
     torch.testing.assert_close(hops.stack[:, 0], model.representation(target).detach())
-    again = mg.adapt(model, target, epochs=3, hops=hops, protect=False)
+    again = mg.adapt(model, target, strategy=mg.Matcha(rounds=3), hops=hops)
     torch.testing.assert_close(
-        again.gamma, mg.adapt(model, target, epochs=3, protect=False).gamma, rtol=1e-5, atol=1e-6
+        again.gamma,
+        mg.adapt(model, target, strategy=mg.Matcha(rounds=3)).gamma,
+        rtol=1e-5,
+        atol=1e-6,
     )
     with torch.no_grad():
         model.gamma.add_(0.1)
     with pytest.raises(mg.IncompatibleError, match="another encoder"):
-        mg.adapt(model, target, hops=hops, protect=False)
+        mg.adapt(model, target, strategy=mg.Matcha(), hops=hops)
 
 
 @pytest.mark.parametrize("moves", ["theta", "both"])
 def test_the_encoder_can_move_too(moves):
     model = trained()
-    result = mg.adapt(model, tiny_graph(), moves=moves, epochs=3, lr=0.1, protect=False)
+    result = mg.adapt(model, tiny_graph(), strategy=mg.Matcha(lr=0.1, rounds=3, moves=moves))
     assert not torch.equal(result.model.linear.weight, model.linear.weight)
     assert torch.equal(result.gamma, model.gamma) == (moves == "theta")
 
@@ -121,15 +124,15 @@ def test_base_methods_pass_their_battery_around_it(method):
 @pytest.mark.parametrize("loss", [mg.Entropy(), mg.PseudoLabel(), mg.Difference()])
 def test_other_losses_move_it(loss):
     model = trained()
-    result = mg.adapt(model, tiny_graph(), loss=loss, epochs=2, lr=0.01, protect=False)
+    result = mg.adapt(model, tiny_graph(), strategy=mg.Matcha(loss=loss, lr=0.01, rounds=2))
     assert not torch.equal(result.gamma, model.gamma)
 
 
 def test_what_it_cannot_do_is_named():
     with pytest.raises(mg.IncompatibleError, match="tent: GCNII has no batch norm"):
-        mg.adapt(trained(), tiny_graph(), mg.Tent(), protect=False)
+        mg.adapt(trained(), tiny_graph(), mg.Tent(), mg.Matcha())
     with pytest.raises(mg.IncompatibleError, match="features: 'base' needs cached hops"):
-        mg.adapt(trained(), tiny_graph(), features="base", protect=False)
+        mg.adapt(trained(), tiny_graph(), strategy=mg.Matcha(features="base"))
 
 
 def test_training_leaves_alpha_alone():

@@ -21,7 +21,7 @@ def target():
 
 
 def before(model, graph):
-    return mg.adapt(model, graph, epochs=1, protect=False).probs_before
+    return mg.adapt(model, graph, strategy=mg.Matcha(rounds=1)).probs_before
 
 
 def same(got, expected):
@@ -92,13 +92,13 @@ def test_hops_of_other_edge_features_are_refused():
     model = mg.add_hops(untrained(nets.EdgeGAT))
     hops = model.hops(mg.unlabelled(other))
     with pytest.raises(mg.IncompatibleError):
-        mg.adapt(model, graph, hops=hops, protect=False)
+        mg.adapt(model, graph, strategy=mg.Matcha(), hops=hops)
 
 
 def test_the_callers_graph_stays_as_it_was():
     graph = target().clone()
     held = {name: graph[name].clone() for name in sorted(graph.keys())}
-    mg.adapt(mg.add_hops(untrained(nets.DataNet)), graph, epochs=1, protect=False)
+    mg.adapt(mg.add_hops(untrained(nets.DataNet)), graph, strategy=mg.Matcha(rounds=1))
     assert set(graph.keys()) == set(held)
     assert all(torch.equal(graph[name], value) for name, value in held.items())
 

@@ -61,7 +61,7 @@ def test_training_moves_the_weights_of_the_layers():
 
 def test_the_sums_give_the_gradient_of_autograd():
     model, target = trained(), tiny_graph(0.2)
-    result = mg.adapt(model, target, epochs=1, lr=0.5, protect=False)
+    result = mg.adapt(model, target, strategy=mg.Matcha(lr=0.5, rounds=1))
     z = model.requires_grad_(True).representation(mg.unlabelled(target))
     probs = model.head(z).softmax(1).detach()
     (slope,) = torch.autograd.grad(mg.PIC()(z, z, probs), model.gamma)
@@ -77,7 +77,7 @@ def test_base_methods_pass_their_battery_around_it(method):
 
 def test_tent_names_what_is_missing():
     with pytest.raises(mg.IncompatibleError, match="tent: JKNet has no batch norm"):
-        mg.adapt(trained(), tiny_graph(), mg.Tent(), protect=False)
+        mg.adapt(trained(), tiny_graph(), mg.Tent(), mg.Matcha())
 
 
 def test_config_and_file_build_the_same_model_again(tmp_path):

@@ -48,7 +48,7 @@ def test_the_wrapped_network_answers_as_the_network(build):
     expected = nets.answer(net, target)
     got = model(target.x, target.edge_index).log_softmax(1)
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
-    probs = mg.adapt(model, target, epochs=0, protect=False).probs
+    probs = mg.predict(model, target).probs
     torch.testing.assert_close(probs, expected.exp().detach(), rtol=1e-4, atol=1e-5)
 
 
@@ -76,7 +76,7 @@ def test_the_callers_network_and_graph_stay_bit_identical(build):
     order = list(net.state_dict())
     model = mg.wrap(net)
     own = copy.deepcopy(model.state_dict())
-    result = mg.adapt(model, target, epochs=3, protect=False)
+    result = mg.adapt(model, target, strategy=mg.Matcha(rounds=3))
     assert list(net.state_dict()) == order
     assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())
     assert attributes == [set(vars(m)) for m in net.modules()]
@@ -96,9 +96,9 @@ def test_appnp_by_path_moves_like_our_own():
         | {n.replace(b, a): state[n] for a, b in names.items() for n in state if n.startswith(b)}
     )
     wrapped = mg.adapt(
-        mg.wrap(net, gamma="prop.alpha", head="lin2"), target, epochs=10, protect=False
+        mg.wrap(net, gamma="prop.alpha", head="lin2"), target, strategy=mg.Matcha(rounds=10)
     )
-    fast = mg.adapt(ours, target, epochs=10, protect=False)
+    fast = mg.adapt(ours, target, strategy=mg.Matcha(rounds=10))
     torch.testing.assert_close(wrapped.gamma, fast.gamma, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(wrapped.probs, fast.probs, rtol=1e-3, atol=1e-3)
 
@@ -116,8 +116,8 @@ def test_a_star_stands_for_any_part_and_a_list_for_several():
 
 def test_a_stream_of_graphs_goes_on_from_the_adapted_model():
     net, (source, target) = nets.trained(nets.APPNPNet), nets.graphs()
-    first = mg.adapt(mg.wrap(net), target, epochs=5, protect=False)
-    second = mg.adapt(first.model, source, epochs=5, protect=False)
+    first = mg.adapt(mg.wrap(net), target, strategy=mg.Matcha(rounds=5))
+    second = mg.adapt(first.model, source, strategy=mg.Matcha(rounds=5))
     assert torch.equal(second.gamma_before, first.gamma)
 
 
@@ -127,7 +127,7 @@ def test_a_cached_graph_is_forgotten():
     fresh = copy.deepcopy(net)
     fresh.prop.cached, fresh.prop._cached_edge_index = False, None
     expected = fresh(target.x, target.edge_index).softmax(1)
-    probs = mg.adapt(mg.wrap(net), target, epochs=0, protect=False).probs
+    probs = mg.predict(mg.wrap(net), target).probs
     torch.testing.assert_close(probs, expected.detach(), rtol=1e-4, atol=1e-5)
     assert not torch.allclose(stale.softmax(1), expected, atol=1e-2)
     assert net.prop._cached_edge_index is not None, "the caller's keeps its own"
@@ -139,11 +139,9 @@ def test_edge_weights_are_handed_on_or_refused():
     graph.edge_weight = torch.rand(graph.num_edges)
     net = untrained(nets.APPNPNet)
     expected = net(graph.x, graph.edge_index, graph.edge_weight).softmax(1)
-    torch.testing.assert_close(
-        mg.adapt(mg.wrap(net), graph, epochs=0, protect=False).probs, expected.detach()
-    )
+    torch.testing.assert_close(mg.predict(mg.wrap(net), graph).probs, expected.detach())
     with pytest.raises(mg.IncompatibleError, match="TAGNet takes none"):
-        mg.adapt(mg.wrap(untrained(nets.TAGNet)), graph, protect=False)
+        mg.adapt(mg.wrap(untrained(nets.TAGNet)), graph, strategy=mg.Matcha())
 
 
 # What is refused, and what the line says
@@ -182,7 +180,7 @@ def test_a_network_without_hop_weights_is_told_of_add_hops():
 
 
 def adapted(net, **places):
-    return mg.adapt(mg.wrap(net, **places), nets.graphs()[1], epochs=1, protect=False)
+    return mg.adapt(mg.wrap(net, **places), nets.graphs()[1], strategy=mg.Matcha(rounds=1))
 
 
 def test_a_head_that_is_followed_by_propagation_is_refused():
@@ -217,9 +215,7 @@ def test_a_tuple_is_handled_behind_a_named_head_and_else_named():
     target = nets.graphs()[1]
     expected = net(target.x, target.edge_index)[0].softmax(1)
     model = mg.wrap(net, gamma="prop.alpha", head="lin2")
-    torch.testing.assert_close(
-        mg.adapt(model, target, epochs=0, protect=False).probs, expected.detach()
-    )
+    torch.testing.assert_close(mg.predict(model, target).probs, expected.detach())
     with pytest.raises(mg.IncompatibleError, match="Returns returns a tuple: name the class"):
         adapted(net, gamma="prop.alpha")
 
@@ -276,24 +272,26 @@ def test_a_curved_head_serves_erm_and_is_named_where_a_linear_one_is_needed():
         with pytest.raises(
             mg.IncompatibleError, match=f"{method.name}: needs a linear head, and that of APPNP"
         ):
-            mg.adapt(mg.wrap(net, gamma="prop.alpha", head="lin2"), target, method, protect=False)
+            mg.adapt(mg.wrap(net, gamma="prop.alpha", head="lin2"), target, method, mg.Matcha())
 
 
 def test_precision_follows_the_network_and_other_devices_are_named():
     target = nets.graphs()[1]
     double = Data(x=target.x.double(), edge_index=target.edge_index)
     model = mg.wrap(untrained(nets.APPNPNet))
-    assert mg.adapt(model, double, epochs=1, protect=False).probs.dtype == torch.float32
-    assert mg.adapt(model.double(), target, epochs=1, protect=False).probs.dtype == torch.float64
+    assert mg.adapt(model, double, strategy=mg.Matcha(rounds=1)).probs.dtype == torch.float32
+    assert (
+        mg.adapt(model.double(), target, strategy=mg.Matcha(rounds=1)).probs.dtype == torch.float64
+    )
     elsewhere = mg.wrap(untrained(nets.APPNPNet)).to("meta")
     with pytest.raises(mg.IncompatibleError, match="graph is on cpu, APPNPNet on meta"):
-        mg.adapt(elsewhere, target, protect=False)
+        mg.adapt(elsewhere, target, strategy=mg.Matcha())
 
 
 def test_wrong_features_are_told_in_one_line():
     graph = Data(x=torch.ones(5, 3), edge_index=torch.tensor([[0, 1], [1, 0]]))
     with pytest.raises(mg.IncompatibleError, match="APPNPNet failed on this graph: mat1 and mat2"):
-        mg.adapt(mg.wrap(untrained(nets.APPNPNet)), graph, protect=False)
+        mg.adapt(mg.wrap(untrained(nets.APPNPNet)), graph, strategy=mg.Matcha())
 
 
 def test_what_a_wrapped_network_cannot_do_is_named(tmp_path):
@@ -317,13 +315,13 @@ def test_layers_that_jumping_knowledge_does_not_join_are_named():
 
 def test_tent_tunes_the_batch_norm_of_a_wrapped_network():
     net, (_, target) = nets.trained(nets.APPNPNet), nets.graphs()
-    probs = mg.adapt(mg.wrap(net), target, mg.Tent(steps=0), epochs=0, protect=False).probs
+    probs = mg.predict(mg.wrap(net), target, mg.Tent(steps=0)).probs
     training = copy.deepcopy(net)
     training.norm.train()
     expected = training(target.x, target.edge_index).softmax(1)
     torch.testing.assert_close(probs, expected.detach(), rtol=1e-4, atol=1e-5)
     with pytest.raises(mg.IncompatibleError, match="tent: SGNet has no batch norm"):
-        mg.adapt(mg.wrap(untrained(nets.SGNet)), target, mg.Tent(), protect=False)
+        mg.adapt(mg.wrap(untrained(nets.SGNet)), target, mg.Tent(), mg.Matcha())
 
 
 def test_the_hash_tells_weights_apart():

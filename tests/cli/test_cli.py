@@ -38,7 +38,7 @@ def test_adapt_writes_the_promised_files(files, capsys):
     assert "accuracy" in said
     names = {"predictions.npz", "model.safetensors", "history.csv", "summary.json", "report.html"}
     assert {p.name for p in out.iterdir()} == names
-    expected = mg.adapt(trained_model(), tiny_graph(), epochs=3, protect=False)
+    expected = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=3))
     with np.load(out / "predictions.npz") as predictions:
         np.testing.assert_array_equal(predictions["probs"], expected.probs)
         np.testing.assert_array_equal(predictions["labels"], expected.labels)

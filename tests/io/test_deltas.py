@@ -47,7 +47,7 @@ def test_the_network_answers_as_the_adapted_model_until_undone(case, tmp_path):
     (net, dress), target, file = case, nets.graphs()[1], tmp_path / "delta.safetensors"
     before, attributes = copy.deepcopy(net.state_dict()), [dict(vars(m)) for m in net.modules()]
     own = nets.answer(net, target).detach()
-    result = mg.adapt(dress(net), target, epochs=10, protect=False)
+    result = mg.adapt(dress(net), target, strategy=mg.Matcha(rounds=10))
     mg.save_delta(result.model, file)
     assert file.stat().st_size < 2000
 
@@ -69,7 +69,7 @@ def test_the_network_answers_as_the_adapted_model_until_undone(case, tmp_path):
 
 def test_it_stays_in_place_when_the_handle_is_thrown_away(case, tmp_path):
     (net, dress), target, file = case, nets.graphs()[1], tmp_path / "delta.safetensors"
-    result = mg.adapt(dress(net), target, epochs=10, protect=False)
+    result = mg.adapt(dress(net), target, strategy=mg.Matcha(rounds=10))
     mg.save_delta(result.model, file)
     mg.apply_delta(net, file)
     gc.collect()
@@ -80,7 +80,7 @@ def test_it_stays_in_place_when_the_handle_is_thrown_away(case, tmp_path):
 def test_what_returns_log_probabilities_goes_on_doing_so(tmp_path):
     net, target = nets.trained(LogProbs, epochs=15), nets.graphs()[1]
     mg.save_delta(
-        mg.adapt(mg.add_hops(net), target, epochs=5, protect=False).model,
+        mg.adapt(mg.add_hops(net), target, strategy=mg.Matcha(rounds=5)).model,
         tmp_path / "d.safetensors",
     )
     mg.apply_delta(net, tmp_path / "d.safetensors")
@@ -89,7 +89,7 @@ def test_what_returns_log_probabilities_goes_on_doing_so(tmp_path):
 
 
 def saved(net, folder):
-    result = mg.adapt(mg.wrap(net), nets.graphs()[1], epochs=2, protect=False)
+    result = mg.adapt(mg.wrap(net), nets.graphs()[1], strategy=mg.Matcha(rounds=2))
     mg.save_delta(result.model, folder / "delta.safetensors")
     return folder / "delta.safetensors"
 
@@ -112,7 +112,7 @@ def test_another_base_is_refused_and_left_alone(tmp_path):
 
 def test_a_model_whose_encoder_moved_has_no_delta(tmp_path):
     net = nets.trained(nets.APPNPNet, epochs=5)
-    result = mg.adapt(mg.wrap(net), nets.graphs()[1], epochs=2, moves="both", protect=False)
+    result = mg.adapt(mg.wrap(net), nets.graphs()[1], strategy=mg.Matcha(rounds=2, moves="both"))
     with pytest.raises(mg.IncompatibleError, match="a delta holds γ alone"):
         mg.save_delta(result.model, tmp_path / "delta.safetensors")
 

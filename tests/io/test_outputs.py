@@ -14,7 +14,7 @@ OWN = {"predictions.npz", "model.safetensors", "history.csv", "report.html", "su
 @pytest.fixture(scope="module")
 def result():
     graph = mg.datasets.csbm(num_nodes=60, num_features=4, seed=1)
-    return mg.adapt(mg.GPRGNN(4, 2, 4, 2), graph, protect=False, epochs=2)
+    return mg.adapt(mg.GPRGNN(4, 2, 4, 2), graph, strategy=mg.Matcha(rounds=2))
 
 
 def names(folder):

@@ -7,7 +7,6 @@ import torch
 from matcha_gnn import functional, kernels
 from matcha_gnn.hops import Hops, MixedSums
 from matcha_gnn.kernels import reference, two_pass
-from matcha_gnn.losses import PIC
 
 SHAPES = [(1, 1, 1, 2), (5, 1, 3, 2), (97, 3, 1, 4), (1031, 6, 33, 40), (211, 10, 7, 1000)]
 TOLERANCE = {torch.float32: 2e-4, torch.float64: 1e-10}
@@ -98,7 +97,7 @@ def test_the_loss_is_the_same_both_ways(monkeypatch):
     answers = []
     for pays in (True, False):
         monkeypatch.setattr(kernels, "whole_sums_pay", lambda hops, classes, place, pays=pays: pays)
-        answers.append(mg.adapt(model, graph, loss=PIC(), epochs=5, lr=0.1, protect=False))
+        answers.append(mg.adapt(model, graph, strategy=mg.Matcha(lr=0.1, rounds=5)))
     torch.testing.assert_close(answers[0].gamma, answers[1].gamma, atol=1e-5, rtol=1e-4)
     np.testing.assert_allclose(answers[0].history.loss, answers[1].history.loss, rtol=1e-5)
 

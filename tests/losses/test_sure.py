@@ -147,9 +147,9 @@ def test_hops_that_repeat_do_no_harm():
 
 def test_one_exact_round_reaches_the_minimum_and_keeps_the_scale():
     model, graph = trained_model(), tiny_graph()
-    result = mg.adapt(model, graph, loss=mg.SURE(), optimizer="exact", epochs=2, protect=False)
-    assert result.history.loss[1] == pytest.approx(result.history.loss[2], rel=1e-4)
-    assert result.history.loss[1] < result.history.loss[0]
+    result = mg.adapt(model, graph, strategy=mg.ClosedForm(rounds=2))
+    assert result.trace.loss[1] == pytest.approx(result.trace.loss[2], rel=1e-4)
+    assert result.trace.loss[1] < result.trace.loss[0]
     total = model.hops(mg.unlabelled(graph)).gram
     before, after = model.gamma.detach().double().numpy(), result.gamma.double().numpy()
     assert after @ total @ after == pytest.approx(before @ total @ before, rel=1e-4)
@@ -157,13 +157,11 @@ def test_one_exact_round_reaches_the_minimum_and_keeps_the_scale():
 
 def test_gradient_steps_tend_to_the_closed_form():
     model, graph = trained_model(), tiny_graph()
-    exact = mg.adapt(
-        model, graph, loss=mg.SURE(), optimizer="exact", epochs=1, protect=False
-    ).history.loss[-1]
+    exact = mg.adapt(model, graph, strategy=mg.ClosedForm()).history.loss[-1]
     steps = mg.adapt(
-        model, graph, loss=mg.SURE(), optimizer="adam", lr=0.05, epochs=2000, protect=False
+        model, graph, strategy=mg.Matcha(loss=mg.SURE(), lr=0.05, rounds=2000, optimizer="adam")
     )
-    assert steps.history.loss[-1] == pytest.approx(exact, rel=2e-2)
+    assert steps.trace.loss[-1] == pytest.approx(exact, rel=2e-2)
 
 
 def test_exact_pic_is_a_minimum_for_its_predictions():
@@ -186,7 +184,7 @@ def test_noise_share_replaces_the_summary():
     assert forms.noise == pytest.approx(0.25 * forms.gram[0, 0])
     model.source = None
     with pytest.raises(mg.IncompatibleError, match="noise_share"):
-        mg.adapt(model, graph, loss=mg.SURE(), epochs=1, protect=False)
+        mg.adapt(model, graph, strategy=mg.Matcha(loss=mg.SURE(), rounds=1))
     with pytest.raises(mg.InvalidArgumentError, match="noise_share"):
         mg.SURE(noise_share=1.5)
 
@@ -194,8 +192,8 @@ def test_noise_share_replaces_the_summary():
 def test_what_cannot_be_solved_exactly_is_refused():
     model, graph = trained_model(), tiny_graph()
     with pytest.raises(mg.IncompatibleError, match="closed form"):
-        mg.adapt(model, graph, loss=mg.Entropy(), optimizer="exact", epochs=1, protect=False)
+        mg.adapt(model, graph, strategy=mg.ClosedForm(mg.Entropy()))
     with pytest.raises(mg.InvalidArgumentError, match="moves"):
-        mg.adapt(model, graph, optimizer="exact", moves="both", epochs=1, protect=False)
+        mg.adapt(model, graph, strategy=mg.ClosedForm(mg.PIC()))
     with pytest.raises(mg.IncompatibleError, match="sure"):
-        mg.adapt(model, graph, loss=mg.SURE(), moves="theta", epochs=1, protect=False)
+        mg.adapt(model, graph, strategy=mg.Matcha(loss=mg.SURE(), rounds=1, moves="theta"))

@@ -231,23 +231,21 @@ def test_dropout_does_not_reach_the_memory():
 def test_the_memory_travels_from_training_through_the_model_file(tmp_path):
     model, target = mg.GPRGNN(6, 3, hidden_channels=8, K=3), tiny_graph()
     mg.fit(model, tiny_graph(0.8, seed=0), epochs=20, ship=[AdaNPC()])
-    expected = mg.adapt(model, target, AdaNPC(k=10), epochs=3, protect=False).probs
+    expected = mg.adapt(model, target, AdaNPC(k=10), mg.Matcha(rounds=3)).probs
     mg.save_model(model, tmp_path / "model.safetensors")
     loaded = mg.load_model(tmp_path / "model.safetensors")
-    assert torch.equal(
-        mg.adapt(loaded, target, AdaNPC(k=10), epochs=3, protect=False).probs, expected
-    )
+    assert torch.equal(mg.adapt(loaded, target, AdaNPC(k=10), mg.Matcha(rounds=3)).probs, expected)
 
 
 def test_a_model_without_memory_is_refused_in_one_line():
     with pytest.raises(mg.IncompatibleError) as caught:
-        mg.adapt(trained_model(), tiny_graph(), AdaNPC(), epochs=1, protect=False)
+        mg.adapt(trained_model(), tiny_graph(), AdaNPC(), mg.Matcha(rounds=1))
     message = str(caught.value)
     assert "fit(..., ship=[AdaNPC()])" in message
     assert "matcha train --ship adanpc" in message
     assert "\n" not in message
     for memory in ("prototype", "target"):
-        mg.adapt(trained_model(), tiny_graph(), AdaNPC(memory=memory), epochs=0, protect=False)
+        mg.predict(trained_model(), tiny_graph(), AdaNPC(memory=memory))
 
 
 def test_capacity_thins_the_source_in_proportion_to_classes():
@@ -301,21 +299,19 @@ def test_blocks_of_any_size_vote_the_same(monkeypatch):
 
 def test_appended_rows_are_rebuilt_and_the_shipped_ones_stay():
     model, graph, method = shipped_model(), tiny_graph(), AdaNPC(10, passes=2)
-    fresh = mg.adapt(model, graph, method, epochs=4, protect=False)
-    carried = mg.adapt(model, graph, method, epochs=4, restart=False, protect=False)
+    fresh = mg.adapt(model, graph, method, mg.Matcha(rounds=4))
+    carried = mg.adapt(model, graph, method, mg.Matcha(rounds=4, restart=False))
     assert torch.equal(fresh.probs, carried.probs)
     assert not torch.equal(fresh.gamma, fresh.gamma_before)
     memory, after = model.artefacts["adanpc"], fresh.model.artefacts["adanpc"]
     assert torch.equal(memory["rows"], after["rows"])
-    alone = mg.adapt(fresh.model, graph, method, epochs=0, protect=False)
+    alone = mg.predict(fresh.model, graph, method)
     torch.testing.assert_close(alone.probs, fresh.probs)
 
 
 def test_precision_follows_the_model():
     single, double = (
-        mg.adapt(
-            shipped_model(dtype=dtype), tiny_graph(), AdaNPC(10), epochs=0, protect=False
-        ).probs
+        mg.predict(shipped_model(dtype=dtype), tiny_graph(), AdaNPC(10)).probs
         for dtype in (torch.float32, torch.float64)
     )
     assert (single.dtype, double.dtype) == (torch.float32, torch.float64)
@@ -326,14 +322,14 @@ def test_precision_follows_the_model():
 @pytest.mark.parametrize("name", ["one node", "two nodes", "equal features", "no edges", "a hub"])
 def test_degenerate_targets(name, options):
     method = AdaNPC(k=3, **options)
-    probs = mg.adapt(shipped_model(), awkward_graphs()[name], method, epochs=2, protect=False).probs
+    probs = mg.adapt(shipped_model(), awkward_graphs()[name], method, mg.Matcha(rounds=2)).probs
     torch.testing.assert_close(probs.sum(1), torch.ones(len(probs)))
 
 
 def test_one_node_with_itself_as_memory_gets_the_source_prediction():
     model, graph = trained_model(), awkward_graphs()["one node"]
-    source = mg.adapt(model, graph, epochs=0, protect=False).probs
-    alone = mg.adapt(model, graph, AdaNPC(memory="target"), epochs=0, protect=False).probs
+    source = mg.predict(model, graph).probs
+    alone = mg.predict(model, graph, AdaNPC(memory="target")).probs
     torch.testing.assert_close(alone, source)
 
 

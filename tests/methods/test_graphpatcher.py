@@ -252,7 +252,7 @@ def test_mix_of_patched_hops_and_its_gradient():
 @pytest.mark.parametrize("shape", [{}, {"bias": True}, {"classes": 12, "bias": True}], ids=str)
 def test_prediction_is_the_models_on_the_explicit_graph(patches, shape):
     graph, model = directed_graph(), with_patcher(model_of(**shape))
-    probs = mg.adapt(model, graph, GraphPatcher(patches), epochs=0, protect=False).probs
+    probs = mg.predict(model, graph, GraphPatcher(patches)).probs
     virtual = plain_virtual_features(patcher_of(), graph, ALL, patches)
     whole = explicit_graph(graph, virtual, ALL)
     logits = model(whole.x, whole.edge_index, whole.edge_weight)
@@ -266,9 +266,7 @@ def test_other_models_run_on_the_explicit_graph_at_every_gamma(kind, patches):
     virtual = plain_virtual_features(patcher_of(), graph, ALL, patches)
     whole = explicit_graph(graph, virtual, ALL)
     for epochs in (0, 2):
-        result = mg.adapt(
-            model, graph, GraphPatcher(patches), epochs=epochs, lr=0.05, protect=False
-        )
+        result = mg.adapt(model, graph, GraphPatcher(patches), mg.Matcha(lr=0.05, rounds=epochs))
         logits = result.model(whole.x, whole.edge_index, whole.edge_weight)
         torch.testing.assert_close(result.probs, logits[:NODES].softmax(-1))
     assert not torch.equal(result.gamma, result.gamma_before)
@@ -276,21 +274,17 @@ def test_other_models_run_on_the_explicit_graph_at_every_gamma(kind, patches):
 
 def test_number_of_patches_from_the_model_file():
     graph, model = directed_graph(), with_patcher(model_of(), patches=4)
-    chosen = mg.adapt(model, graph, GraphPatcher("source"), epochs=0, protect=False).probs
-    assert torch.equal(
-        chosen, mg.adapt(model, graph, GraphPatcher(4), epochs=0, protect=False).probs
-    )
-    assert not torch.equal(
-        chosen, mg.adapt(model, graph, GraphPatcher(1), epochs=0, protect=False).probs
-    )
+    chosen = mg.predict(model, graph, GraphPatcher("source")).probs
+    assert torch.equal(chosen, mg.predict(model, graph, GraphPatcher(4)).probs)
+    assert not torch.equal(chosen, mg.predict(model, graph, GraphPatcher(1)).probs)
 
 
 def test_sparse_features_give_the_same(small_model):
     graph = tiny_graph()
-    dense = mg.adapt(small_model, graph, GraphPatcher(2), epochs=2, protect=False).probs
+    dense = mg.adapt(small_model, graph, GraphPatcher(2), mg.Matcha(rounds=2)).probs
     graph.x = graph.x.to_sparse()
     torch.testing.assert_close(
-        mg.adapt(small_model, graph, GraphPatcher(2), epochs=2, protect=False).probs, dense
+        mg.adapt(small_model, graph, GraphPatcher(2), mg.Matcha(rounds=2)).probs, dense
     )
     method = GraphPatcher(1, **SMALL)
     source, sparse = tiny_graph(0.8, seed=0), tiny_graph(0.8, seed=0)
@@ -335,7 +329,7 @@ def test_rounds_of_matcha_need_no_sparse_product(small_model, monkeypatch):
     counts = []
     for epochs in (0, 8):
         products.clear()
-        mg.adapt(small_model, tiny_graph(), GraphPatcher(), epochs=epochs, protect=False)
+        mg.adapt(small_model, tiny_graph(), GraphPatcher(), mg.Matcha(rounds=epochs))
         counts.append(len(products))
     # K hops of the model and K of the patched graph, and none in a round.
     assert counts == [2 * small_model.num_hops] * 2
@@ -344,7 +338,7 @@ def test_rounds_of_matcha_need_no_sparse_product(small_model, monkeypatch):
 def test_loss_can_use_the_patched_representation(small_model):
     model = small_model
     source, base = (
-        mg.adapt(model, tiny_graph(), GraphPatcher(2), epochs=5, features=features, protect=False)
+        mg.adapt(model, tiny_graph(), GraphPatcher(2), mg.Matcha(rounds=5, features=features))
         for features in ("source", "base")
     )
     assert bool(torch.isfinite(base.probs).all())
@@ -358,7 +352,7 @@ def test_loss_can_use_the_patched_representation(small_model):
 
 def test_encoder_may_move(small_model):
     result = mg.adapt(
-        small_model, tiny_graph(), GraphPatcher(1), epochs=2, lr=0.01, moves="both", protect=False
+        small_model, tiny_graph(), GraphPatcher(1), mg.Matcha(lr=0.01, rounds=2, moves="both")
     )
     assert bool(torch.isfinite(result.probs).all())
 
@@ -501,7 +495,7 @@ def test_shipping_is_repeatable_and_leaves_everything_alone():
 
 def test_loading_draws_nothing(small_model):
     state = torch.get_rng_state()
-    mg.adapt(small_model, tiny_graph(), GraphPatcher(), epochs=0, protect=False)
+    mg.predict(small_model, tiny_graph(), GraphPatcher())
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -509,7 +503,7 @@ def test_patcher_survives_the_model_file(small_model, tmp_path):
     mg.save_model(small_model, tmp_path / "m.safetensors")
     loaded = mg.load_model(tmp_path / "m.safetensors")
     probs = [
-        mg.adapt(m, tiny_graph(), GraphPatcher(), epochs=2, protect=False).probs
+        mg.adapt(m, tiny_graph(), GraphPatcher(), mg.Matcha(rounds=2)).probs
         for m in (small_model, loaded)
     ]
     assert torch.equal(*probs)
@@ -569,9 +563,7 @@ def test_accuracy_is_taken_on_labelled_nodes_of_the_patched_source():
     assert run._evaluate()
     scores = []
     for patches in range(1, MOST_PATCHES + 1):
-        probs = mg.adapt(
-            with_patcher(model), graph, GraphPatcher(patches), epochs=0, protect=False
-        ).probs
+        probs = mg.predict(with_patcher(model), graph, GraphPatcher(patches)).probs
         scores.append(mg.metrics.accuracy(probs, labels, labelled))
     assert run.best_score == pytest.approx(max(scores))
     assert run.best_patches == 1 + scores.index(max(scores))
@@ -606,9 +598,7 @@ def test_awkward_targets_are_answered(small_model, name, features):
     graph = awkward_graphs()[name]
     for patches in (1, 5):
         method = GraphPatcher(patches)
-        probs = mg.adapt(
-            small_model, graph, method, epochs=3, features=features, protect=False
-        ).probs
+        probs = mg.adapt(small_model, graph, method, mg.Matcha(rounds=3, features=features)).probs
         assert bool(torch.isfinite(probs).all())
         torch.testing.assert_close(probs.sum(1), torch.ones(graph.num_nodes))
 
@@ -619,7 +609,7 @@ def test_one_class_only_predicted(small_model):
     with torch.no_grad():
         model.head.weight.zero_()
         model.head.bias.copy_(torch.tensor([0.0, 200.0, 0.0]))
-    result = mg.adapt(model, tiny_graph(), GraphPatcher(2), epochs=3, protect=False)
+    result = mg.adapt(model, tiny_graph(), GraphPatcher(2), mg.Matcha(rounds=3))
     assert bool((result.probs.argmax(1) == 1).all())
     assert bool(torch.isfinite(result.probs).all())
 
@@ -640,7 +630,7 @@ def test_source_without_edges_and_double_precision():
     model = trained_model().double()
     model.artefacts = {"graphpatcher": shipped(model, GraphPatcher(**SMALL), graph)}
     assert model.artefacts["graphpatcher"]["first.weight"].dtype == torch.float64
-    probs = mg.adapt(model, graph, GraphPatcher(), epochs=2, protect=False).probs
+    probs = mg.adapt(model, graph, GraphPatcher(), mg.Matcha(rounds=2)).probs
     torch.testing.assert_close(probs.sum(1), torch.ones(120, dtype=torch.float64))
 
 
@@ -681,7 +671,7 @@ def test_settings_are_the_arguments():
 
 def test_a_model_without_a_patcher_is_refused():
     with pytest.raises(IncompatibleError, match=r"ship=\[GraphPatcher\(\)\]"):
-        mg.adapt(trained_model(), tiny_graph(), GraphPatcher(), protect=False)
+        mg.adapt(trained_model(), tiny_graph(), GraphPatcher(), mg.Matcha())
 
 
 @pytest.mark.parametrize("part", ["patches", "second.bias", "merge.weight"])
@@ -689,19 +679,19 @@ def test_a_broken_patcher_is_refused(part):
     model = with_patcher(model_of())
     del model.artefacts["graphpatcher"][part]
     with pytest.raises(IncompatibleError, match="does not fit"):
-        mg.adapt(model, directed_graph(), GraphPatcher(), protect=False)
+        mg.adapt(model, directed_graph(), GraphPatcher(), mg.Matcha())
 
 
 def test_a_patcher_for_other_features_is_refused():
     model = with_patcher(model_of())
     model.artefacts["graphpatcher"]["first.weight"] = torch.zeros(WIDTH, FEATURES + 1)
     with pytest.raises(IncompatibleError, match="does not fit"):
-        mg.adapt(model, directed_graph(), GraphPatcher(), protect=False)
+        mg.adapt(model, directed_graph(), GraphPatcher(), mg.Matcha())
 
 
 def test_a_model_without_hops_is_refused():
     with pytest.raises(IncompatibleError, match="K >= 1"):
-        mg.adapt(with_patcher(model_of(hops=0)), directed_graph(), GraphPatcher(), protect=False)
+        mg.adapt(with_patcher(model_of(hops=0)), directed_graph(), GraphPatcher(), mg.Matcha())
     with pytest.raises(IncompatibleError, match="K >= 1"):
         shipped(model_of(hops=0, dtype=torch.float32), GraphPatcher(**SMALL))
 
@@ -711,10 +701,8 @@ def test_other_models_pass_the_battery(kind):
     model = other_model(kind).float()
     model.artefacts = {"graphpatcher": shipped(model, GraphPatcher(**SMALL))}
     check_method(GraphPatcher(), model)
-    patched = mg.adapt(model, tiny_graph(), GraphPatcher(), epochs=0, protect=False).probs
-    assert not torch.allclose(
-        patched, mg.adapt(model, tiny_graph(), epochs=0, protect=False).probs, atol=1e-3
-    )
+    patched = mg.predict(model, tiny_graph(), GraphPatcher()).probs
+    assert not torch.allclose(patched, mg.predict(model, tiny_graph()).probs, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["jknet", "gcnii"])
@@ -723,7 +711,7 @@ def test_sparse_features_of_other_models_give_the_same(kind):
     sparse.x = sparse.x.to_sparse()
     model = with_patcher(other_model(kind).float())
     probs = [
-        mg.adapt(model, g, GraphPatcher(2), epochs=1, lr=0.1, protect=False).probs
+        mg.adapt(model, g, GraphPatcher(2), mg.Matcha(lr=0.1, rounds=1)).probs
         for g in (dense, sparse)
     ]
     torch.testing.assert_close(*probs)
@@ -733,4 +721,4 @@ def test_a_wrapped_network_says_that_its_patcher_is_for_other_features():
     model = with_patcher(other_model("wrapped"))
     model.artefacts["graphpatcher"]["first.weight"] = torch.zeros(WIDTH, FEATURES + 1)
     with pytest.raises(IncompatibleError, match="does not fit"):
-        mg.adapt(model, directed_graph(), GraphPatcher(), protect=False)
+        mg.adapt(model, directed_graph(), GraphPatcher(), mg.Matcha())

@@ -214,7 +214,7 @@ DEGENERATE = {
 @pytest.mark.parametrize("ratio", [0.1, 1.0])
 def test_degenerate_targets_give_finite_rows(name, ratio):
     method = GTrans(epochs=5, ratio=ratio)
-    probs = mg.adapt(trained_model(), DEGENERATE[name], method, epochs=2, protect=False).probs
+    probs = mg.adapt(trained_model(), DEGENERATE[name], method, mg.Matcha(rounds=2)).probs
     assert probs.isfinite().all()
     torch.testing.assert_close(probs.sum(1), torch.ones(len(probs)))
 
@@ -223,7 +223,7 @@ def test_one_class_only_predicted():
     model = trained_model()
     with torch.no_grad():
         model.head.weight.copy_(torch.tensor([[1.0], [0.0], [-1.0]]).expand(3, 8) * 100)
-    probs = mg.adapt(model, tiny_graph(), GTrans(epochs=5), epochs=2, protect=False).probs
+    probs = mg.adapt(model, tiny_graph(), GTrans(epochs=5), mg.Matcha(rounds=2)).probs
     assert probs.isfinite().all()
     torch.testing.assert_close(probs.sum(1), torch.ones(120))
 
@@ -513,8 +513,8 @@ def test_sparse_features_give_the_same_edit():
     for edit in ("both", "edges"):
         method = GTrans(epochs=5, edit=edit)
         torch.testing.assert_close(
-            mg.adapt(trained_model(), sparse, method, epochs=1, protect=False).probs,
-            mg.adapt(trained_model(), dense, method, epochs=1, protect=False).probs,
+            mg.adapt(trained_model(), sparse, method, mg.Matcha(rounds=1)).probs,
+            mg.adapt(trained_model(), dense, method, mg.Matcha(rounds=1)).probs,
         )
 
 
@@ -523,9 +523,9 @@ def test_sparse_features_too_large_to_be_dense_are_refused_and_edges_are_not(mon
     dense = tiny_graph()
     sparse = Data(x=dense.x.to_sparse_csr(), edge_index=dense.edge_index)
     with pytest.raises(IncompatibleError, match='use edit="edges"'):
-        mg.adapt(trained_model(), sparse, GTrans(epochs=5), epochs=0, protect=False)
-    mg.adapt(trained_model(), sparse, GTrans(epochs=5, edit="edges"), epochs=0, protect=False)
-    mg.adapt(trained_model(), dense, GTrans(epochs=5), epochs=0, protect=False)
+        mg.predict(trained_model(), sparse, GTrans(epochs=5))
+    mg.predict(trained_model(), sparse, GTrans(epochs=5, edit="edges"))
+    mg.predict(trained_model(), dense, GTrans(epochs=5))
 
 
 # Inside Matcha
@@ -547,24 +547,20 @@ def count_edits(monkeypatch):
 def test_how_often_the_graph_is_edited(monkeypatch, refresh, restart, edits):
     made = count_edits(monkeypatch)
     method = GTrans(epochs=5, refresh=refresh)
-    mg.adapt(
-        trained_model(), tiny_graph(), method, epochs=6, lr=0.1, restart=restart, protect=False
-    )
+    mg.adapt(trained_model(), tiny_graph(), method, mg.Matcha(lr=0.1, rounds=6, restart=restart))
     assert len(made) == edits, "in 7 predictions"
     assert all(not torch.equal(made[0], later) for later in made[1:]), "at the γ of their round"
 
 
 def test_every_r_rounds_needs_a_state_that_is_carried_on():
     with pytest.raises(IncompatibleError, match="restart=False"):
-        mg.adapt(
-            trained_model(), tiny_graph(), GTrans(epochs=5, refresh=3), epochs=4, protect=False
-        )
+        mg.adapt(trained_model(), tiny_graph(), GTrans(epochs=5, refresh=3), mg.Matcha(rounds=4))
 
 
 def test_restart_makes_no_difference_where_the_edit_is_made_once():
     runs = [
         mg.adapt(
-            trained_model(), tiny_graph(), GTrans(epochs=5), epochs=3, restart=r, protect=False
+            trained_model(), tiny_graph(), GTrans(epochs=5), mg.Matcha(rounds=3, restart=r)
         ).probs
         for r in (True, False)
     ]
@@ -597,7 +593,7 @@ def test_the_prediction_brings_its_own_hops_and_their_sums():
 def test_whose_representation_enters_the_loss_is_the_callers_choice():
     gammas = [
         mg.adapt(
-            trained_model(), tiny_graph(), GTrans(epochs=5), epochs=3, features=f, protect=False
+            trained_model(), tiny_graph(), GTrans(epochs=5), mg.Matcha(rounds=3, features=f)
         ).gamma
         for f in ("source", "base")
     ]
@@ -605,8 +601,8 @@ def test_whose_representation_enters_the_loss_is_the_callers_choice():
 
 
 def test_no_edit_inside_matcha_is_erm_inside_matcha():
-    ours = mg.adapt(trained_model(), tiny_graph(), GTrans(epochs=0), epochs=3, protect=False)
-    erm = mg.adapt(trained_model(), tiny_graph(), epochs=3, protect=False)
+    ours = mg.adapt(trained_model(), tiny_graph(), GTrans(epochs=0), mg.Matcha(rounds=3))
+    erm = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=3))
     torch.testing.assert_close(ours.probs, erm.probs)
 
 
@@ -647,7 +643,7 @@ def test_a_model_with_hops_of_another_kind_is_refused():
             return super().filtered(x, adjacency)
 
     with pytest.raises(IncompatibleError, match="how Other takes a hop"):
-        mg.adapt(Other(6, 3), tiny_graph(), GTrans(epochs=5), epochs=0, protect=False)
+        mg.predict(Other(6, 3), tiny_graph(), GTrans(epochs=5))
     GTrans().require(mg.GPRGNN(6, 3))
 
 
@@ -741,11 +737,11 @@ def test_other_models_pass_the_battery(kind):
     if kind != "wrapped":
         model = small(mg.backbones.BACKBONES[kind])
     check_method(GTrans(epochs=5), model)
-    still = mg.adapt(model, tiny_graph(), GTrans(epochs=0), epochs=2, lr=0.1, protect=False)
-    erm = mg.adapt(model, tiny_graph(), epochs=2, lr=0.1, protect=False)
+    still = mg.adapt(model, tiny_graph(), GTrans(epochs=0), mg.Matcha(lr=0.1, rounds=2))
+    erm = mg.adapt(model, tiny_graph(), strategy=mg.Matcha(lr=0.1, rounds=2))
     torch.testing.assert_close(still.probs, erm.probs)
     moved = mg.adapt(
-        model, tiny_graph(), GTrans(epochs=5, lr_feat=0.05), epochs=2, lr=0.1, protect=False
+        model, tiny_graph(), GTrans(epochs=5, lr_feat=0.05), mg.Matcha(lr=0.1, rounds=2)
     )
     assert not torch.allclose(moved.probs, erm.probs, atol=1e-3)
 
@@ -754,7 +750,7 @@ def test_other_models_pass_the_battery(kind):
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_degenerate_targets_of_other_models_give_finite_rows(build, name):
     probs = mg.adapt(
-        small(build), DEGENERATE[name], GTrans(epochs=5, ratio=1.0), epochs=2, protect=False
+        small(build), DEGENERATE[name], GTrans(epochs=5, ratio=1.0), mg.Matcha(rounds=2)
     ).probs
     assert probs.isfinite().all()
     torch.testing.assert_close(probs.sum(1), torch.ones(len(probs)))
@@ -765,8 +761,8 @@ def test_sparse_features_of_other_models_give_the_same_edit(edit):
     model, dense, method = small(mg.JKNet), tiny_graph(), GTrans(epochs=5, edit=edit)
     sparse = Data(x=dense.x.to_sparse_csr(), edge_index=dense.edge_index)
     torch.testing.assert_close(
-        mg.adapt(model, sparse, method, epochs=1, protect=False).probs,
-        mg.adapt(model, dense, method, epochs=1, protect=False).probs,
+        mg.adapt(model, sparse, method, mg.Matcha(rounds=1)).probs,
+        mg.adapt(model, dense, method, mg.Matcha(rounds=1)).probs,
     )
 
 
@@ -782,7 +778,7 @@ def test_networks_that_give_no_gradient_are_refused_by_what_is_missing():
     def adapted(kind, edit, add=False):
         net = kind(trained_model())
         model = mg.add_hops(net, "head") if add else mg.wrap(net, "temp", "head")
-        return mg.adapt(model, tiny_graph(), GTrans(epochs=5, edit=edit), epochs=1, protect=False)
+        return mg.adapt(model, tiny_graph(), GTrans(epochs=5, edit=edit), mg.Matcha(rounds=1))
 
     with pytest.raises(IncompatibleError, match='takes no edge weights; use edit="features"'):
         adapted(Weightless, "both")

@@ -125,9 +125,9 @@ def test_every_norm_of_a_wrapped_network_drifts_and_still_does_when_gamma_moves(
 
 def test_without_epochs_only_the_statistics_change():
     model = gprgnn()
-    alone = mg.adapt(model, shifted_graph(), GTrans(epochs=0, drift=2), epochs=0, protect=False)
+    alone = mg.predict(model, shifted_graph(), GTrans(epochs=0, drift=2))
     after = left_in_training_mode(model, shifted_graph(), 2)
-    plain = mg.adapt(after, shifted_graph(), mg.ERM(), epochs=0, protect=False)
+    plain = mg.predict(after, shifted_graph(), mg.ERM())
     torch.testing.assert_close(alone.probs, plain.probs)
 
 
@@ -151,7 +151,7 @@ def test_the_norm_is_touched_only_where_it_drifts():
 def test_refused_without_statistics_that_could_drift():
     model = mg.JKNet(6, 3, hidden_channels=8)
     with pytest.raises(IncompatibleError, match="gtrans: JKNet has no batch norm"):
-        mg.adapt(model, tiny_graph(), GTrans(drift=5), epochs=0, protect=False)
+        mg.predict(model, tiny_graph(), GTrans(drift=5))
     untracked = gprgnn()
     untracked.norm = nn.BatchNorm1d(untracked.norm.num_features, track_running_stats=False)
     with pytest.raises(IncompatibleError, match="no batch norm with statistics to drift"):

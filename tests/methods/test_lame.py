@@ -202,8 +202,8 @@ def test_updates_end_when_the_energy_does_not_move(tolerance):
 @pytest.mark.parametrize("options", [{"scale": 0.0}, {"iterations": 0}])
 def test_without_a_pull_the_source_answers(options):
     model, graph = trained_model(), tiny_graph()
-    still = mg.adapt(model, graph, LAME(**options), epochs=0, protect=False).probs
-    torch.testing.assert_close(still, mg.adapt(model, graph, epochs=0, protect=False).probs)
+    still = mg.predict(model, graph, LAME(**options)).probs
+    torch.testing.assert_close(still, mg.predict(model, graph).probs)
 
 
 def test_a_node_among_confident_others_follows_them():
@@ -231,14 +231,14 @@ def test_carrying_on_keeps_the_neighbours_of_the_first_round(monkeypatch, restar
     calls = []
     honest = module.neighbour_table
     monkeypatch.setattr(module, "neighbour_table", lambda z, k: calls.append(k) or honest(z, k))
-    mg.adapt(trained_model(), tiny_graph(), LAME(), epochs=3, restart=restart, protect=False)
+    mg.adapt(trained_model(), tiny_graph(), LAME(), mg.Matcha(rounds=3, restart=restart))
     assert len(calls) == searches
 
 
 def test_neighbours_are_those_of_the_current_gamma():
     model, graph = trained_model(), tiny_graph()
-    result = mg.adapt(model, graph, LAME(), epochs=4, protect=False)
-    alone = mg.adapt(result.model, graph, LAME(), epochs=0, protect=False)
+    result = mg.adapt(model, graph, LAME(), mg.Matcha(rounds=4))
+    alone = mg.predict(result.model, graph, LAME())
     torch.testing.assert_close(alone.probs, result.probs)
 
 
@@ -249,8 +249,7 @@ def test_degenerate_targets(name, dtype):
         trained_model().to(dtype),
         awkward_graphs()[name],
         LAME(k=7, symmetric=True),
-        epochs=2,
-        protect=False,
+        mg.Matcha(rounds=2),
     ).probs
     assert probs.dtype == dtype
     torch.testing.assert_close(probs.sum(1), torch.ones(len(probs), dtype=dtype))
@@ -258,10 +257,8 @@ def test_degenerate_targets(name, dtype):
 
 def test_one_node_alone_gets_the_source_prediction():
     model, graph = trained_model(), awkward_graphs()["one node"]
-    source = mg.adapt(model, graph, epochs=0, protect=False).probs
-    torch.testing.assert_close(
-        mg.adapt(model, graph, LAME(), epochs=0, protect=False).probs, source
-    )
+    source = mg.predict(model, graph).probs
+    torch.testing.assert_close(mg.predict(model, graph, LAME()).probs, source)
 
 
 def test_very_sure_predictions_stay_finite():

@@ -311,7 +311,7 @@ def test_gamma_is_not_trained():
 
 
 def test_moves_theta_too():
-    result = mg.adapt(trained_model(), tiny_graph(), SOGA(), epochs=2, moves="both", protect=False)
+    result = mg.adapt(trained_model(), tiny_graph(), SOGA(), mg.Matcha(rounds=2, moves="both"))
     assert result.probs.isfinite().all()
 
 
@@ -321,7 +321,7 @@ def test_dropout_stays_off():
     quiet.dropout = 0.0
     model.train()
     got, expected = (
-        mg.adapt(m, graph, SOGA(steps=2), epochs=2, protect=False).probs for m in (model, quiet)
+        mg.adapt(m, graph, SOGA(steps=2), mg.Matcha(rounds=2)).probs for m in (model, quiet)
     )
     assert torch.equal(got, expected)
 
@@ -329,9 +329,9 @@ def test_dropout_stays_off():
 def test_sparse_features():
     graph = tiny_graph()
     graph.x = graph.x.relu()
-    dense = mg.adapt(trained_model(), graph, SOGA(steps=2), epochs=2, protect=False).probs
+    dense = mg.adapt(trained_model(), graph, SOGA(steps=2), mg.Matcha(rounds=2)).probs
     graph.x = graph.x.to_sparse()
-    sparse = mg.adapt(trained_model(), graph, SOGA(steps=2), epochs=2, protect=False).probs
+    sparse = mg.adapt(trained_model(), graph, SOGA(steps=2), mg.Matcha(rounds=2)).probs
     torch.testing.assert_close(sparse, dense, atol=1e-5, rtol=0)
 
 
@@ -380,4 +380,4 @@ def test_refuses_bad_arguments(options, says):
 )
 def test_refuses_models_it_cannot_adapt(model, method, says):
     with pytest.raises(mg.IncompatibleError, match=says):
-        mg.adapt(model, tiny_graph(), method, protect=False)
+        mg.adapt(model, tiny_graph(), method, mg.Matcha())

@@ -221,10 +221,10 @@ def test_without_a_cut_no_entropy_is_taken():
 
 def test_supports_are_those_of_the_current_gamma_whatever_restart_says():
     model, graph = trained_model(), tiny_graph()
-    fresh = mg.adapt(model, graph, T3A(k=10), epochs=4, protect=False)
-    carried = mg.adapt(model, graph, T3A(k=10), epochs=4, restart=False, protect=False)
+    fresh = mg.adapt(model, graph, T3A(k=10), mg.Matcha(rounds=4))
+    carried = mg.adapt(model, graph, T3A(k=10), mg.Matcha(rounds=4, restart=False))
     assert torch.equal(fresh.probs, carried.probs)
-    alone = mg.adapt(fresh.model, graph, T3A(k=10), epochs=0, protect=False)
+    alone = mg.predict(fresh.model, graph, T3A(k=10))
     torch.testing.assert_close(alone.probs, fresh.probs)
     assert not torch.allclose(fresh.probs, fresh.probs_before, atol=1e-3)
 
@@ -250,10 +250,10 @@ def test_behind_a_relu_the_models_scale_gives_predictions_that_matcha_can_use():
     model = mg.GCNII(6, 3, hidden_channels=8, alpha=0.1)
     mg.fit(model, tiny_graph(0.8, seed=0), epochs=60)
     results = [
-        mg.adapt(model, tiny_graph(), T3A(k=None, scale=scale), epochs=20, lr=0.1, protect=False)
+        mg.adapt(model, tiny_graph(), T3A(k=None, scale=scale), mg.Matcha(lr=0.1, rounds=20))
         for scale in ("unit", "model")
     ]
-    unit, scaled = (result.history.loss[0] for result in results)
+    unit, scaled = (result.trace.loss[0] for result in results)
     assert scaled < unit - 0.1, "PIC of the first round: at 1 it says nothing"
     starts = [mg.metrics.accuracy(result.probs_before, tiny_graph().y) for result in results]
     ends = [mg.metrics.accuracy(result.probs, tiny_graph().y) for result in results]
@@ -263,8 +263,8 @@ def test_behind_a_relu_the_models_scale_gives_predictions_that_matcha_can_use():
 
 def test_precision_follows_the_model():
     model, graph = trained_model(), tiny_graph()
-    single = mg.adapt(model, graph, T3A(k=10), epochs=0, protect=False).probs
-    double = mg.adapt(model.double(), graph, T3A(k=10), epochs=0, protect=False).probs
+    single = mg.predict(model, graph, T3A(k=10)).probs
+    double = mg.predict(model.double(), graph, T3A(k=10)).probs
     assert (single.dtype, double.dtype) == (torch.float32, torch.float64)
     torch.testing.assert_close(single.double(), double, atol=1e-4, rtol=1e-3)
 

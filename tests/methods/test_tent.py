@@ -225,9 +225,7 @@ def test_without_a_relu_no_step_or_round_takes_a_product(products, linear_model)
     graph = mg.unlabelled(tiny_graph())
     hops = linear_model.hops(graph)
     products.clear()
-    mg.adapt(
-        linear_model, graph, Tent(steps=5), epochs=4, features="base", hops=hops, protect=False
-    )
+    mg.adapt(linear_model, graph, Tent(steps=5), mg.Matcha(rounds=4, features="base"), hops=hops)
     assert products == [(120, 9)] * K
 
 
@@ -240,7 +238,7 @@ def test_features_are_read_once_for_a_target(monkeypatch):
     model, graph = trained_model(), mg.unlabelled(tiny_graph())
     hops = model.hops(graph)
     calls.clear()
-    mg.adapt(model, graph, Tent(steps=3), epochs=4, hops=hops, protect=False)
+    mg.adapt(model, graph, Tent(steps=3), mg.Matcha(rounds=4), hops=hops)
     assert len(calls) == 1
 
 
@@ -250,9 +248,9 @@ def test_own_hops_are_made_for_who_asks_only(monkeypatch):
     monkeypatch.setattr(
         FilterTuner, "stack", lambda self, point: calls.append(1) or stack(self, point)
     )
-    source = mg.adapt(trained_model(), tiny_graph(), Tent(), epochs=3, protect=False)
+    source = mg.adapt(trained_model(), tiny_graph(), Tent(), mg.Matcha(rounds=3))
     assert not calls
-    base = mg.adapt(trained_model(), tiny_graph(), Tent(), epochs=3, features="base", protect=False)
+    base = mg.adapt(trained_model(), tiny_graph(), Tent(), mg.Matcha(rounds=3, features="base"))
     assert len(calls) == 4
     assert (source.gamma - base.gamma).abs().max() > 1e-4
 
@@ -275,7 +273,7 @@ def test_restarting_each_round_begins_at_the_source():
     options = {"epochs": 3, "lr": 1e-12}
     model, graph = trained_model(), tiny_graph()
     fresh = mg.adapt(model, graph, Tent(steps=2), **options, protect=False).probs
-    alone = mg.adapt(model, graph, Tent(steps=2), epochs=0, protect=False).probs
+    alone = mg.predict(model, graph, Tent(steps=2)).probs
     carried = mg.adapt(model, graph, Tent(steps=2), restart=False, **options, protect=False).probs
     torch.testing.assert_close(fresh, alone, atol=1e-6, rtol=0)
     assert (carried - alone).abs().max() > 1e-3
@@ -286,7 +284,7 @@ def test_restarting_each_round_begins_at_the_source():
 
 def test_one_step_has_an_effect():
     model, graph = trained_model(), tiny_graph()
-    probs = [mg.adapt(model, graph, Tent(steps=s), epochs=0, protect=False).probs for s in (0, 1)]
+    probs = [mg.predict(model, graph, Tent(steps=s)).probs for s in (0, 1)]
     assert (probs[0] - probs[1]).abs().max() > 1e-3
 
 
@@ -296,7 +294,7 @@ def test_dropout_stays_off():
     quiet.dropout = 0.0
     model.train()
     got, expected = (
-        mg.adapt(m, graph, Tent(steps=3), epochs=2, protect=False).probs for m in (model, quiet)
+        mg.adapt(m, graph, Tent(steps=3), mg.Matcha(rounds=2)).probs for m in (model, quiet)
     )
     assert torch.equal(got, expected)
     assert model.training
@@ -314,17 +312,17 @@ def test_target_statistics_undo_a_shift_and_a_scaling_of_all_features():
 
 def test_source_statistics_without_steps_are_erm():
     model, graph = trained_model(), tiny_graph()
-    got = mg.adapt(model, graph, Tent(steps=0, statistics="source"), epochs=3, protect=False)
-    expected = mg.adapt(model, graph, epochs=3, protect=False)
+    got = mg.adapt(model, graph, Tent(steps=0, statistics="source"), mg.Matcha(rounds=3))
+    expected = mg.adapt(model, graph, strategy=mg.Matcha(rounds=3))
     torch.testing.assert_close(got.probs, expected.probs, atol=1e-5, rtol=0)
 
 
 def test_sparse_features():
     graph = tiny_graph()
     graph.x = graph.x.relu()
-    dense = mg.adapt(trained_model(), graph, Tent(steps=3), epochs=2, protect=False).probs
+    dense = mg.adapt(trained_model(), graph, Tent(steps=3), mg.Matcha(rounds=2)).probs
     graph.x = graph.x.to_sparse()
-    sparse = mg.adapt(trained_model(), graph, Tent(steps=3), epochs=2, protect=False).probs
+    sparse = mg.adapt(trained_model(), graph, Tent(steps=3), mg.Matcha(rounds=2)).probs
     torch.testing.assert_close(sparse, dense, atol=1e-5, rtol=0)
 
 
@@ -397,9 +395,9 @@ def without(**options):
 )
 def test_refuses_models_it_cannot_adapt(model, method, says):
     with pytest.raises(mg.IncompatibleError, match=says):
-        mg.adapt(model, tiny_graph(), method, protect=False)
+        mg.adapt(model, tiny_graph(), method, mg.Matcha())
 
 
 def test_a_norm_without_running_statistics_is_fine_for_target_statistics():
     model = without(track_running_stats=False)
-    assert mg.adapt(model, tiny_graph(), Tent(), epochs=1, protect=False).probs.isfinite().all()
+    assert mg.adapt(model, tiny_graph(), Tent(), mg.Matcha(rounds=1)).probs.isfinite().all()

@@ -34,19 +34,13 @@ def unknown_twin(model):
 )
 def test_equals_the_fast_path_of_a_filter(method, features):
     model = trained_model()
-    fast = mg.adapt(model, tiny_graph(), method, epochs=3, lr=0.3, features=features, protect=False)
+    fast = mg.adapt(model, tiny_graph(), method, mg.Matcha(lr=0.3, rounds=3, features=features))
     whole = mg.adapt(
-        unknown_twin(model),
-        tiny_graph(),
-        method,
-        epochs=3,
-        lr=0.3,
-        features=features,
-        protect=False,
+        unknown_twin(model), tiny_graph(), method, mg.Matcha(lr=0.3, rounds=3, features=features)
     )
     torch.testing.assert_close(whole.probs, fast.probs, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(whole.gamma, fast.gamma, rtol=1e-3, atol=1e-4)
-    plain = mg.adapt(model, tiny_graph(), epochs=3, lr=0.3, protect=False)
+    plain = mg.adapt(model, tiny_graph(), strategy=mg.Matcha(lr=0.3, rounds=3))
     assert not torch.allclose(whole.probs, plain.probs, atol=1e-3)
 
 
@@ -60,9 +54,9 @@ def test_soga_trains_models_that_are_no_filter(build):
     model = build(6, 3, hidden_channels=8)
     mg.fit(model, tiny_graph(0.8, seed=0), epochs=30)
     check_method(mg.SOGA(), model)
-    still = mg.adapt(model, tiny_graph(), mg.SOGA(lr=1e-9), epochs=0, protect=False).probs
-    moved = mg.adapt(model, tiny_graph(), mg.SOGA(lr=0.5), epochs=0, protect=False).probs
-    torch.testing.assert_close(still, mg.adapt(model, tiny_graph(), epochs=0, protect=False).probs)
+    still = mg.predict(model, tiny_graph(), mg.SOGA(lr=1e-9)).probs
+    moved = mg.predict(model, tiny_graph(), mg.SOGA(lr=0.5)).probs
+    torch.testing.assert_close(still, mg.predict(model, tiny_graph()).probs)
     assert not torch.allclose(still, moved, atol=1e-3)
 
 

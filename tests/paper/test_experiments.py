@@ -64,7 +64,7 @@ def test_one_record_per_cell_with_all_that_decided_it(finished):
 
 def test_a_record_holds_what_the_library_gives(finished):
     model, target = trained_by_hand()
-    result = mg.adapt(model, target, epochs=3, seed=0, protect=False)
+    result = mg.adapt(model, target, strategy=mg.Matcha(rounds=3), seed=0)
     record = store.read(finished / "small" / "a" / "erm-matcha.0.json")
     assert record["numbers"]["accuracy"] == mg.metrics.accuracy(result.probs, target.y)
 
@@ -104,7 +104,7 @@ def test_a_stream_carries_on_from_the_graph_before(finished, tmp_path):
     model, first = trained_by_hand()
     second = mg.datasets.csbm(80, 6, homophily=0.5, signal=3.0, seed=1000)
     for column, target in (("a", first), ("b", second)):
-        result = mg.adapt(model, target, epochs=3, lr=0.5, seed=0, protect=False)
+        result = mg.adapt(model, target, strategy=mg.Matcha(lr=0.5, rounds=3), seed=0)
         model = result.model
         record = store.read(tmp_path / "small" / column / "evolving.0.json")
         assert record["numbers"]["gamma"] == result.gamma.tolist()

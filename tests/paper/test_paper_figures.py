@@ -98,8 +98,8 @@ def test_rounds_one_by_one_are_the_rounds_of_a_long_run(moves):
     model, graph = trained_model(), tiny_graph()
     of = Setting(model, graph, graph)
     found = list(islice(rounds_of(of, 0, lr=0.1, moves=moves), 5))
-    whole = mg.adapt(model, graph, protect=False, epochs=4, lr=0.1, moves=moves)
-    assert [loss for loss, _ in found] == pytest.approx(whole.history.loss, rel=1e-5)
+    whole = mg.adapt(model, graph, strategy=mg.Matcha(lr=0.1, rounds=4, moves=moves))
+    assert [loss for loss, _ in found] == pytest.approx(whole.trace.loss, rel=1e-5)
     assert found[-1][1] == pytest.approx(mg.metrics.accuracy(whole.probs, graph.y))
 
 

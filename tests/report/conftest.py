@@ -17,7 +17,7 @@ def _adapted(num_classes: int, epochs: int) -> tuple[Adaptation, torch.Tensor]:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = mg.GPRGNN(64, num_classes, K=3)
-    return mg.adapt(model, graph, epochs=epochs, lr=1, protect=False), graph.y
+    return mg.adapt(model, graph, strategy=mg.Matcha(lr=1, rounds=epochs)), graph.y
 
 
 @pytest.fixture

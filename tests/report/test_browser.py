@@ -62,7 +62,7 @@ def pages(tmp_path_factory):
 def write_forty(labelled, bare):
     graph = mg.datasets.csbm(800, 64, degree=4, signal=4, shares=[1 / 40] * 40, seed=0)
     torch.manual_seed(0)
-    result = mg.adapt(mg.GPRGNN(64, 40, K=3), graph, epochs=3, protect=False)
+    result = mg.adapt(mg.GPRGNN(64, 40, K=3), graph, strategy=mg.Matcha(rounds=3))
     result.report(labelled, labels=graph.y)
     result.report(bare)
 

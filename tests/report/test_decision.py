@@ -51,7 +51,7 @@ def test_a_model_that_cannot_be_judged_gets_a_page_that_says_so(tmp_path):
     assert "Models that were tried" not in page.words
     assert ("class", "status neutral") in page.attributes
     assert "no other could be compared" in page.words
-    assert result.history.frame().empty
+    assert result.trace.frame().empty
     assert "<svg" in result._repr_html_()
     assert len(result.plot().axes) == 2
 

@@ -80,7 +80,7 @@ def test_gamma_names_the_largest_change(make):
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_numbers_that_are_not_finite_are_left_out(make, bad):
     result, _ = make()
-    history = replace(result.history, loss=[0.5, 0.4, bad])
+    history = replace(result.trace, loss=[0.5, 0.4, bad])
     history.class_shares = [np.full(2, np.nan)] * 3
     gamma, probs = result.gamma.clone(), result.probs.clone()
     gamma[1], probs[:] = bad, math.nan
@@ -103,7 +103,7 @@ def test_a_long_run_is_thinned_and_says_so(make):
 def test_only_the_ten_largest_classes_get_a_line(make):
     result, _ = make(40)
     picture = share_curves(result)
-    largest = sorted(np.argsort(-result.history.class_shares[-1])[:10].tolist())
+    largest = sorted(np.argsort(-result.trace.class_shares[-1])[:10].tolist())
     drawn = re.findall(r"class (\d+):", picture.svg)
     assert [int(c) for c in drawn] == largest
     assert "Only the 10 largest of 40 classes at the end are drawn." in picture.caption
@@ -155,7 +155,7 @@ def test_text_is_escaped_and_not_read_as_mathematics(make):
 
 def test_gamma_that_is_no_hop_weight_is_not_called_one(make):
     result, _ = make()
-    wrapped = mg.adapt(mg.APPNP(64, 2), result.graph, epochs=1, protect=False)
+    wrapped = mg.adapt(mg.APPNP(64, 2), result.graph, strategy=mg.Matcha(rounds=1))
     assert gamma_bars(wrapped).title == "Parameters γ"
     assert "hop" not in texts(gamma_bars(wrapped).svg)
     assert gamma_bars(result).title == "Weight of each hop"

@@ -28,15 +28,15 @@ def test_plot_gives_a_figure_that_is_the_callers_own(make, num_classes):
     assert titles == ["hop weights", "loss", "class shares", "confidence"]
     bars = figure.axes[0].containers
     assert [bar.get_height() for bar in bars[1]] == pytest.approx(result.gamma.tolist())
-    assert figure.axes[1].lines[0].get_ydata() == pytest.approx(result.history.loss)
+    assert figure.axes[1].lines[0].get_ydata() == pytest.approx(result.trace.loss)
 
 
 def test_history_as_a_data_frame(make):
     result, _ = make()
-    frame = result.history.frame()
+    frame = result.trace.frame()
     assert isinstance(frame, pd.DataFrame)
     assert frame.index.tolist() == [0, 1, 2, 3]
-    assert frame["loss"].tolist() == result.history.loss
+    assert frame["loss"].tolist() == result.trace.loss
     assert frame.loc[3, "gamma_1"] == pytest.approx(float(result.gamma[1]))
 
 

@@ -97,7 +97,7 @@ def test_names_and_settings_are_escaped(make):
 
 def test_a_run_that_was_not_finite_is_shown(make):
     result, labels = make()
-    history = replace(result.history, loss=[*result.history.loss[:-1], math.nan])
+    history = replace(result.trace, loss=[*result.trace.loss[:-1], math.nan])
     gamma = torch.full_like(result.gamma, math.inf)
     broken = replace(
         result,

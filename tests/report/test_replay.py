@@ -12,7 +12,7 @@ from matcha_gnn.testing import tiny_graph, trained_model
 def test_a_replay_gives_the_rounds_again(make):
     result, _ = make(12)
     done = replay.replay(result)
-    np.testing.assert_allclose(done.pic, result.history.loss, rtol=1e-4)
+    np.testing.assert_allclose(done.pic, result.trace.loss, rtol=1e-4)
     assert done.rounds.tolist() == [0, 1, 2, 3]
 
 
@@ -20,7 +20,7 @@ def test_infomax_and_churn_are_those_of_each_gamma(make):
     result, _ = make()
     done = replay.replay(result)
     hops = result.model.hops(result.graph)
-    probs = [result.model.head(hops.mix(g)).softmax(-1).detach() for g in result.history.gamma]
+    probs = [result.model.head(hops.mix(g)).softmax(-1).detach() for g in result.trace.gamma]
     for round_, p in enumerate(probs):
         mean = p.mean(0)
         mutual = (p * (p / mean).log()).sum(1).mean()
@@ -44,14 +44,14 @@ def test_the_picture_says_what_it_shows(make, monkeypatch):
 def test_no_picture_without_rounds_or_for_models_that_run_whole(make):
     assert replay.round_curves(make(epochs=0)[0]) is None
     result, _ = make()
-    whole = mg.adapt(mg.GCNII(64, 2), result.graph, epochs=1, protect=False)
+    whole = mg.adapt(mg.GCNII(64, 2), result.graph, strategy=mg.Matcha(rounds=1))
     assert replay.round_curves(whole) is None
     assert replay.round_curves(mg.adapt(trained_model(), tiny_graph())) is None
 
 
 def test_representations_of_a_model_that_runs_whole(make):
     result, _ = make()
-    whole = mg.adapt(mg.GCNII(64, 2), result.graph, epochs=1, protect=False)
+    whole = mg.adapt(mg.GCNII(64, 2), result.graph, strategy=mg.Matcha(rounds=1))
     shown = np.arange(10)
     gammas = (whole.gamma_before, whole.gamma)
     before, after = replay.representations(whole.model, whole.graph, shown, gammas)

@@ -8,7 +8,7 @@ from matcha_gnn.testing import tiny_graph, trained_model
 
 @pytest.fixture(scope="module")
 def result():
-    return mg.adapt(trained_model(), tiny_graph(), epochs=1, protect=False)
+    return mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=1))
 
 
 def test_source_stands_beside_target(result):

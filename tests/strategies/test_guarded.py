@@ -119,7 +119,7 @@ def test_around_other_base_methods(model, method):
 
 def test_rounds_of_a_loss_are_judged_too(model):
     target = mg.datasets.csbm(**SIZE, homophily=0.1, seed=7)
-    result = mg.adapt(model, target, loss=mg.PIC(), epochs=20)
+    result = mg.adapt(model, target, strategy=mg.Guarded(strategies=(mg.Matcha(rounds=20),)))
     names = [candidate.name for candidate in result.decision.candidates]
     assert names == ["source", "round 2", "round 8", "round 20"]
     assert gain(result, target) >= -0.01
@@ -130,7 +130,7 @@ def test_models_whose_hops_cannot_be_cached_take_rounds():
     target = mg.datasets.csbm(**SIZE, homophily=0.1, seed=1)
     deep = mg.GCNII(64, 2, hidden_channels=8, K=2)
     mg.fit(deep, source, epochs=120)
-    result = mg.adapt(deep, target, epochs=20)
+    result = mg.adapt(deep, target, strategy=mg.Guarded(otherwise=(mg.Matcha(rounds=20),)))
     assert any(c.name.startswith("round") for c in result.decision.candidates)
     assert gain(result, target) > 0.02
 

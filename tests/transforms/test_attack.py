@@ -57,9 +57,9 @@ def test_a_directed_graph_is_attacked_edge_by_edge():
 
 def test_the_attack_hurts_more_than_random_flips():
     model, graph = trained_model(), tiny_graph(0.4, seed=5)
-    before = accuracy(mg.adapt(model, graph, epochs=0, protect=False).probs, graph.y)
+    before = accuracy(mg.predict(model, graph).probs, graph.y)
     hurt = attacked(model, graph, 0.2, **QUICK)
-    after = accuracy(mg.adapt(model, hurt, epochs=0, protect=False).probs, graph.y)
+    after = accuracy(mg.predict(model, hurt).probs, graph.y)
     budget = len(pairs(graph) ^ pairs(hurt)) // 2
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randint(120, (2, budget), generator=generator)
@@ -67,7 +67,7 @@ def test_the_attack_hurts_more_than_random_flips():
     both = flips | {(b, a) for a, b in flips}
     random = copy.copy(graph)
     random.edge_index = torch.tensor(sorted(pairs(graph) ^ both)).T
-    by_chance = accuracy(mg.adapt(model, random, epochs=0, protect=False).probs, graph.y)
+    by_chance = accuracy(mg.predict(model, random).probs, graph.y)
     assert after < by_chance - 0.04
     assert after < before - 0.08
 
@@ -78,8 +78,8 @@ def test_nodes_decide_whose_predictions_are_attacked():
     aimed = attacked(model, graph, 0.1, nodes=first, **QUICK)
     graph.test_mask = first
     assert pairs(aimed) == pairs(attacked(model, graph, 0.1, **QUICK))
-    probs = mg.adapt(model, aimed, epochs=0, protect=False).probs
-    whole = mg.adapt(model, graph, epochs=0, protect=False).probs
+    probs = mg.predict(model, aimed).probs
+    whole = mg.predict(model, graph).probs
     loss = accuracy(whole, graph.y, first) - accuracy(probs, graph.y, first)
     assert loss > accuracy(whole, graph.y, ~first) - accuracy(probs, graph.y, ~first)
 

@@ -17,9 +17,6 @@ from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.propagate import no_beta_warning
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from matcha_gnn.backbones import Backbone
     from matcha_gnn.methods import BaseMethod
     from matcha_gnn.result import Adaptation

@@ -68,8 +68,8 @@ def told(result):
         "probs": result.probs,
         "before": result.probs_before,
         "gamma": result.gamma,
-        "loss": np.array(result.history.loss),
-        "shares": np.array(result.history.class_shares),
+        "loss": np.array(result.trace.loss),
+        "shares": np.array(result.trace.class_shares),
         "status": str(result.status),
         "changed": result.changed,
         "alarms": result.alarms,
@@ -93,8 +93,8 @@ def assert_equal_to_one_process(answers, alone):
         np.testing.assert_allclose(answer["probs"], alone.probs[nodes], atol=1e-5)
         np.testing.assert_allclose(answer["before"], alone.probs_before[nodes], atol=1e-5)
         np.testing.assert_allclose(answer["gamma"], alone.gamma, atol=1e-5)
-        np.testing.assert_allclose(answer["loss"], alone.history.loss, atol=1e-5)
-        np.testing.assert_allclose(answer["shares"], alone.history.class_shares, atol=1e-5)
+        np.testing.assert_allclose(answer["loss"], alone.trace.loss, atol=1e-5)
+        np.testing.assert_allclose(answer["shares"], alone.trace.class_shares, atol=1e-5)
         np.testing.assert_allclose(answer["pic"], [alone.pic_before, alone.pic_after], atol=1e-5)
         assert answer["status"] == str(alone.status)
         assert answer["changed"] == pytest.approx(alone.changed)

@@ -139,14 +139,14 @@ def test_methods_that_cannot_stream_say_who_can(method, store):
 def test_models_and_settings_that_cannot_stream(store):
     for model in (mg.JKNet(FEATURES, 2), mg.GCNII(FEATURES, 2)):
         with pytest.raises(mg.IncompatibleError, match="GPRGNN"):
-            mg.adapt(model, store, protect=False)
+            mg.adapt(model, store, strategy=mg.Matcha())
     for given in ({"moves": "both"}, {"features": "base"}):
         with pytest.raises(mg.IncompatibleError, match="a store takes"):
             mg.adapt(source_model(), store, protect=False, **given)
     with pytest.raises(mg.IncompatibleError, match="for a graph in memory"):
         mg.adapt(source_model(), store, mg.Tent())
     with pytest.raises(mg.InvalidGraphError, match="features"):
-        mg.adapt(mg.GPRGNN(3, 2), store, protect=False)
+        mg.adapt(mg.GPRGNN(3, 2), store, strategy=mg.Matcha())
     with pytest.raises(InvalidArgumentError, match="bfloat16"):
         mg.GraphStore(store.folder, "int8")
 
@@ -154,7 +154,7 @@ def test_models_and_settings_that_cannot_stream(store):
 def test_appnp_streams(store):
     model = mg.APPNP(FEATURES, 2, 8, K=3)
     inside, outside = (
-        mg.adapt(model, graph, protect=False, epochs=3) for graph in (target_graph(), store)
+        mg.adapt(model, graph, strategy=mg.Matcha(rounds=3)) for graph in (target_graph(), store)
     )
     torch.testing.assert_close(inside.probs, outside.probs, atol=1e-5, rtol=0)
 
@@ -163,7 +163,7 @@ def test_no_room_on_the_disk_is_said_before_work(store, monkeypatch):
     usage = shutil.disk_usage(store.folder)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     with pytest.raises(InvalidArgumentError, match="1.0 kB free"):
-        mg.adapt(source_model(), store, protect=False)
+        mg.adapt(source_model(), store, strategy=mg.Matcha())
 
 
 def test_a_disk_that_fills_up_on_the_way_leaves_no_half_file(store, monkeypatch):
@@ -177,27 +177,27 @@ def test_a_disk_that_fills_up_on_the_way_leaves_no_half_file(store, monkeypatch)
 
     monkeypatch.setattr(propagation.ArrayWriter, "write", full)
     with pytest.raises(mg.InvalidFileError, match="No space left"):
-        mg.adapt(source_model(), store, protect=False, epochs=1)
+        mg.adapt(source_model(), store, strategy=mg.Matcha(rounds=1))
     folder = next((store.folder / "hops").iterdir())
     assert not list(folder.glob(".hop-*"))
     monkeypatch.undo()
-    result = mg.adapt(source_model(), store, protect=False, epochs=1)
-    expected = mg.adapt(source_model(), target_graph(), protect=False, epochs=1)
+    result = mg.adapt(source_model(), store, strategy=mg.Matcha(rounds=1))
+    expected = mg.adapt(source_model(), target_graph(), strategy=mg.Matcha(rounds=1))
     torch.testing.assert_close(result.probs, expected.probs, atol=1e-5, rtol=0)
 
 
 def test_a_folder_where_hops_cannot_be_written(store):
     (store.folder / "hops").write_text("in the way")
     with pytest.raises(mg.InvalidFileError, match="a folder that can be written"):
-        mg.adapt(source_model(), store, protect=False, epochs=1)
+        mg.adapt(source_model(), store, strategy=mg.Matcha(rounds=1))
 
 
 def test_a_hop_of_another_shape_is_refused(store):
-    mg.adapt(source_model(), store, protect=False, epochs=1)
+    mg.adapt(source_model(), store, strategy=mg.Matcha(rounds=1))
     hop = next((store.folder / "hops").rglob("hop-01*"))
     hop.write_bytes(hop.read_bytes()[:-4])
     with pytest.raises(mg.InvalidFileError, match="cut short"):
-        mg.adapt(source_model(), store, protect=False, epochs=1)
+        mg.adapt(source_model(), store, strategy=mg.Matcha(rounds=1))
 
 
 def test_two_processes_do_not_make_the_same_hops(store):
@@ -224,11 +224,11 @@ def test_memory_in_words(words, size):
 def test_the_estimate_is_told_before_work(store):
     said = []
     telling = mg.GraphStore(store.folder, tell=said.append)
-    mg.adapt(source_model(), telling, protect=False, epochs=4, memory="2GB")
+    mg.adapt(source_model(), telling, strategy=mg.Matcha(rounds=4), memory="2GB")
     (line,) = said
     nodes = target_graph().num_nodes
     assert plan.in_words(4 * nodes * 4 * 8) in line
     assert "8 reads" in line
     assert "to be made" in line
-    mg.adapt(source_model(), telling, protect=False, epochs=4, memory="2GB")
+    mg.adapt(source_model(), telling, strategy=mg.Matcha(rounds=4), memory="2GB")
     assert "to be made" not in said[1]

@@ -57,7 +57,7 @@ def test_a_store_adapts_as_the_graph_in_memory(name, store, monkeypatch):
     assert largest(inside.probs_before, outside.probs_before) < 1e-5
     # The solver divides by the smallest eigenvalues of a Gram matrix of float32 hops.
     assert largest(inside.gamma, outside.gamma) < (1e-4 if "optimizer" in given else 1e-5)
-    np.testing.assert_allclose(inside.history.loss, outside.history.loss, atol=1e-5)
+    np.testing.assert_allclose(inside.trace.loss, outside.trace.loss, atol=1e-5)
     assert abs(inside.pic_after - outside.pic_after) < 1e-5
 
 

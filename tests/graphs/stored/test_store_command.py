@@ -39,8 +39,8 @@ def test_any_graph_becomes_a_store(files, capsys):
     code, said, _ = run(capsys, "make-graph", files / "g.npz", "--store", files / "store")
     assert code == 0
     assert "700 nodes" in said
-    found = mg.adapt(source_model(), mg.GraphStore(files / "store"), protect=False, epochs=2)
-    expected = mg.adapt(source_model(), target_graph(), protect=False, epochs=2)
+    found = mg.adapt(source_model(), mg.GraphStore(files / "store"), strategy=mg.Matcha(rounds=2))
+    expected = mg.adapt(source_model(), target_graph(), strategy=mg.Matcha(rounds=2))
     assert float((found.probs - expected.probs).abs().max()) < 1e-4
 
 
