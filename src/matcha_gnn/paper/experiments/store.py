@@ -1,9 +1,7 @@
 """One JSON file per cell: what was run, with what, on what, and what came out."""
 
 import json
-import os
 import re
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.io.files import replacing
 from matcha_gnn.io.jsontext import json_text
-from matcha_gnn.io.provenance import hardware, versions
+from matcha_gnn.io.provenance import commit, hardware, source_tree, versions
 from matcha_gnn.paper.experiments.spec import Cell
 
 if TYPE_CHECKING:
     import torch
 
-_PROJECT = Path(__file__).parents[4]
-
 
 def default_folder() -> Path:
-    """`results` here, or that of the checkout this package runs from."""
-    here = Path("results")
-    return here if here.is_dir() or not (_PROJECT / "results").is_dir() else _PROJECT / "results"
+    """`results` here, or that of the source tree this package runs from."""
+    here, project = Path("results"), source_tree()
+    if here.is_dir() or project is None or not (project / "results").is_dir():
+        return here
+    return project / "results"
 
 
 def path_of(cell: Cell, folder: Path) -> Path:
@@ -65,7 +63,7 @@ def write(
         "numbers": dict(numbers),
         "seconds": {stage: round(value, 6) for stage, value in seconds.items()},
         "versions": versions(),
-        "code": _commit(),
+        "code": commit(),
         "hardware": hardware(device),
     }
     with replacing(path) as beside:
@@ -79,18 +77,3 @@ def read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise InvalidFileError("results", f"{path} ({error})", "a record") from error
     return record
-
-
-def _commit() -> str | None:
-    """The commit this package was run from, marked if files differ; None outside a checkout.
-
-    A copy of a checkout without its history can be told by the variable MATCHA_COMMIT.
-    """
-    if "MATCHA_COMMIT" in os.environ:
-        return os.environ["MATCHA_COMMIT"]
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        done = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()
