@@ -79,7 +79,7 @@ def test_a_record_does_not_ask_the_repository_it_is_installed_in(repository):
     environment.pop("MATCHA_COMMIT", None)
     subprocess.run([sys.executable, "-c", RUN, results], check=True, env=environment)
     assert not was_asked(repository)
-    record = json.loads((results / "small" / "a" / "erm.0.json").read_text())
+    record = json.loads((results / "small.jsonl").read_text())
     assert record["code"] is None
     assert record["versions"]["matcha-gnn"] == provenance.versions()["matcha-gnn"]
 
