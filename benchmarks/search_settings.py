@@ -24,14 +24,13 @@ from held_out import HELD_OUT
 from matcha_gnn.io.files import replacing
 from matcha_gnn.paper.experiments import load
 from matcha_gnn.paper.experiments.run import (
-    OURS,
     adapt_cell,
     build_method,
     make_graph,
     start_worker,
     train_source,
 )
-from matcha_gnn.paper.experiments.spec import Cell, cells
+from matcha_gnn.paper.experiments.spec import OURS, Cell, cells
 
 STEP_SIZES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 ROUNDS = (5, 10, 20, 50, 100)

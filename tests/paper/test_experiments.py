@@ -52,47 +52,49 @@ def trained_by_hand():
 
 
 def test_one_record_per_cell_with_all_that_decided_it(finished):
-    files = sorted(p.relative_to(finished) for p in finished.rglob("*.json"))
-    assert len(files) == 8
-    record = store.read(finished / "small" / "b" / "erm-matcha.1.json")
+    assert len((finished / "small.jsonl").read_text().splitlines()) == 8
+    record = store.read("small", finished)["b", "ERM + Matcha", 1]
     assert record["cell"]["run"]["lr"] == 0.5
     assert record["cell"]["source"]["seed"] == 1
     assert record["cell"]["target"]["seed"] == 1001
-    assert {"cell", "numbers", "seconds", "versions", "code", "hardware"} == set(record)
+    made_with = {"versions", "code", "hardware"}
+    assert {"cell", "algorithm", "numbers", "seconds"} | made_with == set(record)
     assert {"torch", "numpy", "python"} <= set(record["versions"])
+    parameters = {"loss": "pic", "optimizer": "sgd", "lr": 0.5, "epochs": 3}
+    assert record["algorithm"] == {"name": "matcha", "version": 1, "parameters": parameters}
 
 
 def test_a_record_holds_what_the_library_gives(finished):
     model, target = trained_by_hand()
     result = mg.adapt(model, target, strategy=mg.Matcha(rounds=3), seed=0)
-    record = store.read(finished / "small" / "a" / "erm-matcha.0.json")
+    record = store.read("small", finished)["a", "ERM + Matcha", 0]
     assert record["numbers"]["accuracy"] == mg.metrics.accuracy(result.probs, target.y)
 
 
 def test_what_is_recorded_is_not_run_again(finished):
-    before = {p: p.read_bytes() for p in finished.rglob("*.json")}
+    before = (finished / "small.jsonl").read_bytes()
     assert run(parse("small", SMALL), finished, jobs=1) == 0
-    assert {p: p.read_bytes() for p in finished.rglob("*.json")} == before
+    assert (finished / "small.jsonl").read_bytes() == before
 
 
 def test_a_changed_setting_is_run_again(finished, tmp_path):
     changed = json.loads(json.dumps(SMALL))
     changed["rows"]["ERM + Matcha"]["epochs"] = 2
-    todo = [c for c in cells(parse("small", changed)) if not store.recorded(c, finished)]
+    todo = store.missing(cells(parse("small", changed)), finished)
     assert {cell.row for cell in todo} == {"ERM + Matcha"}
 
 
 def test_a_record_without_a_setting_that_came_later_is_of_its_default(finished, tmp_path):
     experiment = parse("small", SMALL)
     folder = shutil.copytree(finished, tmp_path / "results")
-    for path in folder.rglob("*.json"):
-        record = store.read(path)
+    for record in store.read("small", finished).values():
         del record["cell"]["before"], record["cell"]["attack"], record["cell"]["run"]["stream"]
-        path.write_text(json.dumps(record))
-    assert all(store.recorded(cell, folder) for cell in cells(experiment))
+        store.append(record, folder)
+    assert "attack" not in store.read("small", folder)["a", "ERM", 0]["cell"]
+    assert store.missing(cells(experiment), folder) == []
     streamed = json.loads(json.dumps(SMALL))
     streamed["rows"]["ERM + Matcha"]["stream"] = True
-    todo = [c for c in cells(parse("small", streamed)) if not store.recorded(c, folder)]
+    todo = store.missing(cells(parse("small", streamed)), folder)
     assert {cell.row for cell in todo} == {"ERM + Matcha"}
 
 
@@ -106,7 +108,7 @@ def test_a_stream_carries_on_from_the_graph_before(finished, tmp_path):
     for column, target in (("a", first), ("b", second)):
         result = mg.adapt(model, target, strategy=mg.Matcha(lr=0.5, rounds=3), seed=0)
         model = result.model
-        record = store.read(tmp_path / "small" / column / "evolving.0.json")
+        record = store.read("small", tmp_path)[column, "Evolving", 0]
         assert record["numbers"]["gamma"] == result.gamma.tolist()
 
 
@@ -141,7 +143,7 @@ def test_without_data_it_says_which_files_go_where_and_runs_the_rest(tmp_path, m
         run(parse("small", mixed), tmp_path, jobs=1)
     assert "nowhere/syn-cora/h0.80-r1.npz" in str(raised.value)
     assert "nowhere/coauthor-cs/coauthor_cs.npz" in str(raised.value)
-    assert len(list(tmp_path.rglob("*.json"))) == 4
+    assert len(store.read("small", tmp_path)) == 4
 
 
 def test_compare_takes_mean_and_deviation_over_seeds(finished):
@@ -152,10 +154,8 @@ def test_compare_takes_mean_and_deviation_over_seeds(finished):
         ("ERM + Matcha", "a"),
         ("ERM + Matcha", "b"),
     ]
-    values = [
-        100 * store.read(finished / "small" / "a" / f"erm.{seed}.json")["numbers"]["accuracy"]
-        for seed in (0, 1)
-    ]
+    records = store.read("small", finished)
+    values = [100 * records["a", "ERM", seed]["numbers"]["accuracy"] for seed in (0, 1)]
     assert rows[0].ours_mean == pytest.approx(mean(values), abs=1e-3)
     assert rows[0].ours_sd == pytest.approx(stdev(values), abs=1e-3)
     assert rows[0].seeds == (0, 1)
@@ -166,10 +166,10 @@ def test_a_published_number_over_all_nodes_meets_ours_over_all_nodes(
     finished, tmp_path, monkeypatch
 ):
     folder = shutil.copytree(finished, tmp_path / "results")
-    for path in (folder / "small" / "a").glob("erm.*.json"):
-        record = store.read(path)
+    records = store.read("small", finished)
+    for record in (records["a", "ERM", seed] for seed in (0, 1)):
         record["numbers"]["accuracy_all"] = 0.25
-        path.write_text(json.dumps(record))
+        store.append(record, folder)
     # The package's function of the same name hides the module.
     module = import_module("matcha_gnn.paper.experiments.compare")
     monkeypatch.setattr(module, "counted_over_all_nodes", lambda name: {("ERM", "a")})
@@ -244,6 +244,9 @@ def test_cells_of_other_tables_read_by_eye():
 def test_committed_records_are_of_the_shipped_specs():
     folder = Path(__file__).parents[2] / "results"
     for name in names():
-        recorded = [c for c in cells(load(name)) if store.path_of(c, folder).exists()]
-        stale = [c for c in recorded if not store.recorded(c, folder)]
-        assert not stale, f"{len(stale)} records of {name} are of other settings"
+        records = store.read(name, folder)
+        of_now = {
+            (c.column, c.row, c.seed) for c, r in store.recorded(cells(load(name)), folder) if r
+        }
+        assert records
+        assert set(records) == of_now, f"some records of {name} are of other settings"

@@ -1,10 +1,14 @@
 """`matcha reproduce` as a user meets it."""
 
 import json
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 import running
+from matcha_gnn.paper.experiments import store
+from matcha_gnn.paper.experiments.algorithms import PRESENT
 from matcha_gnn.paper.reproduction import titles
 
 TABLES = {
@@ -107,3 +111,78 @@ def test_without_data_it_says_what_goes_where(tmp_path, capsys, monkeypatch):
 def test_bad_names_and_counts_are_refused(capsys):
     assert "table9" in run(capsys, "table9")[2]
     assert "--seeds" in run(capsys, "table1", "--seeds", 0)[2]
+
+
+def stale_line(folder, **algorithm):
+    """Copy a committed record of Table 1 with another algorithm into a folder."""
+    path = Path(__file__).parents[2] / "results" / "table1.jsonl"
+    with path.open() as file:
+        record = json.loads(file.readline())
+    record["algorithm"] |= algorithm
+    record["cell"]["seed"] = algorithm["version"] or 0
+    store.append(record, folder)
+    return record["cell"]
+
+
+def test_records_of_other_versions_are_listed(tmp_path, capsys):
+    present = PRESENT["guarded"]
+    for version in (present, present - 1, None):
+        cell = stale_line(tmp_path, name="guarded", version=version)
+    stale_line(tmp_path, name="forgotten [/x]", version=7)
+    code, said, _ = run(capsys, "table1", "--stale", "--json", "--results", tmp_path)
+    assert code == 0
+    place = {"name": "table1", "row": cell["row"], "column": cell["column"]}
+    guarded = place | {"algorithm": "guarded", "version_present": present}
+    gone = place | {"algorithm": "forgotten [/x]", "version_present": None}
+    assert json.loads(said) == [
+        guarded | {"seeds": [0], "version_recorded": None},
+        guarded | {"seeds": [present - 1], "version_recorded": present - 1},
+        gone | {"seeds": [7], "version_recorded": 7},
+    ]
+    code, said, _ = run(capsys, "--stale", "--results", tmp_path)
+    assert code == 0
+    assert "unknown" in said
+    assert "forgotten [/x]" in said
+    assert "3 records are not of the present version" in said
+
+
+def test_where_all_records_are_of_the_present_version_none_is_listed(tmp_path, capsys):
+    stale_line(tmp_path, name="guarded", version=PRESENT["guarded"])
+    code, said, _ = run(capsys, "all", "--stale", "--json", "--results", tmp_path)
+    assert (code, json.loads(said)) == (0, [])
+    code, said, _ = run(capsys, "--stale", "--results", tmp_path)
+    assert (code, "0 records are not" in said) == (0, True)
+
+
+def test_committed_records_of_the_default_name_their_rule(capsys):
+    """As many of each rule as docs/results.md says."""
+    code, said, _ = run(capsys, "--stale", "--json")
+    count = Counter()
+    for each in json.loads(said):
+        count[each["algorithm"], each["version_recorded"]] += len(each["seeds"])
+    assert code == 0
+    text = (Path(__file__).parents[2] / "docs" / "results.md").read_text()
+    for version, name in ((4, "fourth"), (3, "third"), (2, "second")):
+        if number := count["guarded", version]:
+            assert f"{number} are of the {name}" in text or f"{number} of the {name}" in text
+    assert set(count) <= {("guarded", version) for version in (2, 3, 4)}
+
+
+def test_stale_records_are_sought_in_tables_that_exist(tmp_path, capsys):
+    code, _, error = run(capsys, "gap", "--stale", "--results", tmp_path)
+    assert code == 2
+    assert "'gap'" in error
+    code, _, error = run(capsys, "table1", "--stale", "--results", tmp_path)
+    assert code == 2
+    assert "make them with: matcha reproduce table1\n" in error
+
+
+def test_a_damaged_line_is_named_by_the_command(tmp_path, capsys):
+    stale_line(tmp_path, name="guarded", version=1)
+    with (tmp_path / "table1.jsonl").open("a") as file:
+        file.write('{"cell": 3}\n')
+    for option in ("--show", "--stale"):
+        code, said, error = run(capsys, "table1", option, "--results", tmp_path)
+        assert (code, said) == (2, "")
+        assert "table1.jsonl, line 2 (" in "".join(error.splitlines())
+        assert "Traceback" not in error

@@ -1,12 +1,24 @@
 """Files that appear whole or not at all."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from matcha_gnn.errors import InvalidFileError
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _wait_for_lock(handle: int) -> None:
+        msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+else:
+    import fcntl
+
+    def _wait_for_lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX)
 
 
 @contextmanager
@@ -50,6 +62,31 @@ def replacing(path: str | Path) -> Iterator[Path]:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: str | Path) -> Iterator[None]:
+    """Wait until no other process is in such a block for `path`, and keep others out.
+
+    The lock is on an empty file beside it, `.NAME.lock`, which stays; the system releases it when
+    a process ends, however it ends.
+
+    Args:
+        path: the file that is going to be changed; it may be missing, its folder may not.
+
+    Raises:
+        InvalidFileError: the folder is missing or cannot be written.
+    """
+    path = Path(path)
+    with ExitStack() as held:
+        try:
+            lock = held.enter_context(open(path.with_name(f".{path.name}.lock"), "ab"))
+            _wait_for_lock(lock.fileno())
+        except OSError as error:
+            raise InvalidFileError(
+                "output", f"{path} ({error.strerror})", "a path in a writable folder"
+            ) from error
+        yield
 
 
 def _umask() -> int:

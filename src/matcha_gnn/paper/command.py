@@ -14,6 +14,10 @@ def reproduce(
         bool, typer.Option("--list", help="Name what can be reproduced.")
     ] = False,
     show: Annotated[bool, typer.Option("--show", help="Run nothing: print the records.")] = False,
+    stale: Annotated[
+        bool,
+        typer.Option("--stale", help="Run nothing: list records of older algorithm versions."),
+    ] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="One seed, small graphs: a look, not a result.")
     ] = False,
@@ -33,6 +37,9 @@ def reproduce(
     """
     from matcha_gnn.paper import reproduction
 
+    if stale and not list_names:
+        reproduction.list_stale(name, quick=quick, results=results, json=json)
+        return
     if list_names or name is None:
         reproduction.list_titles(json)
         return

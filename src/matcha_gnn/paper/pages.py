@@ -76,11 +76,11 @@ def ours_against_paper(cells: Sequence[Comparison]) -> Picture:
 def _made_with(experiment: Experiment, folder: Path) -> list[tuple[str, str]]:
     """What the records say they were made with, and how many say so."""
     found: dict[str, Counter[str]] = {}
+    records = store.read(experiment.name, folder)
     for cell in all_cells(experiment):
-        path = store.path_of(cell, folder)
-        if path.is_file():
-            for name, value in _provenance(store.read(path)):
-                found.setdefault(name, Counter())[value] += 1
+        record = records.get((cell.column, cell.row, cell.seed))
+        for name, value in _provenance(record) if record else ():
+            found.setdefault(name, Counter())[value] += 1
     return [
         (name, "; ".join(f"{value} ({n:,} records)" for value, n in counts.most_common()))
         for name, counts in found.items()

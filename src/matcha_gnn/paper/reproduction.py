@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
+
 from matcha_gnn.cli import console
 from matcha_gnn.cli.commands import usable_device
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
@@ -39,6 +41,32 @@ def list_titles(json: bool) -> None:
         console.print_rows("matcha reproduce NAME", ["name", "what"], rows)
 
 
+def list_stale(name: str | None, *, quick: bool, results: Path | None, json: bool) -> None:
+    """Print which records of a table, or of all, are not of the present version."""
+    tables = {each: each for each in experiments.names()}
+    chosen = list(tables) if name in (None, ALL) else [resolve("name", str(name), tables)]
+    found = experiments.stale(chosen, _records_in(results, quick))
+    if json:
+        console.print_json([each.as_dict() for each in found])
+        return
+    header = ["table", "row", "column", "seeds", "algorithm", "recorded", "present"]
+    if found:
+        console.print_rows("Records of other versions", header, [_stale_row(s) for s in found])
+    count = sum(len(each.seeds) for each in found)
+    console.out.print(f"{count:,} records are not of the present version of their algorithm.")
+
+
+def _stale_row(stale: experiments.Stale) -> list[str]:
+    seeds = ", ".join(map(str, stale.seeds))
+    places = [stale.name, stale.row, stale.column, seeds, stale.algorithm]
+    versions = (stale.version_recorded, stale.version_present)
+    return [*map(escape, places), *("unknown" if v is None else str(v) for v in versions)]
+
+
+def _records_in(results: Path | None, quick: bool) -> Path:
+    return results or (default_folder() / QUICK_FOLDER if quick else default_folder())
+
+
 def reproduce(
     name: str,
     *,
@@ -57,7 +85,7 @@ def reproduce(
     if seeds is not None and seeds < 1:
         raise InvalidArgumentError("--seeds", seeds, "an integer >= 1")
     count = seeds or (1 if quick else 5)
-    folder = results or (default_folder() / QUICK_FOLDER if quick else default_folder())
+    folder = _records_in(results, quick)
     on = str(usable_device(device))
     # Where a cell takes a second, starting other processes would take longer than the cells.
     jobs = jobs or (1 if quick else None)

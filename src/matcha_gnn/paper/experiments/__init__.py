@@ -3,5 +3,6 @@
 from matcha_gnn.paper.experiments.compare import Comparison, compare
 from matcha_gnn.paper.experiments.run import run
 from matcha_gnn.paper.experiments.spec import Experiment, load, names
+from matcha_gnn.paper.experiments.staleness import Stale, stale
 
-__all__ = ["Comparison", "Experiment", "compare", "load", "names", "run"]
+__all__ = ["Comparison", "Experiment", "Stale", "compare", "load", "names", "run", "stale"]

@@ -1,15 +1,12 @@
 """Our records beside the published numbers."""
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.paper.experiments import store
 from matcha_gnn.paper.experiments.spec import (
-    Cell,
     Experiment,
     cells,
     counted_over_all_nodes,
@@ -54,15 +51,15 @@ def compare(experiment: Experiment, folder: Path) -> list[Comparison]:
     """
     scores: dict[tuple[str, str], dict[int, float]] = {}
     over_all = counted_over_all_nodes(experiment.name)
-    for cell in _present(cells(experiment), folder):
-        record = store.read(store.path_of(cell, folder))
+    for cell, record in store.recorded(cells(experiment), folder):
+        if record is None:
+            continue
         place = cell.row, cell.column
         score = record["numbers"].get("accuracy_all" if place in over_all else cell.run.score)
         if score is not None:
             scores.setdefault(place, {})[cell.seed] = score
     if not scores:
-        wanted = f"records; make them with: matcha reproduce {experiment.name}"
-        raise InvalidFileError("results", f"{folder / experiment.name} (nothing there)", wanted)
+        raise store.nothing_recorded([experiment.name], folder)
     paper = published(experiment.name)
     return [
         replace(
@@ -73,10 +70,6 @@ def compare(experiment: Experiment, folder: Path) -> list[Comparison]:
         for column in experiment.columns
         if (row, column) in scores
     ]
-
-
-def _present(every: Iterable[Cell], folder: Path) -> Iterable[Cell]:
-    return (cell for cell in every if store.recorded(cell, folder))
 
 
 def _comparison(

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.paper.experiments import store
-from matcha_gnn.paper.experiments.spec import Cell, Experiment, RowSpec, cells, source_model
+from matcha_gnn.paper.experiments.spec import (
+    OURS,
+    Cell,
+    Experiment,
+    RowSpec,
+    cells,
+    source_model,
+)
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
@@ -24,8 +31,8 @@ if TYPE_CHECKING:
     from matcha_gnn.strategies import Strategy
 
 
-OURS, EXACT = "ours", "exact"
-"""What a row calls the default of `adapt`, which has no loss of its own."""
+EXACT = "exact"
+"""The optimizer of rows in closed form."""
 
 
 def run(
@@ -41,7 +48,8 @@ def run(
 
     Args:
         experiment: what to run.
-        folder: where records are kept; a cell that has one with the same settings is skipped.
+        folder: where records are kept; a cell that has one with the same settings is skipped. At
+            the end the table's file is left with one line per cell.
         seeds: instead of the experiment's own.
         jobs: processes; by default one per core, each with its share of the threads, and one
             on a GPU.
@@ -54,7 +62,7 @@ def run(
     Raises:
         InvalidFileError: a data set is missing. Cells of the others have been run and recorded.
     """
-    todo = [c for c in cells(experiment, seeds) if not store.recorded(c, folder)]
+    todo = store.missing(cells(experiment, seeds), folder)
     groups = [list(group) for _, group in groupby(todo, key=source_model)]
     most = (os.cpu_count() or 1) if device == "cpu" else 1
     jobs = min(jobs or most, max(1, len(groups)))
@@ -66,6 +74,7 @@ def run(
         done += finished
         if progress:
             progress(done, len(todo))
+    store.compact(experiment.name, folder)
     if missing:
         raise all_of(list(missing.values()))
     return done

@@ -11,6 +11,8 @@ from matcha_gnn.registry import resolve
 
 T = TypeVar("T")
 
+OURS = "ours"
+"""What a row calls the default of `adapt`, which has no loss of its own."""
 DRAWN = ("csbm",)
 """Generators whose graphs differ between seeds; other data sets have one graph."""
 SMALL = {"csbm": {"num_nodes": 600, "num_features": 100}, "syn_cora": {}}

@@ -1,43 +1,90 @@
-"""One JSON file per cell: what was run, with what, on what, and what came out."""
+"""Records in one file per table, a line each: whole lines are added, the last of a cell counts."""
 
 import json
 import os
-import re
-import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
-from matcha_gnn.io.files import replacing
-from matcha_gnn.io.jsontext import json_text
-from matcha_gnn.io.provenance import hardware, versions
+from matcha_gnn.io.files import locked, replacing
+from matcha_gnn.io.provenance import commit, hardware, source_tree, versions
+from matcha_gnn.paper.experiments.algorithms import algorithm_of
+from matcha_gnn.paper.experiments.records import Place, Record, from_line, place_of, to_line
 from matcha_gnn.paper.experiments.spec import Cell
 
 if TYPE_CHECKING:
     import torch
 
-_PROJECT = Path(__file__).parents[4]
-
 
 def default_folder() -> Path:
-    """`results` here, or that of the checkout this package runs from."""
-    here = Path("results")
-    return here if here.is_dir() or not (_PROJECT / "results").is_dir() else _PROJECT / "results"
+    """`results` here, or that of the source tree this package runs from."""
+    here, project = Path("results"), source_tree()
+    if here.is_dir() or project is None or not (project / "results").is_dir():
+        return here
+    return project / "results"
 
 
-def path_of(cell: Cell, folder: Path) -> Path:
-    """Where a cell's record lies."""
-    row = re.sub(r"[^a-z0-9]+", "-", cell.row.lower()).strip("-")
-    return folder / cell.experiment / cell.column / f"{row}.{cell.seed}.json"
+def path_of(name: str, folder: Path) -> Path:
+    """Where the records of a table lie."""
+    return folder / f"{name}.jsonl"
 
 
-def recorded(cell: Cell, folder: Path) -> bool:
-    """Whether the record is there and is of this very cell, settings included."""
-    path = path_of(cell, folder)
-    if not path.is_file():
-        return False
-    record = read(path)
+def nothing_recorded(names: Iterable[str], folder: Path) -> InvalidFileError:
+    """The error for tables without any record."""
+    given = list(names)
+    name = given[0] if len(given) == 1 else "NAME"
+    wanted = f"records; make them with: matcha reproduce {name}"
+    return InvalidFileError("results", f"{path_of(name, folder)} (nothing there)", wanted)
+
+
+def read(name: str, folder: Path) -> dict[Place, Record]:
+    """Every record of a table, sorted by column, row and seed; none where there is no file.
+
+    Of several records of one cell the last counts. A last line without an end that is no record
+    was cut off when its run was killed: it does not count.
+
+    Raises:
+        InvalidFileError: the file cannot be read, or a line of it is no record of this table.
+    """
+    path = path_of(name, folder)
+    try:
+        *lines, rest = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise InvalidFileError("results", f"{path} ({error.strerror})", "a file") from error
+    found = [_parsed(line, name, path, number) for number, line in enumerate(lines, 1)]
+    if _is_record(rest, name):
+        found.append(from_line(rest, name))
+    by_place = {place_of(record): record for record in found}
+    return dict(sorted(by_place.items()))
+
+
+def _parsed(line: bytes, name: str, path: Path, number: int) -> Record:
+    try:
+        return from_line(line, name)
+    except ValueError as error:
+        got = f"{path}, line {number} ({error})"
+        raise InvalidFileError("results", got, f"a record of {name}") from error
+
+
+def recorded(cells: Sequence[Cell], folder: Path) -> list[tuple[Cell, Record | None]]:
+    """Every cell with its record; None where there is none of these very settings."""
+    tables = {name: read(name, folder) for name in {cell.experiment for cell in cells}}
+    found = [tables[cell.experiment].get((cell.column, cell.row, cell.seed)) for cell in cells]
+    return [
+        (cell, record if record and _is_of(record, cell) else None)
+        for cell, record in zip(cells, found, strict=True)
+    ]
+
+
+def missing(cells: Sequence[Cell], folder: Path) -> list[Cell]:
+    """The cells that have no record of these very settings."""
+    return [cell for cell, record in recorded(cells, folder) if record is None]
+
+
+def _is_of(record: Record, cell: Cell) -> bool:
     try:
         found = Cell.from_dict(record["cell"])
     except InvalidArgumentError:  # a setting that is no more
@@ -57,40 +104,69 @@ def write(
     device: "torch.device",
     to: Path,
 ) -> None:
-    """Write one record, whole or not at all."""
-    path = path_of(cell, to)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Add one record to the file of its table; it counts instead of an earlier one of the cell."""
     record = {
         "cell": cell.as_dict(),
+        "algorithm": algorithm_of(cell.run),
         "numbers": dict(numbers),
         "seconds": {stage: round(value, 6) for stage, value in seconds.items()},
         "versions": versions(),
-        "code": _commit(),
+        "code": commit(),
         "hardware": hardware(device),
     }
-    with replacing(path) as beside:
-        beside.write_text(json_text(record, indent=1) + "\n")
+    append(record, to)
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Read one record."""
-    try:
-        record: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InvalidFileError("results", f"{path} ({error})", "a record") from error
-    return record
+def append(record: Record, folder: Path) -> None:
+    """Add one line, after what a killed run left unfinished was taken away.
 
-
-def _commit() -> str | None:
-    """The commit this package was run from, marked if files differ; None outside a checkout.
-
-    A copy of a checkout without its history can be told by the variable MATCHA_COMMIT.
+    Several processes may do so at once.
     """
-    if "MATCHA_COMMIT" in os.environ:
-        return os.environ["MATCHA_COMMIT"]
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    name = record["cell"]["experiment"]
+    path = path_of(name, folder)
     try:
-        done = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(path), open(path, "ab") as file:
+            _end_last_line(path, name)
+            file.write(to_line(record))
+    except OSError as error:
+        allowed = "a file that can be written"
+        raise InvalidFileError("results", f"{path} ({error.strerror})", allowed) from error
+
+
+def _end_last_line(path: Path, name: str) -> None:
+    """Make the file end with a line's end; what is no record after the last one is cut off."""
+    with open(path, "r+b") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) == b"\n":
+            return
+        file.seek(0)
+        whole, _, rest = file.read().rpartition(b"\n")
+        if _is_record(rest, name):
+            file.write(b"\n")
+        else:
+            file.truncate(len(whole) + 1 if whole else 0)
+
+
+def _is_record(line: bytes, name: str) -> bool:
+    try:
+        from_line(line, name)
+    except ValueError:
+        return False
+    return True
+
+
+def compact(name: str, folder: Path) -> None:
+    """Keep one line per cell, sorted by column, row and seed."""
+    path = path_of(name, folder)
+    lines = _lines(name, folder)
+    if not lines or lines == path.read_bytes():
+        return
+    with locked(path), replacing(path) as beside:
+        beside.write_bytes(_lines(name, folder))
+
+
+def _lines(name: str, folder: Path) -> bytes:
+    return b"".join(map(to_line, read(name, folder).values()))
