@@ -2,8 +2,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from html_page import Page
 
+from html_page import Page
 from matcha_gnn.paper.experiments import Comparison, load
 from matcha_gnn.paper.pages import render_experiment_page
 

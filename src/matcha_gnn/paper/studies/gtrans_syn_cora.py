@@ -4,32 +4,26 @@ Held-out graphs (runs 2 and 3) and seeds (10 and 11). First the documented setti
 a grid around them on GPRGNN; then four architectures with one setting, counted over the test nodes
 and over all nodes of the target, training rows included. Labels report here, and choose nothing.
 
-Run: python benchmarks/gtrans_syn_cora.py [--out results/search/gtrans-syn-cora.json]
+Run: python -m matcha_gnn.paper.studies.gtrans_syn_cora [--out results/search/gtrans-syn-cora.json]
 Prints accuracy in % at both seeds: GTrans alone / + Matcha (step size 1, 100 rounds).
 """
 
-import argparse
-import json
 from pathlib import Path
+from typing import Any
 
 import matcha_gnn as mg
-from matcha_gnn.backbones import BACKBONES
+from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.datasets import syn_cora
 from matcha_gnn.paper.experiments.spec import published
+from matcha_gnn.paper.studies.shared import DEPTHS, GTRANS, HELD_OUT, arguments, syn_cora_model
 
-RUNS = {2: 10, 3: 11}
-DEPTHS = {"gprgnn": 9, "appnp": 9, "jknet": 2, "gcnii": 4}
-NEAREST = {"lr_feat": 1e-5, "lr_adj": 0.01, "epochs": 10, "ratio": 0.05}
-SETTINGS = {
+RUNS = dict(zip((2, 3), HELD_OUT, strict=True))
+"""Held-out graphs, and the training seed on each."""
+SETTINGS: dict[str, dict[str, Any]] = {
     "no edit": {"epochs": 0},
-    "twitch-e": NEAREST,
-    "cora": {"lr_feat": 1e-5, "lr_adj": 0.5, "epochs": 5, "ratio": 0.005},
     "cora, GCN": {"lr_feat": 1e-3, "lr_adj": 0.1, "epochs": 5, "ratio": 0.005},
-    "arxiv": {"lr_feat": 1e-3, "lr_adj": 0.1, "epochs": 5, "ratio": 0.05},
-    "elliptic": {"lr_feat": 5e-3, "lr_adj": 0.5, "epochs": 10, "ratio": 0.05},
-    "script": {},
-    "TSA": {"lr_feat": 1e-3, "lr_adj": 0.01, "epochs": 5, "loop_feat": 1, "loop_adj": 2},
+    **GTRANS,
     **{
         f"features {lr:g}, {steps} steps": {"lr_feat": lr, "epochs": steps, "edit": "features"}
         for lr in (1e-5, 1e-4, 1e-3)
@@ -42,14 +36,7 @@ SETTINGS = {
 }
 
 
-def source_model(backbone: str, run: int, seed: int) -> mg.Backbone:
-    source = syn_cora(run=run).source
-    model = BACKBONES[backbone](source.num_features, 5, hidden_channels=32, K=DEPTHS[backbone])
-    mg.fit(model, source, epochs=500, lr=0.01, weight_decay=5e-4, seed=seed)
-    return model.frozen()
-
-
-def scores(model: mg.Backbone, run: int, options: dict) -> dict[str, list[float]]:
+def scores(model: mg.Backbone, run: int, options: dict[str, Any]) -> dict[str, list[float]]:
     """Alone and + Matcha, over the test nodes and over all nodes."""
     target, method = syn_cora(run=run).target, mg.GTrans(**options)
     answers = [
@@ -63,24 +50,25 @@ def scores(model: mg.Backbone, run: int, options: dict) -> dict[str, list[float]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print settings on GPRGNN, then one setting on every architecture."""
+    parser = arguments(__doc__)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    found: dict[str, dict] = {"settings": {}, "nodes": {}}
+    found: dict[str, dict[str, Any]] = {"settings": {}, "nodes": {}}
     for backbone in DEPTHS:
-        models = {run: source_model(backbone, run, seed) for run, seed in RUNS.items()}
+        models = {run: syn_cora_model(backbone, run, seed) for run, seed in RUNS.items()}
         if backbone == "gprgnn":
             for name, options in SETTINGS.items():
-                by_run = [scores(model, run, options)["test"] for run, model in models.items()]
-                found["settings"][name] = by_run
-                print(name, *(f"{alone} / {both}" for alone, both in by_run), sep="  ", flush=True)
-        by_run = [scores(model, run, NEAREST) for run, model in models.items()]
-        rows = ("GTrans", "GTrans + Matcha")
-        paper = [published("architectures")[row][backbone][0] for row in rows]
+                rows = [scores(model, run, options)["test"] for run, model in models.items()]
+                found["settings"][name] = rows
+                print(name, *(f"{alone} / {both}" for alone, both in rows), sep="  ", flush=True)
+        by_run = [scores(model, run, GTRANS["twitch-e"]) for run, model in models.items()]
+        known = published("architectures")
+        paper = [known[row][backbone][0] for row in ("GTrans", "GTrans + Matcha")]
         found["nodes"][backbone] = {"ours": by_run, "published": paper}
         print(backbone, by_run, "published", paper, flush=True)
     if args.out:
-        args.out.write_text(json.dumps(found, indent=1) + "\n")
+        write_json(args.out, found, indent=1)
 
 
 if __name__ == "__main__":
