@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch_geometric.utils import contains_self_loops, homophily
 
-from matcha_gnn.datasets.splits import row_hashes, split_by_features
 from matcha_gnn.datasets.statistics import Statistics, checked, statistics
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
-from matcha_gnn.paper.datasets import domains, syn_cora
+from matcha_gnn.paper.datasets import syn_cora
+from matcha_gnn.paper.datasets.splits import row_hashes, split_by_features
 from matcha_gnn.paper.datasets.syn_cora import HOMOPHILIES, RUNS, syn_cora_graph
 from matcha_gnn.testing import tiny_graph
 
@@ -143,6 +143,6 @@ def test_a_graph_that_differs_from_what_was_published_is_refused_by_name(wrong):
 def test_nodes_without_incoming_edges_count_as_zero_like_in_the_publication():
     graph = tiny_graph()
     graph.edge_index = graph.edge_index[:, graph.edge_index[1] < 60]
-    assert domains.statistics(graph).homophily == pytest.approx(
+    assert statistics(graph).homophily == pytest.approx(
         homophily(graph.edge_index, graph.y, method="node"), abs=1e-6
     )

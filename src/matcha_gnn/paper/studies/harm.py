@@ -10,11 +10,10 @@ Run: python -m matcha_gnn.paper.studies.harm test --out results/harm-test.json [
 """
 
 import json
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from matcha_gnn.io.files import existing_file
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.methods import METHODS
 from matcha_gnn.metrics import Scores, evaluate
-from matcha_gnn.paper.experiments.run import start_worker
+from matcha_gnn.paper.experiments.run import worker_pool
 from matcha_gnn.paper.studies.harm_cases import (
     TEST_SEEDS,
     TUNING_SEEDS,
@@ -144,10 +143,8 @@ def study(
     groups: dict[str, tuple[Source, list[Case]]] = {}
     for case in chosen:
         groups.setdefault(repr(case.source), (case.source, []))[1].append(case)
-    threads = max(1, (os.cpu_count() or 1) // jobs)
-    context = multiprocessing.get_context("spawn")
     records: list[Record] = []
-    with ProcessPoolExecutor(jobs, context, start_worker, (threads,)) as pool:
+    with worker_pool(jobs) as pool:
         running = [
             pool.submit(work, source, group, seed, methods, device)
             for seed in seeds

@@ -13,9 +13,8 @@ Writes results/search/NAME.json and prints what to put into the experiment's fil
 import copy
 import json
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -32,8 +31,8 @@ from matcha_gnn.paper.experiments.run import (
     adapt_cell,
     build_method,
     make_graph,
-    start_worker,
     train_source,
+    worker_pool,
 )
 from matcha_gnn.paper.experiments.spec import Cell, Experiment, cells
 from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, read_record
@@ -119,8 +118,7 @@ def main() -> None:
     output_folder(out.parent)
     record = read_record(out)
     groups = searched(load(args.name), args.rows, args.seeds)
-    pool = ProcessPoolExecutor(args.jobs, get_context("spawn"), start_worker, (1,))
-    with pool:
+    with worker_pool(args.jobs) as pool:
         running = {pool.submit(score, group, args.device): key for key, group in groups.items()}
         for future in as_completed(running):
             column, seed = running[future]
