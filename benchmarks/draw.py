@@ -13,14 +13,16 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from common import RESULTS
 
+from matcha_gnn.report.palette import BLACK, BLUE, GREY, ORANGE, PINK
+
 DOCS = Path(__file__).parents[1] / "docs"
 SHOWN = {
-    "ours_ms": ("matcha-gnn", "#0b7a75", "o"),
-    "twin_ms": ("plain twin", "#8a8a8a", "s"),
-    "autograd_ms": ("cached autograd", "#c1440e", "^"),
-    "torch_ms": ("torch CSR", "#8a8a8a", "s"),
-    "scipy_ms": ("SciPy CSR", "#6a4c93", "D"),
-    "pyg_ms": ("PyG message passing", "#c1440e", "^"),
+    "ours_ms": ("matcha-gnn", BLUE, "o"),
+    "twin_ms": ("plain twin", GREY, "s"),
+    "autograd_ms": ("cached autograd", ORANGE, "^"),
+    "torch_ms": ("torch CSR", GREY, "s"),
+    "scipy_ms": ("SciPy CSR", PINK, "D"),
+    "pyg_ms": ("PyG message passing", ORANGE, "^"),
 }
 PICTURES = {
     "epoch": "\n![Speed of an epoch against what one read allows](roofline.svg)\n",
@@ -54,7 +56,7 @@ def roofline(axes: Any, record: dict[str, Any]) -> None:
             marker, color=colour, label=label, alpha=0.8,
         )  # fmt: skip
     reach = (0.2, 12)
-    axes.plot(reach, [bandwidth * x for x in reach], color="black", lw=1, label="one read")
+    axes.plot(reach, [bandwidth * x for x in reach], color=BLACK, lw=1, label="one read")
     axes.set(xscale="log", yscale="log", xlim=reach, title=record["machine"])
     axes.set_xticks([0.25, 0.5, 1, 2, 4, 8], ["¼", "½", "1", "2", "4", "8"])
     axes.minorticks_off()
@@ -71,7 +73,7 @@ def scaling(axes: Any, record: dict[str, Any], keys: tuple[str, ...], title: str
             per_hop = [r[key] / (r["hops"] if keys is PRODUCT else 1) for r in rows]
             axes.plot([r["nodes"] for r in rows], per_hop, marker + "-", color=colour, label=label)
     bound = [r["bound_ms"] / (r["hops"] if keys is PRODUCT else 1) for r in rows]
-    axes.plot([r["nodes"] for r in rows], bound, "--", color="black", lw=1, label="bound")
+    axes.plot([r["nodes"] for r in rows], bound, "--", color=BLACK, lw=1, label="bound")
     axes.set(xscale="log", yscale="log", xlabel="nodes", ylabel="ms")
     axes.set_title(f"{title}\n{record['machine']}", fontsize=10)
     axes.legend(fontsize=8)

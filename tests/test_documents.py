@@ -1,6 +1,5 @@
 """The documents say what the code and the records say."""
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -9,30 +8,17 @@ from pathlib import Path
 import pytest
 
 import matcha_gnn as mg
+from matcha_gnn.paper.documents import DOCUMENTS, refreshed
+from matcha_gnn.paper.figures.theory import PICTURES
 
 PROJECT = Path(__file__).parents[1]
 
 
-def load_script(name):
-    spec = importlib.util.spec_from_file_location(name, PROJECT / "docs" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        "README.md",
-        "docs/results.md",
-        "docs/choosing.md",
-        "docs/method.md",
-        "docs/research/harm-study.md",
-    ],
-)
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_tables_are_those_of_the_records(document):
     text = (PROJECT / document).read_text()
-    assert load_script("refresh").refreshed(text) == text, "run: python docs/refresh.py"
+    current = refreshed(text, PROJECT / "results")
+    assert current == text, "run: python -m matcha_gnn.paper.documents"
     assert sum(text.count(f"| {erm}") for erm in ("ERM", "**ERM", "erm")) >= 2
 
 
@@ -49,13 +35,12 @@ def test_all_tables_together_are_the_sum_of_the_tables():
 
 
 def test_the_pictures_of_the_theory_are_drawn():
-    pictures = load_script("pictures").PICTURES
     text = (PROJECT / "docs" / "theory.md").read_text()
-    for name, draw in pictures.items():
+    for name, draw in PICTURES.items():
         assert f"docs/pictures/{name}.svg" in text
         committed = (PROJECT / "docs" / "pictures" / f"{name}.svg").read_text()
         description = re.search(r'aria-label="[^"]*"', draw())[0]
-        assert description in committed, "run: python docs/pictures.py"
+        assert description in committed, "run: python -m matcha_gnn.paper.figures.theory"
 
 
 def test_the_site_builds_and_every_link_resolves(tmp_path):
@@ -68,10 +53,10 @@ def test_the_site_builds_and_every_link_resolves(tmp_path):
     assert not missing, "add them to docs/api.md"
 
 
-DOCUMENTS = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 BLOCKS = [
     pytest.param(block, id=f"{path.relative_to(PROJECT)}-{number}")
-    for path in DOCUMENTS
+    for path in PAGES
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL))
 ]
 

@@ -127,13 +127,6 @@ def pic_from_slopes(
     return 1 - ratio, (between - ratio * total) * (-2 / variance)
 
 
-def difference_from_forms(
-    coef: FloatArray, between: HopForm, total: HopForm, num_nodes: int
-) -> tuple[float, FloatArray]:
-    """`difference` and its gradient in c from B and S."""
-    return difference_from_slopes(coef, between @ coef, total @ coef, num_nodes)
-
-
 def difference_from_slopes(
     coef: FloatArray, between: FloatArray, total: FloatArray, num_nodes: int
 ) -> tuple[float, FloatArray]:

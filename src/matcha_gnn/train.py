@@ -226,9 +226,7 @@ def _summary(
     own = model.own_features(graph)
     logits = model.own_logits(own)
     probs = model.head(model.representation(graph)).softmax(-1)
-    norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm1d)]
-    norm = norms[0] if norms else None
-    found = summarise(own, logits, probs, labels, trained, held_out, graph.edge_index, norm)
+    found = summarise(own, logits, probs, labels, trained, held_out, graph.edge_index)
     _refuse_overflow(first_non_finite(found.tensors()))
     return found
 

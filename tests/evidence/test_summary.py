@@ -25,8 +25,6 @@ def source(num_nodes=200, num_edges=700, labelled_share=0.6, seed=0):
     draw = torch.Generator().manual_seed(seed)
     labels = torch.randint(CLASSES, (num_nodes,), generator=draw)
     own = torch.randn(num_nodes, CLASSES, generator=draw) + 2 * nn.functional.one_hot(labels)
-    norm = nn.BatchNorm1d(4)
-    norm.running_mean.normal_(generator=draw)
     return {
         "own_features": own @ torch.randn(CLASSES, 5, generator=draw),
         "own_logits": own,
@@ -35,7 +33,6 @@ def source(num_nodes=200, num_edges=700, labelled_share=0.6, seed=0):
         "trained": torch.rand(num_nodes, generator=draw) < labelled_share,
         "held_out": torch.zeros(num_nodes, dtype=torch.bool),
         "edge_index": torch.randint(num_nodes, (2, num_edges), generator=draw),
-        "norm": norm,
     }
 
 
@@ -124,22 +121,6 @@ def test_accuracy_is_that_of_the_labelled_nodes():
     labelled = given["trained"]
     right = given["probs"][labelled].argmax(1) == given["labels"][labelled]
     assert summarise(**given).accuracy == pytest.approx(float(right.float().mean()))
-
-
-def test_batch_norm_statistics_are_copied():
-    given = source()
-    summary = summarise(**given)
-    before = summary.norm_mean.clone()
-    assert torch.equal(before, given["norm"].running_mean)
-    assert torch.equal(summary.norm_variance, given["norm"].running_var)
-    given["norm"].running_mean.add_(1)
-    assert torch.equal(summary.norm_mean, before)
-
-
-@pytest.mark.parametrize("norm", [None, nn.BatchNorm1d(4, track_running_stats=False)])
-def test_without_running_statistics_the_field_is_empty(norm):
-    summary = summarise(**(source() | {"norm": norm}))
-    assert summary.norm_mean.numel() == summary.norm_variance.numel() == 0
 
 
 def test_labels_of_unlabelled_nodes_are_never_read():

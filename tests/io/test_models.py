@@ -270,6 +270,13 @@ def test_an_incomplete_summary_is_refused_by_name(saved):
     assert_refused(rewritten(saved, tensors={"source_summary.class_prior": None}), "class_prior")
 
 
+def test_fields_that_a_summary_no_longer_has_are_ignored(saved):
+    summary = load_model(saved).source
+    rewritten(saved, tensors={"source_summary.norm_mean": torch.ones(8)})
+    for name, value in load_model(saved).source.tensors().items():
+        assert torch.equal(value, getattr(summary, name)), name
+
+
 def test_an_artefact_that_belongs_to_no_method_is_refused(saved):
     assert_refused(rewritten(saved, tensors={"artefact.stray": torch.zeros(1)}), "allowed: weights")
 

@@ -33,7 +33,6 @@ class Posterior:
 
     Attributes:
         probs: by own features and neighbours, [N, C].
-        own_probs: by own features alone, [N, C].
         shift: how own features moved between source and target.
         edge_shares: share of edges from a sender of class a to a receiver of class b, [C, C].
         sharpness: what own logits are multiplied by to make them log-probabilities.
@@ -46,7 +45,6 @@ class Posterior:
     """
 
     probs: Probs
-    own_probs: Probs
     shift: OwnShift
     edge_shares: Tensor
     sharpness: float
@@ -118,7 +116,6 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
     surer = float(sure) / part.count(len(probs)) - float(source.accuracy)
     return Posterior(
         probs=probs,
-        own_probs=(best.sharpness * logits + best.prior).softmax(1),
         shift=shift,
         edge_shares=best.edge_shares.T,
         sharpness=best.sharpness,

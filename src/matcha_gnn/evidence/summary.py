@@ -32,8 +32,6 @@ class SourceSummary:
         mean_degree: average incoming degree, [].
         confidence_histogram: share of nodes per bin of their largest probability, [20].
         class_edges: share of edges from class a to class b, between labelled nodes, [C, C].
-        norm_mean: running mean at the batch norm, [D]; empty where there is none.
-        norm_variance: running variance there, [D].
         own_logit_centroids: mean of a node's own logits H_0 Wᵀ per class, [C, C].
         own_logit_covariance: covariance of the own logits within classes, [C, C].
         own_centroids: mean of `Backbone.own_features` per class, [C, D'].
@@ -49,8 +47,6 @@ class SourceSummary:
     mean_degree: Tensor
     confidence_histogram: Tensor
     class_edges: Tensor
-    norm_mean: Tensor
-    norm_variance: Tensor
     own_logit_centroids: Tensor
     own_logit_covariance: Tensor
     own_centroids: Tensor
@@ -65,7 +61,7 @@ class SourceSummary:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> "SourceSummary":
-        """The inverse of `tensors`."""
+        """The inverse of `tensors`; fields of other versions are ignored."""
         return cls(**{f.name: tensors[f.name] for f in fields(cls)})
 
     @property
@@ -113,7 +109,6 @@ def summarise(
     trained: Tensor,
     held_out: Tensor,
     edge_index: Tensor,
-    norm: torch.nn.BatchNorm1d | None,
 ) -> SourceSummary:
     """Measure a source graph.
 
@@ -125,7 +120,6 @@ def summarise(
         trained: labelled nodes that the model was trained on, bool [N].
         held_out: labelled nodes that it was not trained on, bool [N].
         edge_index: [2, E].
-        norm: the model's batch norm, if it has one.
     """
     num_classes = probs.shape[1]
     enough = _enough_held_out(labels, trained, held_out, num_classes)
@@ -137,15 +131,12 @@ def summarise(
     own = OwnStatistics(*_class_statistics(own_features[measured], members), prior)
     described = _with_unseen(own)
     degree = torch.bincount(edge_index[1], minlength=len(probs))
-    empty = torch.zeros(0)
     found = SourceSummary(
         class_prior=prior.float(),
         degree_histogram=degree_histogram(degree),
         mean_degree=degree.double().mean().float(),
         confidence_histogram=confidence_histogram(probs[measured] if enough else probs),
         class_edges=class_edge_shares(labels, trained | held_out, edge_index, num_classes),
-        norm_mean=empty if norm is None else _copy(norm.running_mean),
-        norm_variance=empty if norm is None else _copy(norm.running_var),
         own_logit_centroids=logit_centroids.float(),
         own_logit_covariance=logit_covariance.float(),
         own_centroids=own.centroids.float(),
@@ -211,7 +202,3 @@ def class_edge_shares(
 
 def _shares(counts: Tensor) -> Tensor:
     return (counts.double() / counts.sum().clamp_min(1)).float()
-
-
-def _copy(buffer: Tensor | None) -> Tensor:
-    return torch.zeros(0) if buffer is None else buffer.detach().clone()

@@ -2,7 +2,10 @@
 
 import json
 import math
+from pathlib import Path
 from typing import Any
+
+from matcha_gnn.io.files import replacing
 
 
 def json_text(value: Any, indent: int | None = 2) -> str:
@@ -13,6 +16,20 @@ def json_text(value: Any, indent: int | None = 2) -> str:
         '{"loss": null, "rounds": 3}'
     """
     return json.dumps(_without_nan(value), indent=indent, allow_nan=False)
+
+
+def write_json(path: str | Path, value: Any, indent: int = 2) -> None:
+    """Write a value as a JSON file, whole or not at all.
+
+    Example:
+        >>> import tempfile
+        >>> target = Path(tempfile.mkdtemp()) / "record.json"
+        >>> write_json(target, {"rounds": 3})
+        >>> json.loads(target.read_text())
+        {'rounds': 3}
+    """
+    with replacing(path) as beside:
+        beside.write_text(json_text(value, indent) + "\n")
 
 
 def _without_nan(value: Any) -> Any:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from matcha_gnn.errors import InvalidFileError, MatchaError, optional_imports
 from matcha_gnn.io.files import output_folder, replacing
-from matcha_gnn.io.jsontext import json_text
+from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.io.models import save_model
 from matcha_gnn.io.provenance import versions
 from matcha_gnn.metrics import Scorable, evaluate, scorable
@@ -86,8 +86,7 @@ def write_outputs(
     if page:
         result.report(folder / PAGE, *_known(scored), command=command)
     summary = summarise_run(result, _scores(result, scored))
-    with replacing(folder / SUMMARY) as beside:
-        beside.write_text(json_text(summary) + "\n")
+    write_json(folder / SUMMARY, summary)
     return summary
 
 

@@ -229,13 +229,3 @@ def require_linear_head(method: str, model: Backbone) -> None:
         raise IncompatibleError(
             f"{method}: needs a linear head, and that of {model.name} is a {kind}"
         )
-
-
-def softmax_prediction(logits: Tensor) -> Prediction:
-    """A prediction from logits [N, C], detached.
-
-    Example:
-        >>> softmax_prediction(torch.zeros(1, 2)).probs
-        tensor([[0.5000, 0.5000]])
-    """
-    return Prediction(logits.detach().softmax(-1))

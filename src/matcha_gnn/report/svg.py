@@ -15,12 +15,13 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from matcha_gnn.report.palette import LINES
+
 WIDTH, HEIGHT = 4.0, 2.6
 """Inches. At 288 points wide, 9-point text is 9 pixels high on a phone of 360 pixels."""
 INK = "#010203"
 """Stands for the page's text colour, which matplotlib has no name for."""
-COLOURS = ("#1f83c4", "#d55e00", "#009e73", "#c0649c", INK)
-"""After Okabe and Ito, with at least 3:1 contrast to both light and dark paper."""
+COLOURS = (*LINES, INK)
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.formatter.useoffset": False,

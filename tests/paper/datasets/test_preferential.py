@@ -11,10 +11,10 @@ from torch_geometric.data import Data
 from torch_geometric.utils import contains_self_loops
 
 from matcha_gnn.datasets import cora
-from matcha_gnn.datasets.splits import row_hashes
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.paper.datasets import preferential
 from matcha_gnn.paper.datasets.preferential import compatibility
+from matcha_gnn.paper.datasets.splits import row_hashes
 from matcha_gnn.paper.datasets.syn_cora import HOMOPHILIES, RUNS, syn_cora_graph
 
 # What the generated graphs may differ by from the published ones, in the mean over graphs.

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 import torch
+from matcha_gnn.datasets.splits import row_hashes, split_by_features
 from torch_geometric.utils import contains_self_loops, homophily
 
-from matcha_gnn.datasets.splits import row_hashes, split_by_features
 from matcha_gnn.datasets.statistics import Statistics, checked, statistics
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.paper.datasets import syn_cora

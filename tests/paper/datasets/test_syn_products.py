@@ -10,9 +10,9 @@ from torch_geometric.utils import homophily
 
 from matcha_gnn.datasets import coauthor_cs
 from matcha_gnn.datasets.arrays import scipy_matrix
-from matcha_gnn.datasets.splits import row_hashes, split_by_features
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.paper.datasets import syn_coauthor_cs, syn_products
+from matcha_gnn.paper.datasets.splits import row_hashes, split_by_features
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import numpy as np
 
 from matcha_gnn.graphs.sharded.ranks import Ranks
 from matcha_gnn.graphs.sharded.result import PartAdaptation
-from matcha_gnn.io.files import output_folder, replacing
-from matcha_gnn.io.jsontext import json_text
+from matcha_gnn.io.files import output_folder
+from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.io.models import save_model
 from matcha_gnn.io.outputs import (
     HISTORY,
@@ -82,8 +82,7 @@ def _put_in_place(result: PartAdaptation, folder: Path, size: int, summary: dict
         os.replace(folder / hidden, folder / shown)
     save_model(result.model, folder / MODEL)
     write_history(result, folder / HISTORY)
-    with replacing(folder / SUMMARY) as beside:
-        beside.write_text(json_text(summary) + "\n")
+    write_json(folder / SUMMARY, summary)
 
 
 def _scores(result: PartAdaptation, ranks: Ranks, scored: Scorable) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from matcha_gnn.errors import InvalidGraphError
 from matcha_gnn.graphs.stored.arrays import StoreArrays
 from matcha_gnn.graphs.stored.mapped import ArrayWriter
 from matcha_gnn.graphs.stored.matrix import row_ranges
-from matcha_gnn.io.files import replacing
-from matcha_gnn.io.jsontext import json_text
+from matcha_gnn.io.jsontext import write_json
 
 FORMAT = "matcha-gnn graph store 1"
 META = "meta.json"
@@ -213,6 +212,4 @@ def _save(path: Path, array: NDArray[Any]) -> None:
 def finish(folder: Path, meta: dict[str, Any]) -> None:
     """Write the meta file, the last of a store; without it a folder is none."""
     fingerprint = StoreArrays.opened(folder, meta).fingerprint()
-    with replacing(folder / META) as beside:
-        said = {"format": FORMAT, **meta, "fingerprint": fingerprint}
-        beside.write_text(json_text(said) + "\n")
+    write_json(folder / META, {"format": FORMAT, **meta, "fingerprint": fingerprint})

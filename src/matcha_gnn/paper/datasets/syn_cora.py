@@ -7,10 +7,10 @@ import torch
 
 from matcha_gnn.datasets.arrays import edges_from, features_from, read_arrays
 from matcha_gnn.datasets.rawfiles import Origin, raw_file
-from matcha_gnn.datasets.splits import split_by_features
 from matcha_gnn.datasets.statistics import Statistics, checked
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.paper.datasets.domains import PARTS, Domains
+from matcha_gnn.paper.datasets.splits import split_by_features
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

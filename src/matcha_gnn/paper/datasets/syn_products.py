@@ -12,12 +12,12 @@ from torch import Tensor
 from matcha_gnn.datasets.arrays import scipy_matrix
 from matcha_gnn.datasets.citation import coauthor_cs
 from matcha_gnn.datasets.rawfiles import Origin, raw_file
-from matcha_gnn.datasets.splits import split_by_features
 from matcha_gnn.datasets.statistics import Statistics, checked
 from matcha_gnn.errors import InvalidFileError, optional_imports
 from matcha_gnn.kernels.propagate import csr_tensor
 from matcha_gnn.paper.datasets.domains import PARTS, Domains
 from matcha_gnn.paper.datasets.preferential import preferential
+from matcha_gnn.paper.datasets.splits import split_by_features
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

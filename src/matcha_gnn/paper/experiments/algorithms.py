@@ -35,3 +35,13 @@ def _name_and_parameters(row: RowSpec) -> tuple[str, tuple[str, ...]]:
     if row.optimizer == "exact":
         return ClosedForm.name, ("loss", "epochs")
     return Matcha.name, ("loss", "optimizer", "lr", "epochs")
+
+
+def rounds_of_pic(rounds: int) -> Strategy:
+    """The published algorithm, or the base method alone for no rounds.
+
+    Example:
+        >>> rounds_of_pic(0).name, rounds_of_pic(5).name
+        ('none', 'matcha')
+    """
+    return Matcha(rounds=rounds) if rounds else Unadapted()

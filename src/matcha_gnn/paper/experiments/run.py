@@ -93,13 +93,18 @@ def _work(
     if jobs == 1:
         yield from (run_group(group, folder, device) for group in groups)
         return
-    threads = max(1, (os.cpu_count() or 1) // jobs)
-    # Spawned, not forked: threads of compiled kernels do not survive a fork.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, start_worker, (threads,)) as pool:
+    with worker_pool(jobs) as pool:
         running = [pool.submit(run_group, group, folder, device) for group in groups]
         for future in as_completed(running):
             yield future.result()
+
+
+def worker_pool(jobs: int) -> ProcessPoolExecutor:
+    """Processes that share the cores of this machine."""
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    # Spawned, not forked: threads of compiled kernels do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(jobs, context, start_worker, (threads,))
 
 
 def start_worker(threads: int) -> None:

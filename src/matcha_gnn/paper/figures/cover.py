@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matcha_gnn.paper.experiments import compare, load, run
 from matcha_gnn.paper.experiments.spec import quick
 from matcha_gnn.paper.figures.numbers import Effort, Rows, column, distinct, select
-from matcha_gnn.paper.figures.style import BLUE, GREY, ORANGE, label, panels, save
+from matcha_gnn.paper.figures.style import label, panels, save
+from matcha_gnn.report.palette import BLACK, BLUE, GREY, ORANGE
 
 LEAST = 50
 """Accuracy of a coin, where the bars begin."""
@@ -63,7 +64,7 @@ def _panel(axes: Axes, rows: Rows) -> None:
     )
     axes.bar(place, alone, 0.7, color=BLUE, label="alone")
     axes.bar(place, np.maximum(matcha - alone, 0), 0.7, bottom=alone, color=GREY, alpha=0.45)
-    line: dict[str, Any] = {"linestyle": "none", "capsize": 4, "color": "#000000"}
+    line: dict[str, Any] = {"linestyle": "none", "capsize": 4, "color": BLACK}
     axes.errorbar(place - 0.2, alone, spread, **line)
     axes.errorbar(
         place + 0.1,
@@ -75,9 +76,9 @@ def _panel(axes: Axes, rows: Rows) -> None:
         label="+ Matcha",
         **line,
     )
-    axes.axhline(alone[0], color="#000000", linewidth=1.2, linestyle=":")
+    axes.axhline(alone[0], color=BLACK, linewidth=1.2, linestyle=":")
     axes.set_xticks(place, column(rows, "method"))
     tops = np.maximum(alone + spread, matcha + matcha_spread).tolist()
     for x, (low, high, top) in enumerate(zip(alone, matcha, tops, strict=True)):
-        axes.text(x, LEAST + 1, f"{low:.1f}", ha="center", fontsize=10, color="#ffffff")
+        axes.text(x, LEAST + 1, f"{low:.1f}", ha="center", fontsize=10, color="white")
         axes.text(x, top + 1.8, f"{high:.1f}", ha="center", fontsize=10)

@@ -20,7 +20,8 @@ from matcha_gnn.graphs.stored.plan import bytes_of, read_speed
 from matcha_gnn.io.files import output_folder
 from matcha_gnn.io.graphfiles import write_graph
 from matcha_gnn.paper.figures.numbers import Effort, Row, Rows, column
-from matcha_gnn.paper.figures.style import BLUE, GREEN, ORANGE, label, panels, save
+from matcha_gnn.paper.figures.style import label, panels, save
+from matcha_gnn.report.palette import BLUE, GREEN, ORANGE
 
 SIZES, QUICK_SIZES = (5000, 10_000, 100_000, 1_000_000, 10_000_000), (1000, 10_000)
 FEATURES, DEGREE, ROUNDS = 32, 10, 20

@@ -11,7 +11,8 @@ from matcha_gnn.paper import theory
 from matcha_gnn.paper.figures.margins import common_bins, draw_histograms, histogram_rows, margins
 from matcha_gnn.paper.figures.numbers import Effort, Row, Rows, column, distinct, mean_sd, select
 from matcha_gnn.paper.figures.settings import setting
-from matcha_gnn.paper.figures.style import BLUE, GREEN, ORANGE, label, panels, save
+from matcha_gnn.paper.figures.style import label, panels, save
+from matcha_gnn.report.palette import BLUE, GREEN, ORANGE
 from matcha_gnn.typing import FloatArray
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from matcha_gnn.io.files import output_folder, replacing
+from matcha_gnn.report.palette import BLACK, BLUE, LINES, ORANGE
 
-BLUE, ORANGE, GREEN, PINK, GREY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a8a8a"
-"""After Okabe and Ito."""
-COLOURS = (BLUE, ORANGE, GREEN, PINK, "#000000")
+COLOURS = (*LINES, BLACK)
 MARKERS = "osD^v"
 CLASS_COLOURS = (BLUE, ORANGE)
 STYLE: dict[Any, Any] = {
@@ -105,7 +104,7 @@ def two_classes(axes: Axes, heights: Panels, edges: Panels, boundary: float | No
         dash = "-" if which == 0 else "--"
         axes.stairs(density, edges, color=colour, label=name, linestyle=dash, linewidth=1.6)
     if boundary is not None:
-        style: dict[str, Any] = {"color": "#000000", "linewidth": 1.4, "linestyle": ":"}
+        style: dict[str, Any] = {"color": BLACK, "linewidth": 1.4, "linestyle": ":"}
         axes.axvline(boundary, label="source boundary", **style)
     axes.set_yticks([])
     axes.set_xlim(edges[0], edges[-1])

@@ -3,31 +3,24 @@
 The method has the options given, else its defaults, and Matcha its own: this shows whether a method
 works, and chooses nothing. Test seeds are not touched.
 
-Run: python benchmarks/held_out.py graphpatcher [--device cuda]
-     python benchmarks/held_out.py adanpc --options '{"k": 10, "temperature": 0.001}'
+Run: python -m matcha_gnn.paper.studies.held_out graphpatcher [--device cuda]
+     python -m matcha_gnn.paper.studies.held_out adanpc --options '{"k": 10, "temperature": 0.001}'
 Prints one line per column: the method alone and + Matcha at both seeds, then the published means.
 """
 
-import argparse
 import json
 from dataclasses import replace
+from typing import Any
 
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.experiments import load
-from matcha_gnn.paper.experiments.run import (
-    adapt_cell,
-    build_method,
-    make_graph,
-    source_model,
-    train_source,
-)
+from matcha_gnn.paper.experiments.run import adapt_cell, build_method, make_graph
 from matcha_gnn.paper.experiments.spec import Cell, RowSpec, cells, published
-
-HELD_OUT = (10, 11)
+from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, with_models
 
 
 def held_out_cells(
-    method: str, options: dict, name: str = "table1", seeds: tuple[int, ...] = HELD_OUT
+    method: str, options: dict[str, Any], name: str = "table1", seeds: tuple[int, ...] = HELD_OUT
 ) -> list[Cell]:
     """One cell per column and seed, those of one source model side by side."""
     table = load(name)
@@ -40,16 +33,15 @@ def held_out_cells(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print a line for each column."""
+    parser = arguments(__doc__)
     parser.add_argument("method")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--options", type=json.loads, default={})
     args = parser.parse_args()
     found: dict[str, list[str]] = {}
-    trained, model = None, None
-    for cell in held_out_cells(args.method, args.options):
-        if trained != source_model(cell):
-            trained, model = source_model(cell), train_source(cell, args.device)
+    tried = held_out_cells(args.method, args.options)
+    for cell, model in with_models(tried, args.device, {args.method}):
         graph, method = make_graph(cell.target).to(args.device), build_method(cell.run)
         results = [adapt_cell(cell, model, graph, method, cell.run.lr, n) for n in (0, 50)]
         scores = [f"{100 * accuracy(result.probs, graph.y):.2f}" for result in results]

@@ -12,47 +12,55 @@ attack     the adversary's loss, GPRGNN on Syn-Cora
 gtrans     passes that move the batch norm's running statistics, in all columns of Table 1
 gtrans-real  the same on Twitch-E, and on Syn-Cora over all nodes, as that row was counted
 
-Run: python benchmarks/base_settings.py STUDY [--seeds 10 11]
+Run: python -m matcha_gnn.paper.studies.base_settings STUDY [--seeds 10 11]
 Prints every setting, and adds what was run to results/search/base-settings.json.
 """
 
-import argparse
-import json
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import mean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from held_out import held_out_cells
+from torch_geometric.data import Data
 
 import matcha_gnn as mg
-from matcha_gnn.backbones import BACKBONES
-from matcha_gnn.io.files import replacing
+from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy, edge_homophily
 from matcha_gnn.paper.datasets import syn_cora
+from matcha_gnn.paper.experiments.algorithms import rounds_of_pic
 from matcha_gnn.paper.experiments.run import make_graph, train_source
-from matcha_gnn.paper.experiments.run import source_model as source_model_of
 from matcha_gnn.paper.experiments.spec import published
-from matcha_gnn.transforms.attack import LOSSES
+from matcha_gnn.paper.experiments.store import default_folder
+from matcha_gnn.paper.studies.held_out import held_out_cells
+from matcha_gnn.paper.studies.shared import (
+    DEPTHS,
+    GTRANS,
+    HELD_OUT,
+    arguments,
+    read_record,
+    syn_cora_model,
+    with_models,
+)
+from matcha_gnn.transforms.attack import LOSSES, attacked
 
-RECORD = Path(__file__).parents[1] / "results" / "search" / "base-settings.json"
-DEPTHS = {"gprgnn": 9, "appnp": 9, "jknet": 2, "gcnii": 4}
-TENT = {
+RUN = 1
+"""Of Syn-Cora, as in the tables."""
+Options = dict[str, Any]
+TENT: dict[str, Options] = {
     "released default": {"steps": 1, "lr": 10.0},
     "released for CSBM": {"steps": 10, "lr": 0.1},
     "between": {"steps": 1, "lr": 1.0},
     "Tent's paper": {"steps": 1, "lr": 1e-3, "optimizer": "adam"},
     "statistics alone": {"steps": 0},
 }
-SOGA = {
+SOGA: dict[str, Options] = {
     "released": {"steps": 1, "lr": 0.1},
     "released, γ moves": {"steps": 1, "lr": 0.1, "moves_gamma": True},
     "SOGA's paper": {"steps": 101, "lr": 0.01, "optimizer": "adam"},
     "TSA": {"steps": 1, "lr": 1e-3, "optimizer": "adam"},
     "PyGDA": {"steps": 200, "lr": 4e-3, "optimizer": "adam"},
 }
-GCNII = {
+GCNII: dict[str, Options] = {
     "α 0.1": {"alpha": 0.1},
     "α 0.2": {"alpha": 0.2},
     "α 0.5": {"alpha": 0.5},
@@ -60,11 +68,11 @@ GCNII = {
     "α 0.1, θ 1": {"alpha": 0.1, "theta": 1.0},
     "α 0.2, θ 1.5": {"alpha": 0.2, "theta": 1.5},
 }
-TWITCH = {"lr_feat": 1e-5, "lr_adj": 0.01, "epochs": 10, "ratio": 0.05}
-CORA = {"lr_feat": 1e-5, "lr_adj": 0.5, "epochs": 5, "ratio": 0.005}
-DRIFTS = (0, 3, 4, 5, 6, 8, 10, 15, 30, 50)
-GTRANS = {f"twitch-e, drift {passes}": TWITCH | {"drift": passes} for passes in DRIFTS} | {
-    f"cora, drift {passes}": CORA | {"drift": passes} for passes in (0, 5, 6)
+DRIFTS = {"twitch-e": (0, 3, 4, 5, 6, 8, 10, 15, 30, 50), "cora": (0, 5, 6)}
+DRIFTING = {
+    f"{name}, drift {passes}": GTRANS[name] | {"drift": passes}
+    for name, drifts in DRIFTS.items()
+    for passes in drifts
 }
 SHIFTS = ("homo-hetero", "hetero-homo", "high-low", "low-high")
 
@@ -78,43 +86,38 @@ class Found(NamedTuple):
     paper: dict[str, float]
 
 
-@cache
-def source_model(backbone: str, seed: int, **options: float) -> mg.Backbone:
-    source = syn_cora().source
-    sizes = {"hidden_channels": 32, "K": DEPTHS[backbone]}
-    model = BACKBONES[backbone](source.num_features, 5, **sizes, **options)
-    mg.fit(model, source, epochs=500, lr=0.01, weight_decay=5e-4, seed=seed)
-    return model.frozen()
-
-
 def scored(
     model: mg.Backbone,
-    graph: object,
+    graph: Data,
     method: mg.BaseMethod,
     rounds: int = 0,
     everyone: bool = False,
 ) -> float:
-    probs = mg.adapt(model, graph, method, mg.Matcha(rounds=rounds)).probs
+    """Accuracy in percent over the test nodes, or over everyone."""
+    probs = mg.adapt(model, graph, method, rounds_of_pic(rounds)).probs
     return round(100 * accuracy(probs, graph.y, None if everyone else graph.get("test_mask")), 2)
 
 
 def paper(table: str, column: str, **rows: str) -> dict[str, float]:
+    """The published means of these rows in one column."""
     return {name: published(table)[row][column][0] for name, row in rows.items()}
 
 
 def tent(seed: int) -> Iterator[Found]:
+    """Tent alone on Syn-Cora."""
     target = syn_cora().target
     for backbone in ("gprgnn", "appnp"):
         for setting, options in TENT.items():
-            alone = scored(source_model(backbone, seed), target, mg.Tent(**options))
+            alone = scored(syn_cora_model(backbone, RUN, seed), target, mg.Tent(**options))
             known = paper("architectures", backbone, alone="Tent")
             yield Found(backbone, setting, {"alone": alone}, known)
 
 
 def soga(seed: int) -> Iterator[Found]:
+    """SOGA alone on Syn-Cora."""
     target = syn_cora().target
     for backbone in DEPTHS:
-        model = source_model(backbone, seed)
+        model = syn_cora_model(backbone, RUN, seed)
         known = paper("architectures", backbone, none="ERM", alone="SOGA")
         none = scored(model, target, mg.ERM())
         for setting, options in SOGA.items():
@@ -123,9 +126,10 @@ def soga(seed: int) -> Iterator[Found]:
 
 
 def soga_csbm(seed: int) -> Iterator[Found]:
+    """SOGA alone under pure structure shift of CSBM graphs."""
     cells = held_out_cells("soga", {}, seeds=(seed,))
-    for cell in (c for c in cells if c.column in SHIFTS):
-        model, target = train_source(cell, "cpu"), make_graph(cell.target)
+    for cell, model in with_models(c for c in cells if c.column in SHIFTS):
+        target = make_graph(cell.target)
         known = paper("table1", cell.column, none="ERM", alone="SOGA")
         none = scored(model, target, mg.ERM())
         for setting in ("released", "released, γ moves"):
@@ -134,55 +138,56 @@ def soga_csbm(seed: int) -> Iterator[Found]:
 
 
 def gtrans(seed: int) -> Iterator[Found]:
-    trained, model = None, None
-    for cell in held_out_cells("gtrans", {}, seeds=(seed,)):
-        if trained != source_model_of(cell):
-            trained, model = source_model_of(cell), train_source(cell, "cpu")
+    """GTrans alone in all columns of Table 1."""
+    for cell, model in with_models(held_out_cells("gtrans", {}, seeds=(seed,))):
         target, known = make_graph(cell.target), paper("table1", cell.column, alone="GTrans")
-        for setting, options in GTRANS.items():
+        for setting, options in DRIFTING.items():
             alone = scored(model, target, mg.GTrans(**options))
             yield Found(cell.column, setting, {"alone": alone}, known)
 
 
 def gtrans_real(seed: int) -> Iterator[Found]:
+    """GTrans alone on Twitch-E and Syn-Cora."""
     cells = held_out_cells("gtrans", {}, "table2", (seed,))
     (twitch,) = (cell for cell in cells if cell.column == "twitch-e")
     cora_target = syn_cora().target
     for case in ("twitch-e", "gprgnn", "appnp"):
         on_twitch = case == "twitch-e"
-        model = train_source(twitch, "cpu") if on_twitch else source_model(case, seed)
+        model = train_source(twitch, "cpu") if on_twitch else syn_cora_model(case, RUN, seed)
         target = make_graph(twitch.target) if on_twitch else cora_target
         known = paper("table2" if on_twitch else "architectures", case, alone="GTrans")
         for passes in (0, 5, 10):
-            options = GTRANS[f"twitch-e, drift {passes}"]
+            options = DRIFTING[f"twitch-e, drift {passes}"]
             alone = scored(model, target, mg.GTrans(**options), everyone=not on_twitch)
             yield Found(case, f"twitch-e, drift {passes}", {"alone": alone}, known)
 
 
 def gcnii(seed: int) -> Iterator[Found]:
+    """No adaptation, and ERM + Matcha, for each setting of the architecture."""
     target = syn_cora().target
     known = paper("architectures", "gcnii", none="ERM", matcha="ERM + Matcha")
     for setting, options in GCNII.items():
-        model = source_model("gcnii", seed, **options)
+        model = syn_cora_model("gcnii", RUN, seed, **options)
         rounds = {"none": 0, "matcha": 100}
         ours = {name: scored(model, target, mg.ERM(), n) for name, n in rounds.items()}
         yield Found("gcnii", setting, ours, known)
 
 
 def attack(seed: int) -> Iterator[Found]:
-    target, model = syn_cora().target, source_model("gprgnn", seed)
+    """No adaptation, after an adversary who raises each loss."""
+    target, model = syn_cora().target, syn_cora_model("gprgnn", RUN, seed)
     none, everyone = scored(model, target, mg.ERM()), target.y >= 0
     for loss in LOSSES:
         for rate in (0.05, 0.2):
-            options = {"epochs": 40, "block_size": 250_000, "loss": loss, "seed": seed}
-            hurt = mg.transforms.attacked(model, target, rate, nodes=everyone, **options)
+            options: Options = {"epochs": 40, "block_size": 250_000, "loss": loss, "seed": seed}
+            hurt = attacked(model, target, rate, nodes=everyone, **options)
             alike = round(100 * edge_homophily(hurt.edge_index, hurt.y), 2)
             ours = {"none": none, "hurt": scored(model, hurt, mg.ERM()), "homophily": alike}
             known = paper("attack", f"{rate:.0%}", hurt="ERM", homophily="Homophily")
             yield Found(f"{rate:.0%}", loss, ours, paper("attack", "none", none="ERM") | known)
 
 
-STUDIES = {
+STUDIES: dict[str, Callable[[int], Iterator[Found]]] = {
     "tent": tent,
     "soga": soga,
     "soga-csbm": soga_csbm,
@@ -193,25 +198,26 @@ STUDIES = {
 }
 
 
-def remember(study: str, seed: int, found: Found) -> dict:
-    """Add a result to the record; returns the setting's own part, all seeds."""
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+def remember(path: Path, study: str, seed: int, found: Found) -> dict[str, dict[str, float]]:
+    """Add a result to the record; returns all seeds of its setting."""
+    record = read_record(path)
     cases = record.setdefault(study, {}).setdefault(found.case, {"published": found.paper})
-    own = cases.setdefault(found.setting, {})
+    own: dict[str, dict[str, float]] = cases.setdefault(found.setting, {})
     own[str(seed)] = found.ours
-    with replacing(RECORD) as beside:
-        beside.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    write_json(path, record, indent=1)
     return own
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run a study, and print each setting beside the published number."""
+    parser = arguments(__doc__)
     parser.add_argument("study", choices=STUDIES)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[10, 11])
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(HELD_OUT))
     args = parser.parse_args()
+    record = default_folder() / "search" / "base-settings.json"
     for seed in args.seeds:
         for found in STUDIES[args.study](seed):
-            own = remember(args.study, seed, found)
+            own = remember(record, args.study, seed, found)
             means = {n: round(mean(s[n] for s in own.values()), 1) for n in found.ours}
             print(
                 f"{found.case}, {found.setting}: {means} over {', '.join(own)}; "

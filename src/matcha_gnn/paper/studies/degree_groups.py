@@ -5,21 +5,21 @@ fitted to the same posterior, both again fitted with the target's labels, and th
 labels, which is what any weights could at best agree with. Labels are read for the two label-fitted
 columns and for scoring alone.
 
-Run: python benchmarks/degree_groups.py [--device cuda] [--out results/degree-groups.json]
+Run: python -m matcha_gnn.paper.studies.degree_groups [--device cuda]
+         [--out results/degree-groups.json]
 """
 
-import argparse
-import json
 from pathlib import Path
 
 import torch
-from harm import label_fitted
-from harm_cases import TUNING_SEEDS, Case, cases, source_graph, target_graph
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import fit_hop_weights, infer
-from matcha_gnn.io.files import replacing
+from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy
+from matcha_gnn.paper.studies.harm import label_fitted, train_on
+from matcha_gnn.paper.studies.harm_cases import TUNING_SEEDS, Case, cases, target_graph
+from matcha_gnn.paper.studies.shared import arguments
 
 SHIFTS = ("high-low", "attr-high-low", "few epochs, homo-hetero", "homo-hetero")
 GROUPS = ((0, 0), (1, 1), (2, 2), (3, 4), (5, 9), (10, 10**9))
@@ -45,12 +45,11 @@ def grouped(model: mg.Backbone, graph: mg.Graph, targets: torch.Tensor) -> torch
 
 
 def measure(case: Case, seed: int, device: str) -> dict[str, object]:
-    source = source_graph(case.source, seed).to(device)
-    model = mg.GPRGNN(source.num_features, 2).to(device)
-    mg.fit(model, source, seed=seed, **case.source.train)
-    model, labelled = model.cpu(), target_graph(case, seed)
+    """Accuracy of each answer in percent."""
+    model, labelled = train_on(case.source, seed, device), target_graph(case, seed)
     graph = mg.unlabelled(labelled)
     default = mg.adapt(model, labelled)
+    assert default.decision is not None
     moved = default.model if "moved back" in default.decision.chosen else model
     posterior = infer(model, graph)
     truth = torch.nn.functional.one_hot(labelled.y, 2).double()
@@ -67,7 +66,8 @@ def measure(case: Case, seed: int, device: str) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print one line for each shift and seed."""
+    parser = arguments(__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
@@ -78,8 +78,7 @@ def main() -> None:
             runs.append(measure(case, seed, args.device))
             print(runs[-1], flush=True)
     if args.out:
-        with replacing(args.out) as beside:
-            beside.write_text(json.dumps({"runs": runs}, indent=0) + "\n")
+        write_json(args.out, {"runs": runs}, indent=0)
 
 
 if __name__ == "__main__":

@@ -4,37 +4,50 @@ Each run compares four models around one base method: the source's, the publishe
 (PIC, step size 1, 50 rounds), the default's, and, for ERM, the one whose γ is fitted with the
 target's labels. The labels are read for that last one and for scoring alone.
 
-Run: python benchmarks/harm.py test --out results/harm-test.json [--device cuda] [--jobs 2]
-     python benchmarks/harm.py tuning --methods erm tent --out results/harm-tuning.json
-     python benchmarks/harm.py confirmation --out results/harm-confirmation.json
-     python benchmarks/harm.py second --out results/harm-second.json
-     python benchmarks/harm.py show results/harm-test.json
+Run: python -m matcha_gnn.paper.studies.harm test --out results/harm-test.json [--device cuda]
+         [--jobs 2] [--methods erm tent]
+     python -m matcha_gnn.paper.studies.harm show results/harm-test.json
 """
 
-import argparse
 import json
-import multiprocessing
 import os
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harm_cases import TEST_SEEDS, TUNING_SEEDS, Case, Source, cases, source_graph, target_graph
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
 
-from matcha_gnn.io.files import replacing
-from matcha_gnn.paper.experiments.run import start_worker
+import matcha_gnn as mg
+from matcha_gnn.evidence import Posterior, fit_hop_weights
+from matcha_gnn.io.files import existing_file
+from matcha_gnn.io.jsontext import write_json
+from matcha_gnn.methods import METHODS
+from matcha_gnn.metrics import Scores, evaluate
+from matcha_gnn.paper.experiments.run import worker_pool
+from matcha_gnn.paper.studies.harm_cases import (
+    TEST_SEEDS,
+    TUNING_SEEDS,
+    Case,
+    Source,
+    cases,
+    source_graph,
+    target_graph,
+)
+from matcha_gnn.paper.studies.shared import arguments
 
-METHODS = ("erm", "t3a", "tent", "adanpc", "soga")
+STUDIED = ("erm", "t3a", "tent", "adanpc", "soga")
+Record = dict[str, Any]
 
 
-def work(source: Source, group: list[Case], seed: int, methods: list[str], device: str) -> Any:
-    """Train one source model and run every shift that starts from it."""
-    import matcha_gnn as mg
-    from matcha_gnn.methods import METHODS as REGISTERED
-
+def train_on(
+    source: Source, seed: int, device: str = "cpu", ship: Sequence[mg.BaseMethod] = ()
+) -> mg.GPRGNN:
+    """The model of a source, on the CPU."""
     graph = source_graph(source, seed).to(device)
     model = mg.GPRGNN(
         graph.num_features,
@@ -42,9 +55,16 @@ def work(source: Source, group: list[Case], seed: int, methods: list[str], devic
         hidden_channels=source.hidden_channels,
         K=source.num_hops,
     ).to(device)
-    ship = [REGISTERED[name]() for name in methods if name == "adanpc"]
-    mg.fit(model, graph, seed=seed, ship=ship, **source.train)
-    model = model.cpu()
+    mg.fit(model, graph, seed=seed, ship=list(ship), **source.train)
+    return model.cpu()
+
+
+def work(
+    source: Source, group: Sequence[Case], seed: int, methods: Sequence[str], device: str = "cpu"
+) -> list[Record]:
+    """Train one source model and run every shift that starts from it."""
+    ship = [METHODS[name]() for name in methods if name == "adanpc"]
+    model = train_on(source, seed, device, ship)
     return [
         record
         for case in group
@@ -52,24 +72,24 @@ def work(source: Source, group: list[Case], seed: int, methods: list[str], devic
     ]
 
 
-def runs(model: Any, graph: Any, case: Case, seed: int, methods: list[str]) -> Iterator[dict]:
+def runs(
+    model: mg.Backbone, graph: Data, case: Case, seed: int, methods: Sequence[str]
+) -> Iterator[Record]:
     """One record per base method."""
-    import matcha_gnn as mg
-    from matcha_gnn.methods import METHODS as REGISTERED
-    from matcha_gnn.metrics import evaluate
 
-    def scores(probs: Any) -> Any:
+    def scores(probs: Tensor) -> Scores:
         return evaluate(probs, graph.y, graph.get("test_mask"))
 
-    def score(probs: Any) -> float:
+    def score(probs: Tensor) -> float:
         return 100 * scores(probs).accuracy
 
     for name in methods:
-        method = REGISTERED[name]()
+        method = METHODS[name]()
         start = time.perf_counter()
         ours = mg.adapt(model, graph, method, seed=seed)
         seconds = time.perf_counter() - start
         published = mg.adapt(model, graph, method, mg.Matcha(), seed=seed)
+        assert ours.decision is not None
         posterior = ours.decision.posterior
         yield {
             "real": case.source.real,
@@ -89,8 +109,9 @@ def runs(model: Any, graph: Any, case: Case, seed: int, methods: list[str]) -> I
         } | ({} if posterior is None else evidence(posterior, model, score))
 
 
-def evidence(posterior: Any, model: Any, score: Any) -> dict:
+def evidence(posterior: Posterior, model: mg.Backbone, score: Callable[[Tensor], float]) -> Record:
     """What the evidence says, and how right it would be as an answer."""
+    assert model.source is not None
     return {
         "explanation": str(posterior.shift.explanation),
         "contradicted": posterior.contradicted,
@@ -102,13 +123,8 @@ def evidence(posterior: Any, model: Any, score: Any) -> dict:
     }
 
 
-def label_fitted(model: Any, graph: Any) -> Any:
-    """Predictions of the γ that the target's own labels choose."""
-    import torch
-
-    import matcha_gnn as mg
-    from matcha_gnn.evidence import fit_hop_weights
-
+def label_fitted(model: mg.Backbone, graph: Data) -> Tensor:
+    """Predictions [N, C] of the γ that the target's own labels choose."""
     target = mg.unlabelled(graph)
     mask = graph.get("test_mask")
     known = slice(None) if mask is None else mask
@@ -121,16 +137,14 @@ def label_fitted(model: Any, graph: Any) -> Any:
 
 
 def study(
-    half: str, methods: list[str], seeds: tuple[int, ...], device: str, jobs: int
-) -> Iterator[list[dict]]:
-    """All runs of a half that are done so far, one process per source model and seed."""
+    chosen: Sequence[Case], methods: Sequence[str], seeds: Sequence[int], device: str, jobs: int
+) -> Iterator[list[Record]]:
+    """All runs that are done so far, one process per source model and seed."""
     groups: dict[str, tuple[Source, list[Case]]] = {}
-    for case in cases()[half]:
+    for case in chosen:
         groups.setdefault(repr(case.source), (case.source, []))[1].append(case)
-    threads = max(1, (os.cpu_count() or 1) // jobs)
-    context = multiprocessing.get_context("spawn")
-    records: list[dict] = []
-    with ProcessPoolExecutor(jobs, context, start_worker, (threads,)) as pool:
+    records: list[Record] = []
+    with worker_pool(jobs) as pool:
         running = [
             pool.submit(work, source, group, seed, methods, device)
             for seed in seeds
@@ -142,7 +156,7 @@ def study(
             yield sorted(records, key=lambda r: (r["case"], r["method"], r["seed"]))
 
 
-def table(records: list[dict]) -> str:
+def table(records: Sequence[Record]) -> str:
     """Changes of accuracy against no adaptation, by base method."""
     lines = ["| | runs | mean change | hurt by more than 1 | worst |", "|---|---|---|---|---|"]
     for method in dict.fromkeys(r["method"] for r in records):
@@ -161,16 +175,16 @@ def table(records: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def kinds(records: list[dict]) -> dict[str, list[dict]]:
+def kinds(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Generated and real graphs apart; older records do not say which they are."""
-    apart = {"generated": [], "real": []}
+    apart: dict[str, list[Record]] = {"generated": [], "real": []}
     for record in records:
         if "real" in record:
             apart["real" if record["real"] else "generated"].append(record)
     return {kind: own for kind, own in apart.items() if own}
 
 
-def show(records: list[dict]) -> None:
+def show(records: Sequence[Record]) -> None:
     """The table of the study, and the runs that were hurt."""
     print(table(records))
     for kind, own in kinds(records).items():
@@ -184,24 +198,27 @@ def show(records: list[dict]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", help="tuning, test, confirmation, second, or show FILE")
+    """Run one half of the study, or show the record of one."""
+    halves, parser = cases(), arguments(__doc__)
+    parser.add_argument("what", choices=(*halves, "show"))
     parser.add_argument("file", type=Path, nargs="?")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", default=list(STUDIED))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     if args.what == "show":
-        show(json.loads(args.file.read_text())["runs"])
+        if args.file is None:
+            parser.error("show needs the FILE of a record")
+        show(json.loads(existing_file(args.file, "file").read_text())["runs"])
         return
     seeds = TUNING_SEEDS if args.what == "tuning" else TEST_SEEDS
-    halves = {half: [case.name for case in group] for half, group in cases().items()}
-    for records in study(args.what, args.methods, seeds, args.device, args.jobs):
+    said = {half: [case.name for case in group] for half, group in halves.items()}
+    records: list[Record] = []
+    for records in study(halves[args.what], args.methods, seeds, args.device, args.jobs):
         if args.out:
-            record = {"halves": halves, "seeds": seeds, "runs": records}
-            with replacing(args.out) as beside:
-                beside.write_text(json.dumps(record, indent=0) + "\n")
+            record = {"halves": said, "seeds": seeds, "runs": records}
+            write_json(args.out, record, indent=0)
     show(records)
 
 

@@ -4,7 +4,7 @@ A patcher learns to give a node the prediction that it has on the source graph, 
 features. Half of the unlabelled rows are taken off the source graph before training; on the target
 the rows that the patcher has met are then compared with those it has not. Run 2, seed 10.
 
-Run: python benchmarks/shared_rows.py
+Run: python -m matcha_gnn.paper.studies.shared_rows
 Prints accuracy in % over both kinds of test nodes, for APPNP alone and with 1 and 5 patches.
 """
 
@@ -15,6 +15,7 @@ from torch_geometric.utils import subgraph
 import matcha_gnn as mg
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.datasets import syn_cora
+from matcha_gnn.paper.studies.shared import arguments
 
 RUN, SEED = 2, 10
 
@@ -29,6 +30,8 @@ def halved(source: Data) -> Data:
 
 
 def main() -> None:
+    """Print accuracy over rows that the patcher has met, and over the others."""
+    arguments(__doc__).parse_args()
     domains = syn_cora(run=RUN)
     source, target = halved(domains.source), domains.target
     model = mg.APPNP(source.num_features, 5, hidden_channels=32, K=9)

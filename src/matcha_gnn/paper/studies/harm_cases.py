@@ -40,9 +40,9 @@ class Source:
         data: csbm, syn_cora, twitch, cora, coauthor_cs, citation or airport.
         options: of the data set.
         train: arguments of `fit` that differ from the published recipe.
-        shifts: transforms of `datasets.shifts` of the graph itself.
         hidden_channels: width.
         num_hops: K.
+        shifts: changes of the graph itself, as `transforms.shifts.shifted` takes them.
     """
 
     data: str
@@ -67,7 +67,7 @@ class Case:
         name: what the record calls it.
         source: what the model is trained on.
         target: options of the data set that differ on the target.
-        shifts: transforms of `datasets.shifts` on top.
+        shifts: changes on top, as `transforms.shifts.shifted` takes them.
     """
 
     family: str
@@ -202,7 +202,7 @@ def _real() -> list[Case]:
     ):
         title = f"twitch DE-{name}" + (", fewer edges" if shifts else "")
         found.append(Case("twitch", title, twitch, {"name": name}, shifts))
-    transforms = {
+    transforms: dict[str, dict[str, Any]] = {
         "homophily": {"homophily": 0.4},
         "degree": {"degree": 1.5},
         "none": {},
@@ -225,7 +225,7 @@ def _fresh_csbm() -> list[Case]:
     dense, faint = _csbm(0.75, 8.0), _csbm(0.75, signal=0.9)
     four = _csbm(0.7, 6.0, shares=(0.4, 0.3, 0.2, 0.1), signal=2.0)
     rare = _csbm(0.8, 3.0, shares=(0.85, 0.15))
-    found = [
+    found: list[tuple[str, Source, dict[str, Any]]] = [
         ("homophily 0.7-0.35", mild, {"homophily": 0.35}),
         ("homophily 0.7-0.5", mild, {"homophily": 0.5}),
         ("homophily 0.35-0.7", mild_back, {"homophily": 0.7}),
@@ -252,10 +252,10 @@ def _fresh_real() -> list[Case]:
             Case("fresh syn-cora", f"syn-cora r2, {start:g}-{end:g}", source, {"homophily": end})
             for end in ends
         ]
-    for start, ends in (("ES", ("DE", "ENGB")), ("ENGB", ("DE", "ES"))):
-        source = Source("twitch", {"name": start}, hidden_channels=8, num_hops=5)
+    for home, others in (("ES", ("DE", "ENGB")), ("ENGB", ("DE", "ES"))):
+        source = Source("twitch", {"name": home}, hidden_channels=8, num_hops=5)
         found += [
-            Case("fresh twitch", f"twitch {start}-{end}", source, {"name": end}) for end in ends
+            Case("fresh twitch", f"twitch {home}-{away}", source, {"name": away}) for away in others
         ]
     transforms = {
         "homophily 0.6": {"homophily": 0.6},

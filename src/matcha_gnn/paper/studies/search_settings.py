@@ -1,47 +1,51 @@
 """Choose step size and rounds for a table without any target label, on held-out seeds.
 
 The setting whose labels are expected to be right most often is chosen, per row and column, averaged
-over the held-out seeds. What is expected comes from `matcha_gnn.evidence`, the judge of the default
-of `adapt`, which knows the source model and the unlabelled target, and no candidate. Labels are
-deleted before the target graph is used.
+over the held-out seeds. What is expected comes from the posterior of `matcha_gnn.evidence` that
+`adapt` decides by: it knows the source model and the unlabelled target, and no candidate. Labels
+are deleted before the target graph is used.
 
-Run: python benchmarks/search_settings.py table1 [--rows "ERM + Matcha"] [--seeds 10 11 12 13]
-         [--device cuda] [--jobs 16]
+Run: python -m matcha_gnn.paper.studies.search_settings table1 [--rows "ERM + Matcha"]
+         [--seeds 10 11 12 13] [--device cuda] [--jobs 16]
 Writes results/search/NAME.json and prints what to put into the experiment's file.
 """
 
-import argparse
 import copy
 import json
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterable
+from concurrent.futures import as_completed
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
-from held_out import HELD_OUT
+from torch import Tensor
 
-from matcha_gnn.io.files import replacing
+from matcha_gnn import BaseMethod, Prediction, View, unlabelled
+from matcha_gnn.evidence import infer
+from matcha_gnn.io.files import output_folder
+from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.paper.experiments import load
 from matcha_gnn.paper.experiments.run import (
     adapt_cell,
     build_method,
     make_graph,
-    start_worker,
     train_source,
+    worker_pool,
 )
-from matcha_gnn.paper.experiments.spec import OURS, Cell, cells
+from matcha_gnn.paper.experiments.spec import OURS, Cell, Experiment, cells
+from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, read_record
 
 STEP_SIZES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 ROUNDS = (5, 10, 20, 50, 100)
 
 
-def watched(method):
+def watched(method: BaseMethod) -> tuple[BaseMethod, list[Tensor]]:
     """The method, and a list that will hold the class probabilities of every round, [N, C] each."""
-    rounds = []
+    rounds: list[Tensor] = []
 
-    class Watched(type(method)):
-        def predict(self, view, state):
+    class Watched(type(method)):  # type: ignore[misc]
+        def predict(self, view: View, state: Any) -> tuple[Prediction, Any]:
             prediction, state = super().predict(view, state)
             rounds.append(prediction.probs)
             return prediction, state
@@ -53,14 +57,11 @@ def watched(method):
 
 def score(group: list[Cell], device: str) -> dict[str, dict[str, float]]:
     """Expected accuracy by row and setting, named 'lr rounds'; one column, one seed."""
-    from matcha_gnn import unlabelled
-    from matcha_gnn.evidence import infer
-
     model = train_source(group[0], device, {cell.run.method for cell in group})
     graph = make_graph(group[0].target).to(device)
     del graph.y
-    judge = infer(model, unlabelled(graph))
-    found = {}
+    posterior = infer(model, unlabelled(graph))
+    found: dict[str, dict[str, float]] = {}
     for cell in group:
         plain = replace(cell, run=replace(cell.run, only={}))
         settings = found.setdefault(cell.row, {})
@@ -69,12 +70,14 @@ def score(group: list[Cell], device: str) -> dict[str, dict[str, float]]:
             adapt_cell(plain, model, graph, method, lr, max(ROUNDS))
             reached = [n for n in ROUNDS if n < len(rounds)]
             settings |= {
-                f"{lr:g} {n}": judge.expected_accuracy(rounds[n].argmax(1)) for n in reached
+                f"{lr:g} {n}": posterior.expected_accuracy(rounds[n].argmax(1)) for n in reached
             }
     return found
 
 
-def searched(experiment, rows: list[str] | None, seeds) -> dict[tuple[str, int], list[Cell]]:
+def searched(
+    experiment: Experiment, rows: list[str] | None, seeds: Iterable[int]
+) -> dict[tuple[str, int], list[Cell]]:
     """The cells that have a step size to choose, by column and held-out seed."""
     groups: dict[tuple[str, int], list[Cell]] = {}
     for cell in cells(experiment, tuple(seeds)):
@@ -84,13 +87,25 @@ def searched(experiment, rows: list[str] | None, seeds) -> dict[tuple[str, int],
     return groups
 
 
-def write(record: dict, path: Path) -> None:
-    with replacing(path) as beside:
-        beside.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+def write(record: dict[str, Any], path: Path) -> None:
+    """Cells end in any order; the record has one."""
+    write_json(path, json.loads(json.dumps(record, sort_keys=True)), indent=1)
+
+
+def choose(record: dict[str, Any]) -> None:
+    """Add to every row and column the setting that is best over its seeds."""
+    for columns in record.values():
+        for by_seed in columns.values():
+            by_seed.pop("chosen", None)
+            shared = set.intersection(*(set(settings) for settings in by_seed.values()))
+            by_seed["chosen"] = max(
+                sorted(shared), key=lambda s: mean(v[s] for v in by_seed.values())
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Score all settings, record them, and print the chosen ones as TOML."""
+    parser = arguments(__doc__)
     parser.add_argument("name")
     parser.add_argument("--rows", nargs="*")
     parser.add_argument("--seeds", nargs="*", type=int, default=HELD_OUT)
@@ -99,11 +114,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     out = args.out or Path("results/search") / f"{args.name}.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    record = json.loads(out.read_text()) if out.exists() else {}
+    output_folder(out.parent)
+    record = read_record(out)
     groups = searched(load(args.name), args.rows, args.seeds)
-    pool = ProcessPoolExecutor(args.jobs, get_context("spawn"), start_worker, (1,))
-    with pool:
+    with worker_pool(args.jobs) as pool:
         running = {pool.submit(score, group, args.device): key for key, group in groups.items()}
         for future in as_completed(running):
             column, seed = running[future]
@@ -111,13 +125,7 @@ def main() -> None:
                 record.setdefault(row, {}).setdefault(column, {})[str(seed)] = settings
             print(column, seed, flush=True)
             write(record, out)
-    for columns in record.values():
-        for by_seed in columns.values():
-            by_seed.pop("chosen", None)
-            shared = set.intersection(*(set(settings) for settings in by_seed.values()))
-            by_seed["chosen"] = max(
-                sorted(shared), key=lambda s: mean(v[s] for v in by_seed.values())
-            )
+    choose(record)
     write(record, out)
     for row, columns in record.items():
         print(f'[rows."{row}".only]')

@@ -8,64 +8,72 @@ beside the published rows of Table 1, `<!-- harm: FILE -->` sums up a record of 
 `<!-- cost: FILE -->` shows one of what a round costs, `<!-- overall -->` counts all tables,
 and `<!-- conclusions -->` sets the paper's conclusions beside the records.
 
-Run: python docs/refresh.py
+Run in a checkout: python -m matcha_gnn.paper.documents
 """
 
 import json
 import re
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
-from matcha_gnn.io.files import replacing
+from matcha_gnn.io.files import existing_file, replacing
+from matcha_gnn.paper.conclusions import conclusions, overall_line
 from matcha_gnn.paper.experiments import compare, load
 from matcha_gnn.paper.experiments.spec import names, published
+from matcha_gnn.paper.studies.harm import kinds, table
 from matcha_gnn.paper.tables import markdown_table, summary_line
 
-PROJECT = Path(__file__).parents[1]
-sys.path += [str(PROJECT / "benchmarks"), str(PROJECT / "docs")]
-import harm  # noqa: E402 (scripts, found by the line above)
-from conclusions import conclusions, overall_line  # noqa: E402
-
 DOCUMENTS = (
-    PROJECT / "README.md",
-    PROJECT / "docs" / "results.md",
-    PROJECT / "docs" / "method.md",
-    PROJECT / "docs" / "choosing.md",
-    PROJECT / "docs" / "research" / "harm-study.md",
+    "README.md",
+    "docs/results.md",
+    "docs/method.md",
+    "docs/choosing.md",
+    "docs/research/harm-study.md",
 )
 KINDS = ("structure shift", "structure and attribute shift")
 VARIANTS = ("", " + Matcha", " + SURE", " + ours")
 
 
-def refreshed(text: str) -> str:
-    """The document with every table between its markers replaced."""
+def refreshed(text: str, results: Path) -> str:
+    """The document with every table between its markers replaced.
+
+    Args:
+        text: Markdown.
+        results: the folder of records.
+    """
     for name in names():
         opening = rf"(<!-- {name}( summary)?(?:: ([^>]*?))? -->\n).*?(<!-- /{name} -->)"
         markers = re.compile(opening, re.DOTALL)
-        text = markers.sub(lambda found, name=name: _filled(name, found), text)
+        text = markers.sub(partial(_filled, name, results), text)
     for kind, made in MADE.items():
         markers = re.compile(rf"(<!-- {kind}(?:: (\S+))? -->\n).*?(<!-- /{kind} -->)", re.DOTALL)
-        text = markers.sub(lambda found, made=made: _between(found, made), text)
+        text = markers.sub(partial(_between, made, results), text)
     return text
 
 
-def _between(found: re.Match[str], made: Callable[..., str]) -> str:
+def _between(made: Callable[..., str], results: Path, found: re.Match[str]) -> str:
     opening, file, closing = found.groups()
-    return f"{opening}{made(file) if file else made()}\n{closing}"
+    return f"{opening}{made(results, file) if file else made(results)}\n{closing}"
 
 
-def harm_table(name: str) -> str:
-    """What `benchmarks/harm.py show` says of a record, or of its real or generated graphs."""
+def harm_table(results: Path, name: str) -> str:
+    """What `studies.harm show` says of a record, or of its real or generated graphs."""
     file, _, kind = name.partition("#")
-    runs = json.loads((PROJECT / "results" / file).read_text())["runs"]
-    return str(harm.table(harm.kinds(runs)[kind] if kind else runs))
+    runs = _record(results / file)["runs"]
+    return table(kinds(runs)[kind] if kind else runs)
 
 
-def cost_table(name: str) -> str:
+def _record(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(existing_file(path, "record").read_text())
+    return found
+
+
+def cost_table(results: Path, name: str) -> str:
     """Rounds, and steps that a method takes by itself, beside our inference and PyG's."""
-    record = json.loads((PROJECT / "results" / name).read_text())
+    record = _record(results / name)
     sizes, paper = record["sizes"], record["published_share_of_inference"]
     head = ["", *(f"{s['nodes']:,} nodes: of our inference, of PyG's" for s in sizes), "paper"]
     times = [f"{s['inference_ms']:.1f} ms, {s['pyg_inference_ms']:.1f} ms" for s in sizes]
@@ -79,7 +87,7 @@ def cost_table(name: str) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def _shares(size: dict, method: str, stage: str) -> str:
+def _shares(size: dict[str, Any], method: str, stage: str) -> str:
     """Of one inference of ours, and of one by PyG."""
     share = size["share_of_inference"].get(method, {}).get(stage)
     if share is None:
@@ -88,12 +96,12 @@ def _shares(size: dict, method: str, stage: str) -> str:
     return f"{share:.1%}, {of_pyg:.1%}"
 
 
-def default_line() -> str:
+def default_line(results: Path) -> str:
     """How the rows "+ ours" of Table 1 stand to the published rows "+ Matcha"."""
     paper = published("table1")
     gaps = {
         (cell.row, cell.column): cell.ours_mean - float(paper[_as_matcha(cell.row)][cell.column][0])
-        for cell in compare(load("table1"), PROJECT / "results")
+        for cell in compare(load("table1"), results)
         if cell.row.endswith(" + ours")
     }
     missed = [f"{row} on {column} ({gap:+.2f})" for (row, column), gap in gaps.items() if gap < -1]
@@ -108,13 +116,12 @@ def _as_matcha(row: str) -> str:
     return row.replace(" + ours", " + Matcha")
 
 
-def choosing_table() -> str:
+def choosing_table(results: Path) -> str:
     """Means over the columns of Table 1 without and with attribute shift, and the cost."""
     experiment = load("table1")
-    cells = compare(experiment, PROJECT / "results")
+    cells = compare(experiment, results)
     by_place = {(cell.row, cell.column): cell.ours_mean for cell in cells}
-    bench = json.loads((PROJECT / "results" / "bench-time.json").read_text())
-    cost = bench["sizes"][0]["share_of_inference"]
+    cost = _record(results / "bench-time.json")["sizes"][0]["share_of_inference"]
     groups = [
         [column for column in experiment.columns if column.startswith("attr") is attributes]
         for attributes in (False, True)
@@ -136,10 +143,10 @@ def _mean_over(by_place: dict[tuple[str, str], float], row: str, columns: list[s
     return f"{mean(found):.1f}" if len(found) == len(columns) else "·"
 
 
-def _filled(name: str, found: re.Match[str]) -> str:
+def _filled(name: str, results: Path, found: re.Match[str]) -> str:
     opening, summary, wanted, closing = found.groups()
     experiment = load(name)
-    cells = compare(experiment, PROJECT / "results")
+    cells = compare(experiment, results)
     if summary:
         body = summary_line(experiment, [c for c in cells if not wanted or wanted in c.row])
     else:
@@ -157,8 +164,13 @@ MADE: dict[str, Callable[..., str]] = {
 }
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write every document of the checkout in the working directory anew."""
     for document in DOCUMENTS:
-        text = refreshed(document.read_text())
+        text = existing_file(document, "document").read_text()
         with replacing(document) as beside:
-            beside.write_text(text)
+            beside.write_text(refreshed(text, Path("results")))
+
+
+if __name__ == "__main__":
+    main()

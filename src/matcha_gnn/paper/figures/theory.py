@@ -1,16 +1,17 @@
 """Draw the pictures of docs/theory.md from `matcha_gnn.paper.theory` as SVG.
 
-Run: python docs/pictures.py
+Run in a checkout: python -m matcha_gnn.paper.figures.theory
 """
 
 from pathlib import Path
 
 import numpy as np
 
+from matcha_gnn.io.files import replacing
 from matcha_gnn.paper import theory
 from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
 
-FOLDER = Path(__file__).parent / "pictures"
+FOLDER = Path("docs/pictures")
 DEGREE, SIGNAL = 5.0, 1.0
 DASHES = ("-", "--", ":")
 
@@ -98,6 +99,13 @@ PICTURES = {
     "best-gamma": best_gamma_over_homophily,
 }
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Draw every picture into the checkout in the working directory."""
     for name, draw in PICTURES.items():
-        (FOLDER / f"{name}.svg").write_text(" ".join(draw().split()) + "\n")
+        with replacing(FOLDER / f"{name}.svg") as beside:
+            beside.write_text(" ".join(draw().split()) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -2,25 +2,24 @@
 
 Held-out training seeds, ERM and ERM + Matcha as in table2, one line per training seed and draw.
 
-Run: python benchmarks/twitch_draws.py
+Run: python -m matcha_gnn.paper.studies.twitch_draws
 """
-
-from dataclasses import replace
 
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.experiments import load
-from matcha_gnn.paper.experiments.run import adapt_cell, build_method, make_graph, train_source
+from matcha_gnn.paper.experiments.run import adapt_cell, build_method, make_graph
 from matcha_gnn.paper.experiments.spec import cells
+from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, with_models
 
-HELD_OUT = (10, 11)
+COLUMN, ROW = "twitch-e", "ERM + Matcha"
 DRAWS = (42, 43, 44, 45)
 
 
 def main() -> None:
-    for cell in cells(load("table2"), HELD_OUT):
-        if (cell.column, cell.row) != ("twitch-e", "ERM + Matcha"):
-            continue
-        model = train_source(replace(cell, train=replace(cell.train, ship=())), "cpu")
+    """Print ERM / ERM + Matcha for each training seed and draw."""
+    arguments(__doc__).parse_args()
+    wanted = (c for c in cells(load("table2"), HELD_OUT) if (c.column, c.row) == (COLUMN, ROW))
+    for cell, model in with_models(wanted):
         for draw in DRAWS:
             graph = make_graph(dict(cell.target) | {"seed": draw})
             method, lr = build_method(cell.run), cell.run.lr

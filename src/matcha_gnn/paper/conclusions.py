@@ -1,22 +1,21 @@
 """What the paper concludes from its tables, and what the committed records say to it."""
 
-import csv
 from collections.abc import Iterable
 from pathlib import Path
 
 from matcha_gnn.paper.experiments import Comparison, compare, load
 from matcha_gnn.paper.experiments.spec import names, published
+from matcha_gnn.paper.figures import csv_of, read_rows
 
-RESULTS = Path(__file__).parents[1] / "results"
 STAND_INS = ("syn-coauthor-cs", "arxiv-structure")
 LOSSES = ("Entropy", "Pseudo-label", "Difference", "PIC")
 
 
-def overall_line() -> str:
+def overall_line(results: Path) -> str:
     """How many accuracies of all tables are at or above the published number minus one point."""
     published_algorithm, default = [], []
     for name in _published_tables():
-        cells = _accuracies(name)
+        cells = _accuracies(name, results)
         ours = {(cell.row, cell.column): cell.ours_mean for cell in cells}
         for cell in cells:
             if cell.paper_mean is not None:
@@ -36,33 +35,33 @@ def _with_default(row: str) -> str:
     return "ours" if row == "PIC" else row.replace("+ Matcha", "+ ours")
 
 
-def conclusions() -> str:
+def conclusions(results: Path) -> str:
     """One item for each conclusion."""
-    parts = (_improves_every_method(), _gamma_alone_ends_best(), _best_loss(), _robust_over_hops())
-    return "\n".join(f"- {part}" for part in parts)
+    parts = (_improves_every_method, _gamma_alone_ends_best, _best_loss, _robust_over_hops)
+    return "\n".join(f"- {part(results)}" for part in parts)
 
 
 def _published_tables() -> list[str]:
     return [name for name in names() if published(name)]
 
 
-def _accuracies(name: str) -> list[Comparison]:
+def _accuracies(name: str, results: Path) -> list[Comparison]:
     experiment = load(name)
     return [
         cell
-        for cell in compare(experiment, RESULTS)
+        for cell in compare(experiment, results)
         if experiment.rows[cell.row].score == "accuracy"
     ]
 
 
-def _means(name: str) -> dict[tuple[str, str], float]:
-    return {(cell.row, cell.column): cell.ours_mean for cell in _accuracies(name)}
+def _means(name: str, results: Path) -> dict[tuple[str, str], float]:
+    return {(cell.row, cell.column): cell.ours_mean for cell in _accuracies(name, results)}
 
 
-def _improves_every_method() -> str:
+def _improves_every_method(results: Path) -> str:
     gains = {}
     for name in ("table1", "table2", "homophily-levels", "degree-levels", "architectures"):
-        means = _means(name)
+        means = _means(name, results)
         for (row, column), mean in means.items():
             base = row.removesuffix(" + Matcha")
             if base != row and not column.startswith("attr-") and (base, column) in means:
@@ -75,9 +74,9 @@ def _improves_every_method() -> str:
     )
 
 
-def _gamma_alone_ends_best() -> str:
-    with (RESULTS / "figures" / "parameters" / "parameters.csv").open() as file:
-        last = {(row["data"], row["line"]): float(row["accuracy"]) for row in csv.DictReader(file)}
+def _gamma_alone_ends_best(results: Path) -> str:
+    rows = read_rows(csv_of("parameters", results))
+    last = {(row["data"], row["line"]): float(row["accuracy"]) for row in rows}
     texts = [
         f"{data}: " + ", ".join(f"{line} {last[data, line]:.1f}" for d, line in last if d == data)
         for data in dict.fromkeys(data for data, _ in last)
@@ -88,10 +87,10 @@ def _gamma_alone_ends_best() -> str:
     )
 
 
-def _best_loss() -> str:
-    means = _means("losses")
+def _best_loss(results: Path) -> str:
+    means = _means("losses", results)
     columns = list(load("losses").columns)
-    best = {c: max(LOSSES, key=lambda loss, c=c: means[loss, c]) for c in columns}
+    best = {c: max((means[loss, c], loss) for loss in LOSSES)[1] for c in columns}
     behind = {
         f"{best[column]} on {column}": means["PIC", column] - means[best[column], column]
         for column in columns
@@ -103,8 +102,8 @@ def _best_loss() -> str:
     )
 
 
-def _robust_over_hops() -> str:
-    means = _means("hops")
+def _robust_over_hops(results: Path) -> str:
+    means = _means("hops", results)
     adapted = [mean for (row, _), mean in means.items() if row == "ERM + Matcha"]
     gains = [
         mean - means["ERM", column]

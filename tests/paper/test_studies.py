@@ -1,0 +1,234 @@
+"""Studies: every module starts, and each runs on a setting of a few seconds."""
+
+import importlib
+import json
+import pkgutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import matcha_gnn as mg
+from matcha_gnn.io.jsontext import write_json
+from matcha_gnn.metrics import accuracy
+from matcha_gnn.paper import studies
+from matcha_gnn.paper.experiments import load
+from matcha_gnn.paper.experiments.spec import cells, quick
+from matcha_gnn.paper.studies import (
+    added_hops,
+    base_settings,
+    choosing_rounds,
+    data_checks,
+    degree_groups,
+    gtrans_csbm,
+    harm,
+    held_out,
+    search_settings,
+    share_jumps,
+    shared,
+    shared_rows,
+    t3a_scale,
+)
+from matcha_gnn.paper.studies.harm_cases import Case, Source, cases, source_graph, target_graph
+from matcha_gnn.testing import tiny_graph, trained_model
+
+NAMES = [module.name for module in pkgutil.iter_modules(studies.__path__)]
+COMMANDS = [name for name in NAMES if name not in ("harm_cases", "shared")]
+TINY = Source(
+    "csbm",
+    {"num_nodes": 200, "num_features": 10, "homophily": 0.8, "degree": 5.0, "signal": 2.0},
+    {"epochs": 60},
+    hidden_channels=8,
+    num_hops=3,
+)
+SHIFT = Case("structure", "homo-hetero", TINY, {"homophily": 0.2})
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+def small_cells(row, *columns):
+    table = quick(load("table1"))
+    short = replace(table, train=replace(table.train, epochs=5))
+    return [c for c in cells(short) if c.row == row and c.column in columns]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_how_a_study_is_run(name, monkeypatch, capsys):
+    module = importlib.import_module(f"{studies.__name__}.{name}")
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit) as done:
+        module.main()
+    assert done.value.code == 0
+    assert f"Run: python -m {module.__name__}" in capsys.readouterr().out
+
+
+def test_the_harm_study_has_its_recorded_shifts_and_each_family_is_in_both_halves():
+    halves = cases()
+    record = json.loads((RESULTS / "harm-second-after.json").read_text())
+    assert record["halves"] == {h: [case.name for case in group] for h, group in halves.items()}
+    names = [case.name for group in halves.values() for case in group]
+    assert len(set(names)) == len(names)
+    families = [{case.family for case in halves[half]} for half in ("tuning", "test")]
+    assert families[0] == families[1]
+
+
+def test_a_shift_of_the_harm_study_changes_the_target_alone():
+    source, target = source_graph(TINY, 0), target_graph(SHIFT, 0)
+    assert source.num_nodes == target.num_nodes == 200
+    alike = [mg.metrics.edge_homophily(g.edge_index, g.y) for g in (source, target)]
+    assert alike == pytest.approx([0.8, 0.2], abs=0.1)
+
+
+def test_harm_runs_and_shows_a_small_case(tmp_path, monkeypatch, capsys):
+    methods = ["erm", "tent"]
+    records = harm.work(TINY, [SHIFT], 0, methods)
+    assert [record["method"] for record in records] == methods
+    for record in records:
+        assert {0 <= record[key] <= 100 for key in ("before", "published", "ours")} == {True}
+        assert record["chosen"] in record["expected"]
+    assert records[0]["labels"] >= records[0]["before"] - 1
+    assert records[1]["labels"] is None
+    write_json(tmp_path / "record.json", {"runs": records})
+    monkeypatch.setattr(sys, "argv", ["harm", "show", str(tmp_path / "record.json")])
+    harm.main()
+    shown = capsys.readouterr().out
+    assert shown.startswith(harm.table(records))
+    assert "generated" in shown
+
+
+def run_of(case, before, ours, **others):
+    run = {"case": case, "seed": 0, "method": "erm", "chosen": "fitted", "labels": None}
+    return run | {"before": before, "published": before, "ours": ours} | others
+
+
+def test_the_table_of_the_harm_study_counts_runs_that_lost_more_than_a_point(capsys):
+    runs = [run_of("a", 80.0, 78.5), run_of("b", 80.0, 79.5), run_of("c, none", 70.0, 74.0)]
+    lines = harm.table(runs).splitlines()
+    assert lines[2:] == [
+        "| erm, published | 3 | +0.00 | 0.0% | +0.0 |",
+        "| erm, ours | 3 | +0.67 | 33.3% | -1.5 |",
+        "| ours, no shift | 1 | +4.00 | | +4.0 |",
+    ]
+    harm.show(runs)
+    assert "hurt: a, erm, seed 0: 80.0 to 78.5 (fitted)" in capsys.readouterr().out
+
+
+def test_kinds_keep_real_and_generated_graphs_apart_and_leave_out_older_records():
+    runs = [run_of("a", 1, 1, real=True), run_of("b", 1, 1, real=False), run_of("c", 1, 1)]
+    assert harm.kinds(runs) == {"generated": [runs[1]], "real": [runs[0]]}
+    assert harm.kinds(runs[2:]) == {}
+
+
+def test_weights_per_degree_group_fit_the_given_labels_better_than_the_source():
+    labelled = target_graph(SHIFT, 0)
+    model = harm.train_on(TINY, 0)
+    truth = torch.nn.functional.one_hot(labelled.y, 2).double()
+    graph = mg.unlabelled(labelled)
+    probs = degree_groups.grouped(model, graph, truth)
+    assert torch.allclose(probs.sum(1), torch.ones_like(probs[:, 0]))
+    before = mg.adapt(model, graph, protect=False, epochs=0).probs
+    assert accuracy(probs, labelled.y) > accuracy(before, labelled.y)
+
+
+@pytest.mark.parametrize("kind", ["sage", "gprgnn"])
+def test_added_hops_are_measured(kind, monkeypatch):
+    for name, value in {"NODES": 200, "FEATURES": 10, "EPOCHS": 10}.items():
+        monkeypatch.setattr(added_hops, name, value)
+    found = added_hops.measure(kind, added_hops.SHIFTS["homophily 0.8 → 0.2"], 0)
+    assert len(found) == 5
+    assert all(0 <= one <= 100 for one in found)
+
+
+def test_neighbouring_cells_share_a_source_model():
+    shared_source = small_cells("ERM", "homo-hetero", "attr-homo-hetero", "hetero-homo")
+    models = [model for _, model in shared.with_models(shared_source)]
+    assert len(models) == 3
+    assert len({id(model) for model in models}) == 2
+
+
+def test_settings_are_searched_without_labels_and_the_best_over_seeds_is_chosen(monkeypatch):
+    monkeypatch.setattr(search_settings, "STEP_SIZES", (0.1, 1.0))
+    monkeypatch.setattr(search_settings, "ROUNDS", (1, 2))
+    (cell,) = small_cells("ERM + Matcha", "homo-hetero")
+    found = search_settings.score([cell], "cpu")
+    assert list(found["ERM + Matcha"]) == ["0.1 1", "0.1 2", "1 1", "1 2"]
+    record = {"row": {"column": {"10": {"a": 0.1, "b": 0.9}, "11": {"a": 0.8, "b": 0.1}}}}
+    search_settings.choose(record)
+    assert record["row"]["column"]["chosen"] == "b"
+    once = json.dumps(record)
+    search_settings.choose(record)
+    assert json.dumps(record) == once
+
+
+def test_each_score_chooses_its_own_rounds(monkeypatch):
+    monkeypatch.setattr(choosing_rounds, "STEP_SIZES", (1.0,))
+    monkeypatch.setattr(choosing_rounds, "ROUNDS", (1, 3))
+    (cell,) = small_cells("ERM + Matcha", "homo-hetero")
+    ((cell, model),) = shared.with_models([cell])
+    found = choosing_rounds.settings_of(cell, model, "cpu")
+    assert list(found) == ["1 1", "1 3"]
+    chosen = choosing_rounds.choices([found])
+    assert list(chosen) == [*choosing_rounds.SCORES, "labels"]
+    best = max(one[0] for one in found.values())
+    assert chosen["labels"]["accuracy"] == round(100 * best, 2)
+
+
+def test_gtrans_is_scored_alone_and_inside_matcha(monkeypatch):
+    monkeypatch.setattr(gtrans_csbm, "SETTINGS", {"no edit": {"epochs": 0}})
+    monkeypatch.setattr(gtrans_csbm, "REFRESHES", ("once",))
+    ((cell, model),) = shared.with_models(small_cells("GTrans", "homo-hetero"))
+    assert list(gtrans_csbm.scores(cell, model)) == ["no edit", "+ Matcha, once", "seconds, once"]
+
+
+def test_held_out_cells_have_one_method_and_no_seed_of_the_table():
+    found = held_out.held_out_cells("lame", {"k": 3})
+    assert {cell.run.method for cell in found} == {"lame"}
+    assert {cell.seed for cell in found} == set(shared.HELD_OUT)
+    assert not set(shared.HELD_OUT) & set(load("table1").seeds)
+
+
+def test_a_record_of_base_settings_grows_by_seeds(tmp_path):
+    path = tmp_path / "base-settings.json"
+    for seed, score in ((10, 50.0), (11, 60.0)):
+        found = base_settings.Found("gprgnn", "released", {"alone": score}, {"alone": 66.26})
+        own = base_settings.remember(path, "tent", seed, found)
+    assert own == {"10": {"alone": 50.0}, "11": {"alone": 60.0}}
+    assert shared.read_record(path) == {
+        "tent": {"gprgnn": {"published": {"alone": 66.26}, "released": own}}
+    }
+
+
+def test_generated_graphs_are_compared_by_class_distance():
+    graph = data_checks.preferential(data_checks.pool(40, 5), 0.9, seed=0)
+    shares = data_checks.step_shares(graph)
+    assert shares.sum() == pytest.approx(1)
+    assert shares[0] > 0.7
+    assert data_checks.degrees(graph).sum() == graph.num_edges
+
+
+def test_half_of_the_unlabelled_rows_are_taken_off():
+    graph = source_graph(TINY, 0)
+    graph.train_mask = torch.arange(200) < 60
+    kept = shared_rows.halved(graph)
+    assert int(kept.train_mask.sum()) == 60
+    assert 60 + 40 < kept.num_nodes < 60 + 100
+    assert int(kept.edge_index.max()) < kept.num_nodes
+
+
+def test_jumps_of_class_shares_are_looked_for_over_many_shifts(monkeypatch):
+    monkeypatch.setattr(share_jumps, "SIZE", {"num_nodes": 200, "num_features": 8})
+    monkeypatch.setattr(share_jumps, "SHARES", ((0.8, 0.2),))
+    monkeypatch.setattr(share_jumps.mg, "fit", lambda model, source, **options: model)
+    found = list(share_jumps.shifts())
+    assert len(found) == 2 * 3 * 3
+    assert {model.head.out_features for model, _ in found} == {2}
+
+
+def test_t3a_is_scored_at_both_scales():
+    model, graph = trained_model(), tiny_graph()
+    graph.test_mask = torch.ones(graph.num_nodes, dtype=torch.bool)
+    lines = [t3a_scale.line(model, graph, scale) for scale in t3a_scale.SCALES]
+    assert {len(line.split()) for line in lines} == {2 + 1 + len(t3a_scale.STEP_SIZES)}
