@@ -12,7 +12,7 @@ from torch import Tensor
 from matcha_gnn import metrics
 from matcha_gnn.adaptation import adapt as adapt_model
 from matcha_gnn.alarms import Severity
-from matcha_gnn.backbones import BACKBONES, GPRGNN, Backbone
+from matcha_gnn.backbones import GPRGNN, Backbone, resolve_backbone
 from matcha_gnn.cli import console
 from matcha_gnn.datasets import csbm, store_csbm
 from matcha_gnn.datasets.catalogue import make_graph as draw_graph
@@ -84,7 +84,7 @@ def train(
     json: bool,
 ) -> None:
     """Train on a graph file and write a model file."""
-    architecture: Any = resolve("--backbone", backbone, BACKBONES)
+    architecture = resolve_backbone("--backbone", backbone)
     methods = [resolve_installed("--ship", name, METHODS, METHOD_GROUP)() for name in ship]
     if output.suffix != ".safetensors":
         raise InvalidFileError("output", output, "a file named .safetensors")
@@ -97,8 +97,9 @@ def train(
     mask = None
     if train_fraction is not None:
         mask = _stratified(data.y, train_fraction, seed)
+    sizes = {"in_channels": data.x.shape[1], "out_channels": classes, "hidden_channels": hidden}
     depth = {} if hops is None else {"K": hops}
-    model: Backbone = architecture(data.x.shape[1], classes, hidden, **depth)
+    model: Backbone = build("--backbone", architecture, sizes | depth)
     start = perf_counter()
     with console.progress_bar("training", quiet=json) as progress:
         run = fit(

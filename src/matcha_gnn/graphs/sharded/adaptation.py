@@ -5,7 +5,7 @@ import logging
 from typing import Any, cast
 
 from matcha_gnn import adaptation
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, FilterBackbone, LinearBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_kind
 from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.graphs.sharded import costs
@@ -141,12 +141,13 @@ def _checked(
     decided = adaptation.checked(model, method, loss, **given)
     if not method.streams:
         raise IncompatibleError(f"{method.name} needs all nodes in one process: use mg.adapt")
-    if not model.mixes_linearly or decided["moves"] != "gamma":
+    if not isinstance(model, LinearBackbone) or decided["moves"] != "gamma":
         raise IncompatibleError(
             f"ranks share sums over cached hops: {model.name} must mix them linearly, and γ alone "
             "may move; use mg.adapt for others"
         )
-    if not model.is_filter and (Touches.NORM in method.touches or isinstance(graph, GraphStore)):
+    needs_powers = Touches.NORM in method.touches or isinstance(graph, GraphStore)
+    if needs_powers and not isinstance(model, FilterBackbone):
         what = "a store" if isinstance(graph, GraphStore) else method.name
         raise IncompatibleError(f"hops of {model.name} are no powers of P, which {what} needs here")
     if isinstance(graph, GraphStore):

@@ -10,7 +10,7 @@ from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.graphs.stored.streaming import HostHops
 
 if TYPE_CHECKING:
-    from matcha_gnn.backbones import Backbone
+    from matcha_gnn.backbones import Backbone, FilterBackbone
 
 SHARE = 0.8
 """Of the free memory of the GPU that hops may take without being asked."""
@@ -42,7 +42,7 @@ def hosted(graph: Graph, limit: int) -> Graph:
 
 
 @torch.no_grad()
-def host_hops(model: "Backbone", graph: Graph, limit: int) -> HostHops:
+def host_hops(model: "FilterBackbone", graph: Graph, limit: int) -> HostHops:
     """H_0 … H_K, each made on the GPU and copied to pinned host memory.
 
     Args:

@@ -1,12 +1,13 @@
 """A store as a target of adaptation, within a promise about memory."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from matcha_gnn.backbones import Backbone, FilterBackbone, LinearBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.base import Message
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
@@ -20,9 +21,6 @@ from matcha_gnn.hops import HopsKey
 from matcha_gnn.methods import METHODS, BaseMethod, Touches
 from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.typing import Progress
-
-if TYPE_CHECKING:
-    from matcha_gnn.backbones import Backbone
 
 
 class StoredGraph(Graph):
@@ -97,7 +95,7 @@ class StoredGraph(Graph):
         """Whether every edge has its reverse, as often."""
         return self.adjacency.reciprocal
 
-    def hops(self, model: "Backbone") -> StoredHops:
+    def hops(self, model: FilterBackbone) -> StoredHops:
         """A model's hops, from the store's folder; what is missing there is made first."""
         key, plan = model.hops_key(self), self.plan
         files = hop_files(self.store, key, model, plan.slab)
@@ -111,7 +109,7 @@ class StoredGraph(Graph):
         return f"StoredGraph({self.store.folder}, {self.num_nodes:,} nodes)"
 
 
-def hop_files(store: GraphStore, key: HopsKey, model: "Backbone", slab: int) -> HopFiles:
+def hop_files(store: GraphStore, key: HopsKey, model: Backbone, slab: int) -> HopFiles:
     """Files of a model's hops: those that are there if they are whole or can be gone on with.
 
     Args:
@@ -133,8 +131,8 @@ def hop_files(store: GraphStore, key: HopsKey, model: "Backbone", slab: int) -> 
 
 
 def target_of(
-    graph: "GraphLike | GraphStore",
-    model: "Backbone",
+    graph: GraphLike | GraphStore,
+    model: Backbone,
     method: BaseMethod,
     settings: dict[str, Any],
     memory: int | str | None,
@@ -166,7 +164,7 @@ def target_of(
     return target
 
 
-def require_float32(model: "Backbone") -> None:
+def require_float32(model: Backbone) -> None:
     """Refuse a model that is more precise than the hops that a store keeps."""
     if model.gamma.dtype != torch.float32:
         allowed = "float32 weights for a store; model.float() makes them float32"
@@ -175,7 +173,7 @@ def require_float32(model: "Backbone") -> None:
 
 def _in_memory(
     graph: Graph,
-    model: "Backbone",
+    model: Backbone,
     method: BaseMethod,
     settings: dict[str, Any],
     memory: int | str | None,
@@ -187,20 +185,20 @@ def _in_memory(
             raise InvalidArgumentError("memory", repr(memory), allowed)
         return graph
     limit = room_on(graph.device) if memory is None else bytes_of(memory)
-    if not model.mixes_linearly or stack_bytes(model, graph) <= limit:
+    if not isinstance(model, LinearBackbone) or stack_bytes(model, graph) <= limit:
         return graph
     _require_streaming(model, method, settings)
     return hosted(graph, limit)
 
 
-def _require_streaming(model: "Backbone", method: BaseMethod, settings: dict[str, Any]) -> None:
+def _require_streaming(model: Backbone, method: BaseMethod, settings: dict[str, Any]) -> None:
     """Refuse what needs more than blocks, and name what does not."""
     if not method.streams:
         able = ", ".join(name for name, kind in METHODS.items() if kind.streams)
         raise IncompatibleError(
             f"method: {method.name} needs the whole graph in memory; from a store go {able}"
         )
-    if not (model.is_filter and model.mixes_linearly and model.is_its_layers):
+    if not isinstance(model, FilterBackbone):
         raise IncompatibleError(
             f"model: hops of {model.name} are no powers of P; from a store go GPRGNN and APPNP"
         )
@@ -213,9 +211,7 @@ def _require_streaming(model: "Backbone", method: BaseMethod, settings: dict[str
         )
 
 
-def _work(
-    store: GraphStore, model: "Backbone", method: BaseMethod, settings: dict[str, Any]
-) -> Work:
+def _work(store: GraphStore, model: Backbone, method: BaseMethod, settings: dict[str, Any]) -> Work:
     classes, hops = model.head.out_features, model.num_hops + 1
     rounds = settings["epochs"] + 1
     # Predictions now and before, logits, labels, and what is made on the way to them.
