@@ -128,8 +128,8 @@ def _metadata(model: Backbone) -> dict[str, str]:
     """What the file says of the architecture; only a class with a name can be built again."""
     if not isinstance(model, TrainableBackbone):
         raise IncompatibleError(
-            f"{model.name} cannot be built again from a model file: keep its state_dict, and what "
-            "was adapted with save_delta"
+            f"{model.name} cannot be built again from a file, as it is no TrainableBackbone: keep "
+            "its state_dict; of a wrapped network save its γ with save_delta"
         )
     name = name_of_class(type(model), BACKBONES, GROUP)
     if name is None:
