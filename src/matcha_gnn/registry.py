@@ -42,18 +42,55 @@ def resolve_installed(argument: str, name: str, builtin: Mapping[str, T], group:
         >>> resolve_installed("method", "erm", {"erm": 1}, "matcha_gnn.methods")
         1
     """
-    offered = {point.name: point for point in entry_points(group=group)}
-    found = resolve(argument, name, offered | dict(builtin))
+    found = resolve(argument, name, _choices(builtin, group))
     if not isinstance(found, EntryPoint):
         return found
+    loaded: T = _loaded(argument, found)
+    return loaded
+
+
+def installed_names(builtin: Mapping[str, T], group: str) -> list[str]:
+    """Every name that `resolve_installed` takes, sorted.
+
+    Example:
+        >>> installed_names({"t3a": 2, "erm": 1}, "matcha_gnn.no_such_group")
+        ['erm', 't3a']
+    """
+    return sorted(_choices(builtin, group))
+
+
+def name_of_class(kind: type, builtin: Mapping[str, object], group: str) -> str | None:
+    """The name by which `resolve_installed` finds a class; None if there is none.
+
+    Only classes of the same name are imported.
+
+    Example:
+        >>> name_of_class(int, {"whole": int}, "matcha_gnn.no_such_group")
+        'whole'
+    """
+    for name, choice in _choices(builtin, group).items():
+        if isinstance(choice, EntryPoint):
+            if choice.attr != kind.__qualname__:
+                continue
+            choice = _loaded(group, choice)
+        if choice is kind:
+            return name
+    return None
+
+
+def _choices(builtin: Mapping[str, T], group: str) -> dict[str, T | EntryPoint]:
+    offered = {point.name: point for point in entry_points(group=group)}
+    return {**offered, **builtin}
+
+
+def _loaded(argument: str, point: EntryPoint) -> Any:
     try:
-        loaded: T = found.load()
+        return point.load()
     # Whatever another package does on import is named, not shown as a fault of ours.
     except Exception as error:
         raise InvalidArgumentError(
-            argument, f"{name!r} ({found.value} cannot be imported: {error})", "a class"
+            argument, f"{point.name!r} ({point.value} cannot be imported: {error})", "a class"
         ) from error
-    return loaded
 
 
 def parse_options(argument: str, options: Iterable[str]) -> dict[str, Any]:

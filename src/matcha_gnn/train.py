@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, TrainableBackbone
 from matcha_gnn.backbones.checks import first_non_finite, require_finite, require_precision
-from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, InvalidGraphError
 from matcha_gnn.evidence.summary import SourceSummary, summarise
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.methods import BaseMethod
@@ -22,6 +22,10 @@ from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.typing import Progress
 
 logger = logging.getLogger(__name__)
+_NOT_TRAINABLE = (
+    "fit cannot train {model.name}, which does not say how to start anew (TrainableBackbone): a "
+    "network of your own has to be trained before it is wrapped"
+)
 
 
 @dataclass
@@ -87,6 +91,8 @@ def fit(
         >>> run.train_accuracy > 0.9
         True
     """
+    if not isinstance(model, TrainableBackbone):
+        raise IncompatibleError(_NOT_TRAINABLE.format(model=model))
     require_precision(model)
     source = unlabelled(graph)
     x = model.accept(source.x)
@@ -100,7 +106,7 @@ def fit(
         trained = [p for p in model.parameters() if p.requires_grad]
         steps = torch.optim.Adam(trained, lr=lr, weight_decay=weight_decay)
         for epoch in range(epochs):
-            run.loss.append(_step(model, x, source, labels, labelled, steps))
+            run.loss.append(_step(model, source, labels, labelled, steps))
             if not math.isfinite(run.loss[-1]):
                 raise InvalidArgumentError("lr", lr, f"a step size below: epoch {epoch} ran away")
             if val_mask is not None:
@@ -189,7 +195,6 @@ class _Best:
 
 def _step(
     model: Backbone,
-    x: Tensor,
     graph: Graph,
     labels: Tensor,
     labelled: Tensor,
@@ -197,7 +202,7 @@ def _step(
 ) -> float:
     model.train()
     steps.zero_grad()
-    logits = model.head(model.filtered(x, graph.adjacency))
+    logits = model.head(model.representation(graph))
     loss = nn.functional.cross_entropy(logits[labelled], labels[labelled])
     loss.backward()  # type: ignore[no-untyped-call]
     steps.step()

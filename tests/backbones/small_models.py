@@ -25,9 +25,9 @@ def randomised(model):
         for name, parameter in model.named_parameters():
             if name != "gamma":
                 parameter.copy_(torch.randn_like(parameter) / 2)
-        if model.norm is not None:
-            model.norm.running_mean.normal_()
-            model.norm.running_var.uniform_(0.5, 2)
+        for norm in (m for m in model.modules() if isinstance(m, torch.nn.BatchNorm1d)):
+            norm.running_mean.normal_()
+            norm.running_var.uniform_(0.5, 2)
     return model.eval()
 
 

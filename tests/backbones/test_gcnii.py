@@ -62,7 +62,7 @@ def written_out(model, target, rounds, lr):
     """Algorithm 1 by autograd, with every product made anew in every round."""
     model = copy.deepcopy(model).requires_grad_(True)
     for _ in range(rounds):
-        z = model.filtered(target.x, mg.unlabelled(target).adjacency)
+        z = model.representation(mg.unlabelled(target))
         probs = model.head(z).softmax(1).detach()
         (slope,) = torch.autograd.grad(mg.PIC()(z, z, probs), model.gamma)
         with torch.no_grad():

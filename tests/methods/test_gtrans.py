@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 from torch_geometric.data import Data
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from unknown_models import Unknown
 
 import matcha_gnn as mg
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
@@ -638,22 +639,21 @@ def test_settings_are_the_arguments():
 
 
 def test_a_model_with_hops_of_another_kind_is_refused():
-    class Other(mg.GPRGNN):
-        def filtered(self, x, adjacency):
-            return super().filtered(x, adjacency)
+    class Other(mg.LinearBackbone):
+        def __init__(self, model):
+            super().__init__()
+            self.in_channels, self.num_hops = model.in_channels, model.num_hops
+            self.model, self.head, self.gamma = model, model.head, model.gamma
+
+        def stack(self, graph):
+            return self.model.stack(graph)
 
     with pytest.raises(IncompatibleError, match="how Other takes a hop"):
-        mg.predict(Other(6, 3), tiny_graph(), GTrans(epochs=5))
+        mg.predict(Other(mg.GPRGNN(6, 3)), tiny_graph(), GTrans(epochs=5))
     GTrans().require(mg.GPRGNN(6, 3))
 
 
 # Models of other forms
-
-
-class Unknown(mg.GPRGNN):
-    """A GPRGNN of which nothing is known but its layers."""
-
-    is_filter = False
 
 
 class UnknownNet(torch.nn.Module):
@@ -690,7 +690,7 @@ def small(build):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_layers_of_any_model_are_edited_as_those_of_a_filter(name):
     method = GTrans(lr_feat=0.02, **SETTINGS[name])
-    fast, whole = view_of(seed=5), view_of(seed=5, model=twin_of(trained_model(), Unknown))
+    fast, whole = view_of(seed=5), view_of(seed=5, model=Unknown(trained_model()))
     assert isinstance(editor_of(method, whole), LayersEditor)
     expected, edit = method.edited(fast), method.edited(whole)
     assert torch.equal(edit.removed, expected.removed)

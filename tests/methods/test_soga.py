@@ -25,7 +25,7 @@ from matcha_gnn.methods.tuning import FilterTuner
 from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 
-class Plain(mg.Backbone):
+class Plain(mg.FilterBackbone):
     """No batch norm, and a head with a bias."""
 
     def __init__(self, classes=3, width=8):
@@ -37,12 +37,6 @@ class Plain(mg.Backbone):
 
     def encode(self, x):
         return torch.tanh(self.second(torch.tanh(self.first(x))))
-
-    def config(self):
-        return {}
-
-    def reset_parameters(self):
-        pass
 
 
 def model_of(classes=3, width=8, plain=False, dtype=torch.float64):

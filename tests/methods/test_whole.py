@@ -2,22 +2,11 @@
 
 import pytest
 import torch
+from unknown_models import Unknown
 
 import matcha_gnn as mg
 from matcha_gnn.methods.whole import batch_norms, target_statistics, trained_values
 from matcha_gnn.testing import check_method, tiny_graph, trained_model
-
-
-class Unknown(mg.GPRGNN):
-    """A GPRGNN of which nothing is known but that it mixes its hops."""
-
-    is_filter = False
-
-
-def unknown_twin(model):
-    twin = Unknown(**model.config())
-    twin.load_state_dict(model.state_dict())
-    return twin
 
 
 @pytest.mark.parametrize("features", ["source", "base"])
@@ -36,7 +25,7 @@ def test_equals_the_fast_path_of_a_filter(method, features):
     model = trained_model()
     fast = mg.adapt(model, tiny_graph(), method, mg.Matcha(lr=0.3, rounds=3, features=features))
     whole = mg.adapt(
-        unknown_twin(model), tiny_graph(), method, mg.Matcha(lr=0.3, rounds=3, features=features)
+        Unknown(model), tiny_graph(), method, mg.Matcha(lr=0.3, rounds=3, features=features)
     )
     torch.testing.assert_close(whole.probs, fast.probs, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(whole.gamma, fast.gamma, rtol=1e-3, atol=1e-4)
@@ -46,7 +35,7 @@ def test_equals_the_fast_path_of_a_filter(method, features):
 
 @pytest.mark.parametrize("method", [mg.Tent(), mg.SOGA()])
 def test_passes_the_battery(method):
-    check_method(method, unknown_twin(trained_model()))
+    check_method(method, Unknown(trained_model()))
 
 
 @pytest.mark.parametrize("build", [mg.JKNet, mg.GCNII])

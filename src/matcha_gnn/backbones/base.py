@@ -1,18 +1,22 @@
-"""Step 3: a backbone says how hops become a representation, and which numbers mix them."""
+"""Step 3: a backbone says how a graph becomes a representation, and which numbers γ decide it.
+
+What more is known of a model is said by its class: `LinearBackbone` and `FilterBackbone` (in
+`linear`) have cached hops, `TrainableBackbone` can be trained by `fit` and saved, and
+`MovableBackbone` takes corrections besides γ.
+"""
 
 import abc
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from matcha_gnn.errors import IncompatibleError, InvalidGraphError
-from matcha_gnn.graphs.memory import Graph, content_hash
+from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.hops import Hops, HopsKey
-from matcha_gnn.kernels import Adjacency, filter_hops, one_hop, propagate
-from matcha_gnn.typing import Coefficients, HopStack, Repr
+from matcha_gnn.typing import HopStack, Repr
 
 if TYPE_CHECKING:
     from matcha_gnn.evidence.summary import SourceSummary
@@ -21,36 +25,45 @@ if TYPE_CHECKING:
 class Backbone(nn.Module, abc.ABC):
     """A node classifier with a few numbers γ that say how far a node looks, and a head on Z.
 
-    The usual case is a filter: Z = Σ_k c_k(γ) H_k with H_k = P^k encode(X). A subclass gives
-    `encode`, and may override `coefficients` where c is not γ itself. A model whose hops are no
-    powers of P, or whose Z is not linear in cached hops, overrides `layers`.
+    A subclass gives `representation`. Of such a model Z itself is the only hop, made again
+    whenever γ moves; models that are known to be linear in cached hops are `LinearBackbone`s.
 
     Attributes:
         gamma: the hop-aggregation parameters, what adaptation moves.
         head: the linear classifier on Z.
-        num_hops: K.
-        norm: the batch norm inside the encoder, or None.
+        num_hops: K; 0 where Z is the only hop.
+        in_channels: features F; 0 where the model does not say.
         source: what training recorded of the source graph, or None before training.
         artefacts: what training put in for a base method, by the method's name.
-        mixes_linearly: Z is linear in c for fixed hops, so adaptation needs sums only. Otherwise
-            `hops` gives Z itself as the one hop there is, and K = 0.
-        is_filter: Z mixes linearly, and the hops are P^k encode(X).
-        trains_gamma: source training moves γ; False where γ is a constant of the architecture.
+        mixes_linearly: whether it is a `LinearBackbone`.
+        is_filter: whether it is a `FilterBackbone`.
+        gamma_is_coefficients: whether γ are the hop weights themselves, so that any weights can be
+            reached.
+        takes_offset: whether `MovableBackbone.move` takes an offset of own features.
+        takes_intercept: whether `MovableBackbone.move` takes an intercept.
     """
 
-    mixes_linearly: bool = True
-    is_filter: bool = True
-    trains_gamma: ClassVar[bool] = True
+    mixes_linearly: ClassVar[bool] = False
+    is_filter: ClassVar[bool] = False
+    takes_offset: ClassVar[bool] = False
+    takes_intercept: ClassVar[bool] = False
     gamma: nn.Parameter
     head: nn.Linear
-    num_hops: int
+    num_hops: int = 0
     in_channels: int
-    norm: nn.BatchNorm1d | None
     source: "SourceSummary | None" = None
+
+    if TYPE_CHECKING:
+        # Only the classes with these capabilities have them; callers that ask the booleans above
+        # instead of the class could not be typed otherwise.
+        def gamma_gradient(self, gamma: Tensor, coef_gradient: Tensor) -> Tensor:
+            """See `LinearBackbone.gamma_gradient`."""
+
+        def move(self, *, offset: Tensor | None = None, intercept: Tensor | None = None) -> None:
+            """See `MovableBackbone.move`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.norm = None
         self.artefacts: dict[str, dict[str, Tensor]] = {}
 
     @property
@@ -58,99 +71,12 @@ class Backbone(nn.Module, abc.ABC):
         """What messages call this architecture."""
         return type(self).__name__
 
-    @abc.abstractmethod
-    def encode(self, x: Tensor) -> Repr:
-        """What the model makes of nodes by themselves, [N, D]; for a filter H_0."""
-
-    def own_features(self, graph: Graph) -> Tensor:
-        """What is known of nodes by themselves, no edge seen, [N, D'].
-
-        The own logits, unless the model has something before its first non-linearity: that is
-        closer to Gaussian, and an offset of all features is an offset there.
-        """
-        logits: Tensor = self.head(self.encode(self.accept(graph.x)))
-        return logits
-
-    def own_logits(self, own: Tensor) -> Tensor:
-        """From `own_features` to logits, [N, C]."""
-        return own
-
-    @property
-    def takes_offset(self) -> bool:
-        """Whether `move` can take an offset of own features."""
-        return False
-
-    @property
-    def takes_intercept(self) -> bool:
-        """Whether `move` can take an intercept."""
-        return False
-
-    def move(self, *, offset: Tensor | None = None, intercept: Tensor | None = None) -> None:
-        """Change the model in place.
-
-        Args:
-            offset: taken off the own features of every node, [D'].
-            intercept: added to the logits, [C].
-        """
-        raise IncompatibleError(f"{self.name}: only its γ can be moved")
-
-    def before_norm(self, x: Tensor) -> Tensor:
-        """The encoder up to its batch norm, [N, D]; for models that have one."""
-        raise IncompatibleError(f"{self.name} has no batch norm in its encoder")
-
-    def after_norm(self, h: Tensor) -> Repr:
-        """The encoder from its batch norm on, [N, D]; for models that have one."""
-        raise IncompatibleError(f"{self.name} has no batch norm in its encoder")
-
-    @abc.abstractmethod
-    def config(self) -> dict[str, Any]:
-        """Arguments that build this architecture again, as JSON values."""
-
-    @abc.abstractmethod
-    def reset_parameters(self) -> None:
-        """Draw fresh parameters from torch's global generator."""
-
-    def coefficients(self, gamma: Tensor) -> Coefficients:
-        """c(γ), the weight of each hop, [K+1]; differentiable in γ."""
-        return gamma
-
     @property
     def gamma_is_coefficients(self) -> bool:
-        """Whether γ are the hop weights themselves, so that any weights can be reached."""
-        return self.mixes_linearly and type(self).coefficients is Backbone.coefficients
+        """Not known of a model in general."""
+        return False
 
-    def gamma_gradient(self, gamma: Tensor, coef_gradient: Tensor) -> Tensor:
-        """Carry a gradient in c back to γ; a subclass with its own `coefficients` needs its own."""
-        return coef_gradient.to(gamma)
-
-    def encoder_parameters(self) -> list[nn.Parameter]:
-        """θ: the parameters that decide H_0, in a fixed order."""
-        outside = {id(self.gamma), *(id(p) for p in self.head.parameters())}
-        return [p for p in self.parameters() if id(p) not in outside]
-
-    def hops(self, graph: Graph, *, keyed: bool = True) -> Hops:
-        """H_0 … H_K on a graph.
-
-        Args:
-            graph: a checked graph.
-            keyed: record what they were made from, so that they can be handed to `adapt` later.
-                Hashing reads the features once; hops that are used on the spot can go without.
-        """
-        if graph.make_hops is not None:
-            made: Hops = graph.make_hops(self)
-            return made
-        return Hops(self._stack(graph), self.hops_key(graph) if keyed else None, graph.part)
-
-    def hops_key(self, graph: Graph) -> HopsKey:
-        """Content hashes of the graph and of all that decides the hops in this model."""
-        encoder = [*self.encoder_parameters(), *self.buffers(), torch.tensor(self.num_hops)]
-        gamma = [] if self.mixes_linearly else [self.gamma]
-        return HopsKey(graph.fingerprint, content_hash(*encoder, *gamma))
-
-    def constants(self, graph: Graph) -> Any:
-        """What `representation` can use again as long as only γ moves; None for nothing."""
-        return None
-
+    @abc.abstractmethod
     def representation(self, graph: Graph, constants: Any = None) -> Repr:
         """Z with gradients to every parameter, [N, D].
 
@@ -159,46 +85,60 @@ class Backbone(nn.Module, abc.ABC):
             constants: from `constants`, for models that have some; parameters that decided them
                 get no gradient then.
         """
-        return self.filtered(self.accept(graph.x), graph.adjacency)
 
-    def layers(self, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:
-        """What c mixes to Z, each [N, D], from checked features and any way to take a hop.
+    def constants(self, graph: Graph) -> Any:
+        """What `representation` can use again as long as only γ moves; None for nothing."""
+        return None
 
-        A model whose Z is not linear in such layers gives Z as the only one.
+    def own_features(self, graph: Graph) -> Tensor:
+        """What is known of nodes by themselves, no edge seen, [N, D'].
+
+        The logits on the graph without its edges, unless the model has something before its first
+        non-linearity: that is closer to Gaussian, and an offset of all features is an offset there.
         """
-        hops = [self.encode(x)]
-        for _ in range(self.num_hops):
-            hops.append(hop(hops[-1]))
-        return hops
+        none = torch.zeros(0, dtype=torch.long, device=graph.device)
+        logits: Tensor = self.head(self.representation(graph.at_edges(none)))
+        return logits
 
-    def mixed(self, layers: list[Repr]) -> Repr:
-        """Z of the layers at the model's γ, [N, D]."""
-        if not self.mixes_linearly:
-            return layers[0]
-        return torch.stack(layers, -1) @ self.coefficients(self.gamma)
+    def own_logits(self, own: Tensor) -> Tensor:
+        """From `own_features` to logits, [N, C]."""
+        return own
 
-    @property
-    def is_its_layers(self) -> bool:
-        """Whether `layers` says all of the model: nothing else decides Z."""
-        kind = type(self)
-        if kind.layers is not Backbone.layers:
-            return True
-        parts = ("representation", "filtered", "stack", "_stack")
-        return all(getattr(kind, part) is getattr(Backbone, part) for part in parts)
+    def encoder_parameters(self) -> list[nn.Parameter]:
+        """θ: all parameters but γ and the head's, in a fixed order."""
+        outside = {id(self.gamma), *(id(p) for p in self.head.parameters())}
+        return [p for p in self.parameters() if id(p) not in outside]
 
-    def filtered(self, x: Tensor, adjacency: Adjacency) -> Repr:
-        """`representation` for features that are already checked."""
-        if type(self).layers is Backbone.layers:
-            return filter_hops(adjacency, self.encode(x), self.coefficients(self.gamma))
-        return self.mixed(self.layers(x, partial(one_hop, adjacency)))
+    def stack(self, graph: Graph) -> HopStack:
+        """The hops of a checked graph, [N, K+1, D]: here Z as the only one, [N, 1, D]."""
+        return self.representation(graph, self.constants(graph))[:, None]
 
-    def stack(self, x: Tensor, adjacency: Adjacency) -> HopStack:
-        """H_0 … H_K for features that are already checked, [N, K+1, D]."""
-        if type(self).layers is not Backbone.layers:
-            return torch.stack(self.layers(x, partial(one_hop, adjacency)), 1)
-        if self.mixes_linearly:
-            return propagate(adjacency, self.encode(x), self.num_hops)
-        return self.filtered(x, adjacency)[:, None]
+    def hops(self, graph: Graph | GraphLike, *, keyed: bool = True) -> Hops:
+        """The hops on a graph, in evaluation mode and without gradients.
+
+        Args:
+            graph: a PyG `Data`, or a checked graph.
+            keyed: record what they were made from, so that they can be handed to `adapt` later.
+                Hashing reads the features once; hops that are used on the spot can go without.
+        """
+        checked = unlabelled(graph)
+        if checked.make_hops is not None:
+            made: Hops = checked.make_hops(self)
+            return made
+        with torch.no_grad(), evaluating(self):
+            stack = self.stack(checked)
+        return Hops(stack, self.hops_key(checked) if keyed else None, checked.part)
+
+    def hops_key(self, graph: Graph | GraphLike) -> HopsKey:
+        """Content hashes of the graph and of all that decides the hops in this model."""
+        return HopsKey(unlabelled(graph).fingerprint, content_hash(*self._hop_tensors()))
+
+    def _hop_tensors(self) -> list[Tensor]:
+        """All that decides the hops in this model: γ too, as Z is the only one."""
+        return [*self._encoder_tensors(), self.gamma]
+
+    def _encoder_tensors(self) -> list[Tensor]:
+        return [*self.encoder_parameters(), *self.buffers(), torch.tensor(self.num_hops)]
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Logits, [N, C], in PyG's calling convention.
@@ -208,8 +148,7 @@ class Backbone(nn.Module, abc.ABC):
             edge_index: senders and receivers, [2, E].
             edge_weight: [E], or None for ones.
         """
-        adjacency = Adjacency.normalised(edge_index, x.shape[0], edge_weight, x.dtype)
-        logits: Tensor = self.head(self.filtered(x, adjacency))
+        logits: Tensor = self.head(self.representation(Graph(x, edge_index, edge_weight)))
         return logits
 
     def accept(self, x: Tensor) -> Tensor:
@@ -234,13 +173,54 @@ class Backbone(nn.Module, abc.ABC):
         """In evaluation mode with no parameter asking for gradients."""
         return self.eval().requires_grad_(False)
 
-    @torch.no_grad()
-    def _stack(self, graph: Graph) -> Tensor:
-        was_training = self.training
-        if was_training:
-            self.eval()
-        try:
-            return self.stack(self.accept(graph.x), graph.adjacency)
-        finally:
-            if was_training:
-                self.train()
+
+class TrainableBackbone(Backbone):
+    """A model that `fit` can train and `save_model` can write: it can be built again.
+
+    Attributes:
+        trains_gamma: training moves γ; False where γ is a constant of the architecture.
+    """
+
+    trains_gamma: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def config(self) -> dict[str, Any]:
+        """Arguments that build this architecture again, as JSON values."""
+
+    @abc.abstractmethod
+    def reset_parameters(self) -> None:
+        """Draw fresh parameters from torch's global generator."""
+
+
+class MovableBackbone(Backbone):
+    """A model that takes an intercept of its logits, and perhaps an offset of own features.
+
+    Attributes:
+        takes_offset: whether there is a bias in front of the own features.
+    """
+
+    takes_intercept = True
+
+    @abc.abstractmethod
+    def move(self, *, offset: Tensor | None = None, intercept: Tensor | None = None) -> None:
+        """Change the model in place.
+
+        Args:
+            offset: taken off the own features of every node, [D'].
+            intercept: added to the logits, [C].
+        """
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """A model in evaluation mode; afterwards each of its modules is in the mode it was in."""
+    if not model.training:
+        yield
+        return
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from matcha_gnn.backbones.base import Backbone
+from matcha_gnn.backbones.base import MovableBackbone, TrainableBackbone
+from matcha_gnn.backbones.linear import NormedFilterBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
-from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import masked_dropout
 from matcha_gnn.typing import Repr
 
 
-class LinearEncoder(Backbone):
+class LinearEncoder(TrainableBackbone, MovableBackbone):
     """A backbone whose features meet one linear layer first, after dropout.
 
     Args:
@@ -70,14 +70,9 @@ class LinearEncoder(Backbone):
             )
         return product
 
-    @property
-    def takes_intercept(self) -> bool:
-        """Yes: the head's bias."""
-        return True
-
     @torch.no_grad()
     def move(self, *, offset: Tensor | None = None, intercept: Tensor | None = None) -> None:
-        """Change the model in place; see `Backbone.move`."""
+        """Change the biases of the first layer and of the head; see `MovableBackbone.move`."""
         if offset is not None:
             if not self.takes_offset:
                 raise IncompatibleError(f"{self.name}: own features have no bias to be moved by")
@@ -97,7 +92,7 @@ class LinearEncoder(Backbone):
         return super().train(mode)
 
 
-class NormedEncoder(LinearEncoder):
+class NormedEncoder(LinearEncoder, NormedFilterBackbone):
     """Linear → batch norm → ReLU, with dropout at three places, as in the published runs.
 
     Args:
@@ -109,7 +104,7 @@ class NormedEncoder(LinearEncoder):
         head_bias: whether the head has a bias; the published one has none.
     """
 
-    norm: nn.BatchNorm1d
+    takes_offset = True
 
     def __init__(
         self,
@@ -137,24 +132,6 @@ class NormedEncoder(LinearEncoder):
         self.head.reset_parameters()
         with torch.no_grad():
             self.gamma.copy_(self.starting_gamma())
-
-    def encode(self, x: Tensor) -> Repr:
-        """H_0 from features [N, F]: [N, D]."""
-        return self.after_norm(self.norm(self.before_norm(x)))
-
-    @property
-    def takes_offset(self) -> bool:
-        """Yes: the bias of the first layer."""
-        return True
-
-    def own_features(self, graph: Graph) -> Tensor:
-        """What enters the batch norm, [N, D]."""
-        return self.before_norm(self.accept(graph.x))
-
-    def own_logits(self, own: Tensor) -> Tensor:
-        """The head on H_0, [N, C]."""
-        h0 = self.after_norm(self.norm(own.to(self.gamma)))
-        return F.linear(h0, self.head.weight)
 
     def before_norm(self, x: Tensor) -> Tensor:
         """From features [N, F] to the batch norm: [N, D]."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -10,10 +11,11 @@ from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones.alpha import alpha_of, starting_alpha
 from matcha_gnn.backbones.encoder import LinearEncoder, size
+from matcha_gnn.backbones.linear import LayeredBackbone
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import one_hop
-from matcha_gnn.typing import Coefficients, Repr
+from matcha_gnn.typing import Repr
 
 
 class Start(NamedTuple):
@@ -23,7 +25,7 @@ class Start(NamedTuple):
     spread: Repr
 
 
-class GCNII(LinearEncoder):
+class GCNII(LinearEncoder, LayeredBackbone):
     """h_0 = ReLU(X W + b); h_l = ReLU(s (1 − β_l) + β_l s Θ_l), s = (1 − α_l) P h_{l−1} + α_l h_0.
 
     β_l = log(θ/l + 1), Z = h_L, and a linear head. Each α_l is adapted; it acts before a ReLU, so
@@ -50,8 +52,6 @@ class GCNII(LinearEncoder):
         (torch.Size([5, 3]), 4)
     """
 
-    mixes_linearly = False
-    is_filter = False
     trains_gamma = False
 
     def __init__(
@@ -69,18 +69,16 @@ class GCNII(LinearEncoder):
         layers, width = size("K", K, 1), self.head.in_features
         if not (math.isfinite(theta) and theta > 0):
             raise InvalidArgumentError("theta", theta, "a number > 0")
-        self.num_hops, self.alpha, self.theta, self.domain = 0, float(alpha), float(theta), domain
+        self.alpha, self.theta, self.domain = float(alpha), float(theta), domain
         self.weight = nn.Parameter(torch.empty(layers, width, width))
         self.gamma = nn.Parameter(starting_alpha(self.alpha, domain, layers))
         self.reset_parameters()
 
-    def coefficients(self, gamma: Tensor) -> Coefficients:
-        """One: Z itself is the only hop."""
-        return gamma.new_ones(1)
-
-    def encode(self, x: Tensor) -> Repr:
-        """Z of nodes that have no neighbours, [N, D]."""
-        return self.mixed(self.layers(x, lambda h: h))
+    def own_features(self, graph: Graph) -> Tensor:
+        """Logits of nodes that have no neighbours, [N, C]."""
+        (z,) = self.layers(self.accept(graph.x), lambda h: h)
+        logits: Tensor = self.head(z)
+        return logits
 
     def layers(self, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:
         """Z itself: an α acts before the ReLU of its layer."""
@@ -89,13 +87,14 @@ class GCNII(LinearEncoder):
     @torch.no_grad()
     def constants(self, graph: Graph) -> Start:
         """h_0 and P h_0."""
-        return self._start(self.accept(graph.x), lambda h: one_hop(graph.adjacency, h))
+        return self._start(self.accept(graph.x), partial(one_hop, graph.adjacency))
 
     def representation(self, graph: Graph, constants: Start | None = None) -> Repr:
         """Z with gradients to every parameter, or to γ alone from `constants`, [N, D]."""
+        hop = partial(one_hop, graph.adjacency)
         if constants is None:
-            return super().representation(graph)
-        return self._through(constants, lambda h: one_hop(graph.adjacency, h))
+            constants = self._start(self.accept(graph.x), hop)
+        return self._through(constants, hop)
 
     def _start(self, x: Tensor, product: Callable[[Tensor], Tensor]) -> Start:
         h0 = F.relu(self.enter(x))

@@ -1,6 +1,7 @@
 """JKNet (Xu et al., ICML 2018): a weighted sum of the layers of a GCN."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,10 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones.encoder import LinearEncoder, size
-from matcha_gnn.typing import Repr
+from matcha_gnn.backbones.linear import LayeredBackbone, LinearBackbone
+from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.kernels import one_hop
+from matcha_gnn.typing import HopStack, Repr
 
 
-class JKNet(LinearEncoder):
+class JKNet(LinearEncoder, LinearBackbone, LayeredBackbone):
     """h_l = ReLU(P h_{l−1} W_l + b_l) for l = 1 … L, Z = Σ_l γ_l h_l, and a linear head.
 
     The layers do not depend on γ: they are cached as hops are, and adaptation needs their sums
@@ -36,8 +40,6 @@ class JKNet(LinearEncoder):
         (torch.Size([5, 3]), [0.5, 0.5])
     """
 
-    is_filter = False
-
     def __init__(
         self,
         in_channels: int,
@@ -55,9 +57,22 @@ class JKNet(LinearEncoder):
         self.bias = nn.Parameter(torch.zeros(layers, width))
         self.gamma = nn.Parameter(torch.full((layers,), 1 / layers))
 
-    def encode(self, x: Tensor) -> Repr:
-        """Z of nodes that have no neighbours, [N, D]."""
-        return self.mixed(self.layers(x, lambda h: h))
+    def own_features(self, graph: Graph) -> Tensor:
+        """Logits of nodes that have no neighbours, [N, C]."""
+        z = self.mixed(self.layers(self.accept(graph.x), lambda h: h))
+        logits: Tensor = self.head(z)
+        return logits
+
+    def stack(self, graph: Graph) -> HopStack:
+        """h_1 … h_L of a checked graph, [N, L, D]."""
+        return torch.stack(self._layers_of(graph), 1)
+
+    def representation(self, graph: Graph, constants: Any = None) -> Repr:
+        """Z with gradients to every parameter, [N, D]."""
+        return self.mixed(self._layers_of(graph))
+
+    def _layers_of(self, graph: Graph) -> list[Repr]:
+        return self.layers(self.accept(graph.x), partial(one_hop, graph.adjacency))
 
     def layers(self, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:
         """h_1 … h_L."""

@@ -14,7 +14,7 @@ from matcha_gnn import metrics
 from matcha_gnn.adaptation import adapt as adapt_model
 from matcha_gnn.adaptation import predict
 from matcha_gnn.alarms import Severity
-from matcha_gnn.backbones import BACKBONES, GPRGNN, Backbone
+from matcha_gnn.backbones import GPRGNN, Backbone, resolve_backbone
 from matcha_gnn.callbacks import ShowProgress
 from matcha_gnn.cli import console
 from matcha_gnn.datasets import csbm, store_csbm
@@ -35,7 +35,7 @@ from matcha_gnn.io.models import load_model, save_model
 from matcha_gnn.io.outputs import can_report, write_outputs
 from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS, BaseMethod
-from matcha_gnn.registry import build, parse_options, resolve, resolve_installed
+from matcha_gnn.registry import build, parse_options, resolve_installed
 from matcha_gnn.strategies import STRATEGIES, Strategy, Unadapted
 from matcha_gnn.train import fit
 from matcha_gnn.transforms import attacked, shifted
@@ -89,7 +89,7 @@ def train(
     json: bool,
 ) -> None:
     """Train on a graph file and write a model file."""
-    architecture: Any = resolve("--backbone", backbone, BACKBONES)
+    architecture = resolve_backbone("--backbone", backbone)
     methods = [resolve_installed("--ship", name, METHODS, METHOD_GROUP)() for name in ship]
     if output.suffix != ".safetensors":
         raise InvalidFileError("output", output, "a file named .safetensors")
@@ -102,8 +102,9 @@ def train(
     mask = None
     if train_fraction is not None:
         mask = _stratified(data.y, train_fraction, seed)
+    sizes = {"in_channels": data.x.shape[1], "out_channels": classes, "hidden_channels": hidden}
     depth = {} if hops is None else {"K": hops}
-    model: Backbone = architecture(data.x.shape[1], classes, hidden, **depth)
+    model: Backbone = build("--backbone", architecture, sizes | depth)
     start = perf_counter()
     with console.progress_bar("training", quiet=json) as progress:
         run = fit(

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from matcha_gnn.backbones import LinearBackbone
+from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.methods.base import View
 from matcha_gnn.typing import Probs
 
@@ -45,7 +47,12 @@ def fit_hop_weights(view: View, targets: Probs, *, intercept: bool) -> Fit:
         targets: probabilities to agree with, [N, C].
         intercept: fit one number per class beside γ.
     """
-    regression = _Regression(view, targets, intercept, not view.model.gamma_is_coefficients)
+    model = view.model
+    if not isinstance(model, LinearBackbone):
+        raise IncompatibleError(
+            f"hop weights are fitted to cached hops, which {model.name} has not"
+        )
+    regression = _Regression(view, model, targets, intercept)
     point = regression.start()
     sums, passes = regression.sums(point), 1
     step_length = 1.0
@@ -77,9 +84,14 @@ class _Regression(NamedTuple):
     """
 
     view: View
+    model: LinearBackbone
     targets: Probs
     has_intercept: bool
-    has_scale: bool
+
+    @property
+    def has_scale(self) -> bool:
+        """Whether a scale is fitted: where γ cannot scale the mixture by itself."""
+        return not self.model.gamma_is_coefficients
 
     @property
     def free(self) -> int:
@@ -102,8 +114,8 @@ class _Regression(NamedTuple):
         """Mean cross entropy, its gradient and its second derivative."""
         view, classes = self.view, self.targets.shape[1]
         gamma, added, scale = self.parts(point)
-        slopes, coef = _coefficient_slopes(view, gamma), view.model.coefficients(gamma).double()
-        head = view.model.head
+        slopes, coef = _coefficient_slopes(self.model, gamma), self.model.coefficients(gamma)
+        coef, head = coef.double(), self.model.head
         offset = 0 if head.bias is None else head.bias.double()
         value, slope = 0.0, torch.zeros_like(point)
         curvature = torch.outer(slope, slope)
@@ -130,10 +142,10 @@ class _Regression(NamedTuple):
         return _Sums(float(total), of_slope, of_curvature)
 
 
-def _coefficient_slopes(view: View, gamma: Tensor) -> Tensor:
+def _coefficient_slopes(model: LinearBackbone, gamma: Tensor) -> Tensor:
     """dc/dγ, [K+1, size of γ]."""
     with torch.enable_grad():
         slopes: Tensor = torch.autograd.functional.jacobian(  # type: ignore[no-untyped-call]
-            lambda g: view.model.coefficients(g), gamma
+            model.coefficients, gamma
         )
     return slopes.reshape(slopes.shape[0], -1).double()

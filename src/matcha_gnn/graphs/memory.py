@@ -152,7 +152,7 @@ class Graph(Target):
         )
 
 
-def unlabelled(graph: GraphLike) -> Graph:
+def unlabelled(graph: Graph | GraphLike) -> Graph:
     """Check a PyG `Data` and return a view of it without labels; tensors are shared, not copied.
 
     Args:

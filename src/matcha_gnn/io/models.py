@@ -8,11 +8,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from matcha_gnn.backbones import BACKBONES, Backbone
+from matcha_gnn.backbones import (
+    BACKBONES,
+    GROUP,
+    Backbone,
+    TrainableBackbone,
+    resolve_backbone,
+)
 from matcha_gnn.backbones.checks import first_non_finite
 from matcha_gnn.errors import IncompatibleError, InvalidFileError
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.io.files import existing_file, replacing
+from matcha_gnn.registry import installed_names, name_of_class
 
 FORMAT = "matcha-gnn model 4"
 OLDER = "matcha-gnn model 3"
@@ -24,6 +31,12 @@ _ARTEFACT = "artefact."
 def save_model(model: Backbone, path: str | Path) -> None:
     """Write weights, architecture, source summary and artefacts to `path`, whole or not at all.
 
+    Architectures are those of this library, and those that installed packages offer by an entry
+    point of the group "matcha_gnn.backbones".
+
+    Raises:
+        IncompatibleError: a model of another class.
+
     Example:
         >>> import tempfile, torch
         >>> from matcha_gnn.backbones import GPRGNN
@@ -32,6 +45,7 @@ def save_model(model: Backbone, path: str | Path) -> None:
         >>> load_model(path).num_hops
         9
     """
+    metadata = _metadata(model)
     tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
     if model.source is not None:
         for name, tensor in model.source.tensors().items():
@@ -39,11 +53,6 @@ def save_model(model: Backbone, path: str | Path) -> None:
     for method, artefact in model.artefacts.items():
         for name, tensor in artefact.items():
             tensors[f"{_ARTEFACT}{method}.{name}"] = tensor.detach().cpu().contiguous()
-    metadata = {
-        "format": FORMAT,
-        "config": json.dumps(model.config()),
-        "backbone": _name(model),
-    }
     with replacing(path) as beside:
         save_file(tensors, str(beside), metadata)
 
@@ -104,22 +113,28 @@ def _build(metadata: dict[str, str], path: Path) -> Backbone:
         got = metadata.get("format", "no format")
         raise InvalidFileError("model", f"{path} ({got!r})", f"a file of format {FORMAT!r}")
     name = metadata.get("backbone", "none")
-    if name not in BACKBONES:
-        allowed = ", ".join(sorted(BACKBONES))
-        raise InvalidFileError("model", f"{path} (architecture {name!r})", allowed)
+    known = installed_names(BACKBONES, GROUP)
+    if name not in known:
+        raise InvalidFileError("model", f"{path} (architecture {name!r})", ", ".join(known))
+    build = resolve_backbone("model", name)
     try:
-        return BACKBONES[name](**json.loads(metadata.get("config", "{}")))
+        return build(**json.loads(metadata.get("config", "{}")))
     except (TypeError, ValueError, RuntimeError) as error:
         allowed = f"a configuration of {name}"
         raise InvalidFileError("model", f"{path} ({_reason(error)})", allowed) from error
 
 
-def _name(model: Backbone) -> str:
-    """What the file calls the architecture; a class of the user's own could not be built again."""
-    for name, known in BACKBONES.items():
-        if type(model) is known:
-            return name
-    raise IncompatibleError(
-        f"{type(model).__name__} is no architecture of this library, and a model file holds one of "
-        f"{', '.join(BACKBONES)}: keep its state_dict, and what was adapted with save_delta"
-    )
+def _metadata(model: Backbone) -> dict[str, str]:
+    """What the file says of the architecture; only a class with a name can be built again."""
+    if not isinstance(model, TrainableBackbone):
+        raise IncompatibleError(
+            f"{model.name} cannot be built again from a file, as it is no TrainableBackbone: keep "
+            "its state_dict; of a wrapped network save its γ with save_delta"
+        )
+    name = name_of_class(type(model), BACKBONES, GROUP)
+    if name is None:
+        raise IncompatibleError(
+            f"{type(model).__name__} is no architecture of this library or of an installed package "
+            f"(entry points {GROUP!r}): keep its state_dict"
+        )
+    return {"format": FORMAT, "config": json.dumps(model.config()), "backbone": name}

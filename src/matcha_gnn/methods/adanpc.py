@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, hop_weights
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import (
@@ -124,7 +124,7 @@ class AdaNPC(BaseMethod):
         if self.memory != "shipped":
             return {}
         with torch.no_grad():
-            coef = model.coefficients(model.gamma).detach()
+            coef = hop_weights(model, model.gamma).detach()
             z = model.hops(source, keyed=False).mix(coef)
         rows, classes = self._thinned(F.normalize(z[labelled]), labels[labelled])
         return {"rows": rows, "labels": classes}

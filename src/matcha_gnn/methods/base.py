@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from matcha_gnn import kernels
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, hop_weights
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.graphs.parts import WHOLE, Part
@@ -129,8 +129,8 @@ class View:
 
     @cached_property
     def coef(self) -> Coefficients:
-        """c(γ), [K+1]."""
-        return self.model.coefficients(self.gamma)
+        """c(γ), [K+1]; one where Z is the only hop."""
+        return hop_weights(self.model, self.gamma)
 
     @cached_property
     def coef_array(self) -> FloatArray:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, FilterBackbone, NormedFilterBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import (
@@ -115,9 +115,9 @@ class SOGA(BaseMethod):
         return Prepared(contrasts, self._tuner(view).start(trained_values(view.model)))
 
     def _tuner(self, view: View) -> Tuner:
-        if self.moves_gamma or not view.model.is_filter:
+        encoder = None if self.moves_gamma else _encoder(view.model, self.statistics)
+        if encoder is None:
             return WholeTuner(view, self.statistics)
-        encoder = _Encoder(view.model, self.statistics)
         x = view.model.accept(view.graph.x)
 
         def encode(values: Values) -> Repr:
@@ -221,18 +221,33 @@ def contrast_slope(probs: Tensor, pairs: Pairs) -> Tensor:
     return slope.div_(nodes)
 
 
+def _encoder(model: Backbone, statistics: str) -> nn.Module | None:
+    """H_0 of a filter as a module; None for models of which no such part is known."""
+    if statistics == "target":
+        return _TargetEncoder(model) if isinstance(model, NormedFilterBackbone) else None
+    return _Encoder(model) if isinstance(model, FilterBackbone) else None
+
+
 class _Encoder(nn.Module):
     """H_0 from features as a module, so that torch can run it with other weights."""
 
-    def __init__(self, model: Backbone, statistics: str) -> None:
+    def __init__(self, model: FilterBackbone) -> None:
         super().__init__()
-        self.model, self.statistics = model, statistics
+        self.model = model
 
     def forward(self, x: Tensor) -> Repr:
-        if self.statistics == "source":
-            return self.model.encode(x)
-        norm = cast(nn.BatchNorm1d, self.model.norm)
-        hidden = self.model.before_norm(x)
+        return self.model.encode(x)
+
+
+class _TargetEncoder(nn.Module):
+    """The same with the batch norm by the statistics of the features it is given."""
+
+    def __init__(self, model: NormedFilterBackbone) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Repr:
+        norm, hidden = self.model.norm, self.model.before_norm(x)
         # Gradients go through the statistics.
         variance, mean = torch.var_mean(hidden, 0, correction=0)
         normal = (hidden - mean) * torch.rsqrt(variance + norm.eps)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, NormedFilterBackbone
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.base import Target
 from matcha_gnn.graphs.parts import Part
@@ -91,19 +91,20 @@ class Tent(BaseMethod):
 
     def prepare(self, view: View) -> "Tuned":
         """Normalise the input of the batch norm, and propagate what every round starts from."""
-        model, norm = view.model, view.model.norm
-        if norm is None or not model.is_filter:
+        model = view.model
+        if not isinstance(model, NormedFilterBackbone):
             tuned: Values = {
                 f"{path}.{name}": parameter
                 for path, module in batch_norms(model).items()
                 for name, parameter in module.named_parameters()
             }
             return WholeTuner(view, self.statistics).start(tuned)
-        return self._tuner(view, norm).start({SCALE: norm.weight, SHIFT: norm.bias})
+        start: Values = {SCALE: model.norm.weight, SHIFT: model.norm.bias}
+        return self._tuner(view, model).start(start)
 
-    def _tuner(self, view: View, norm: nn.BatchNorm1d) -> Tuner:
+    def _tuner(self, view: View, model: NormedFilterBackbone) -> Tuner:
         """û is kept where the graph is in memory, and made again piece by piece where it is not."""
-        model, graph = view.model, view.graph
+        norm, graph = model.norm, view.graph
 
         def hidden(piece: Target) -> Tensor:
             return model.before_norm(model.accept(piece.x))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, LinearBackbone
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.hops import Hops
 from matcha_gnn.methods.base import View
@@ -72,7 +72,7 @@ class Elsewhere:
 
     def __init__(self, view: View, ask: AskHops, values: Values | None = None) -> None:
         self._ask, self._values = ask, values or {}
-        self._kept = self._hops(view) if view.model.mixes_linearly else None
+        self._kept = self._hops(view) if isinstance(view.model, LinearBackbone) else None
 
     def hops_at(self, view: View) -> Hops:
         """The hops at the view's γ."""

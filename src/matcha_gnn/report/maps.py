@@ -11,7 +11,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, MovableBackbone
 from matcha_gnn.errors import InvalidArgumentError, optional_imports
 from matcha_gnn.report.figures import Picture
 from matcha_gnn.report.replay import IntArray, representations, sample_nodes, sample_said
@@ -99,6 +99,7 @@ def _source_encoder(result: Adaptation) -> Backbone:
     if decision is None or decision.posterior is None or not decision.moved_back:
         return result.model
     model = copy.deepcopy(result.model)
+    assert isinstance(model, MovableBackbone), "no other model is moved back"
     model.move(offset=-decision.posterior.shift.offset.to(model.gamma))
     return model
 

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, LinearBackbone
 from matcha_gnn.functional import entropy, pic
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.report.figures import Picture, drawn_rounds, text, thinned
@@ -62,7 +62,7 @@ def representations(
 ) -> Iterator[Repr]:
     """Z of the shown nodes at each γ, [n, D]."""
     rows = torch.from_numpy(shown).to(graph.x.device)
-    if model.mixes_linearly:
+    if isinstance(model, LinearBackbone):
         stack = model.hops(graph, keyed=False).stack[rows]
         for gamma in gammas:
             yield torch.einsum("k,nkd->nd", model.coefficients(gamma).to(stack), stack)
@@ -76,7 +76,8 @@ def representations(
 @torch.no_grad()
 def replay(result: Adaptation) -> Replay | None:
     """Every drawn round again; None where there were none, the model runs whole, or θ moved."""
-    if result.decision or result.moves != "gamma" or not result.model.mixes_linearly:
+    recorded = not result.decision and result.moves == "gamma"
+    if not (recorded and isinstance(result.model, LinearBackbone)):
         return None
     rounds = drawn_rounds(len(result.trace.gamma))
     gammas = [result.trace.gamma[t] for t in rounds]

@@ -1,13 +1,25 @@
-"""The battery for backbones: cached hops and the plain forward pass agree."""
+"""The battery for backbones: cached hops and the plain forward pass agree.
+
+What is checked goes by the class of the model: more for a `LinearBackbone` than for a `Backbone`,
+and so on.
+"""
 
 import copy
 
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import (
+    Backbone,
+    FilterBackbone,
+    LayeredBackbone,
+    LinearBackbone,
+    MovableBackbone,
+    TrainableBackbone,
+)
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.memory import unlabelled
+from matcha_gnn.graphs.memory import Graph, unlabelled
+from matcha_gnn.kernels import one_hop
 from matcha_gnn.methods import View
 from matcha_gnn.testing.graphs import FEATURES, tiny_graph
 
@@ -21,48 +33,110 @@ def check_backbone(model: Backbone) -> None:
     Raises:
         AssertionError: says what was expected.
     """
-    assert model.in_channels == FEATURES, f"give a model for {FEATURES} features"
+    # 0 is that of a network that does not say.
+    assert model.in_channels in (0, FEATURES), f"give a model for {FEATURES} features"
     model = copy.deepcopy(model).double().frozen()
+    _check_predictions(model)
+    _check_gamma_gradient(model)
+    _check_own_features(model)
+    _check_hops_key(model)
+    if isinstance(model, LinearBackbone):
+        _check_linear(model)
+    if isinstance(model, LayeredBackbone):
+        _check_layers(model)
+    if isinstance(model, FilterBackbone):
+        _check_filter(model)
+    if isinstance(model, MovableBackbone):
+        _check_moves(model)
+    if isinstance(model, TrainableBackbone):
+        _check_rebuilds(model)
+
+
+def _graph() -> Graph:
     graph = tiny_graph()
     graph.x = graph.x.double()
-    target = unlabelled(graph)
-    hops = model.hops(target)
-    view = View(model, target, hops, model.gamma.detach(), seed=0)
+    return unlabelled(graph)
+
+
+def _close(
+    ours: Tensor, expected: Tensor, said: str, rtol: float = 1e-7, atol: float = 1e-7
+) -> None:
+    torch.testing.assert_close(ours, expected, rtol=rtol, atol=atol, msg=lambda d: f"{said}\n{d}")
+
+
+def _check_predictions(model: Backbone) -> None:
+    graph = _graph()
+    view = View(model, graph, model.hops(graph), model.gamma.detach(), seed=0)
     plain = model(graph.x, graph.edge_index)
-    torch.testing.assert_close(
-        view.logits, plain, msg=lambda d: f"cached hops and forward should agree\n{d}"
-    )
-    probs = view.classify().probs
-    torch.testing.assert_close(
-        probs, plain.softmax(-1), msg=lambda d: f"classify and forward should agree\n{d}"
-    )
-    torch.testing.assert_close(
-        model.head(model.representation(target, model.constants(target))),
-        plain,
-        msg=lambda d: f"constants and forward should agree\n{d}",
-    )
-    if model.mixes_linearly:
-        _check_chain_rule(model)
-    _check_gamma_gradient(model)
-    _check_hops_key(model)
-    _check_rebuilds(model)
+    _close(view.logits, plain, "cached hops and forward should agree")
+    _close(view.classify().probs, plain.softmax(-1), "classify and forward should agree")
+    constant = model.head(model.representation(graph, model.constants(graph)))
+    _close(constant, plain, "constants and forward should agree")
 
 
-def _check_chain_rule(model: Backbone) -> None:
-    gamma = model.gamma.detach().clone().requires_grad_(True)
-    direction = torch.linspace(-1, 1, model.num_hops + 1, dtype=gamma.dtype)
-    (expected,) = torch.autograd.grad(model.coefficients(gamma) @ direction, gamma)
+def _check_linear(model: LinearBackbone) -> None:
+    graph, gamma = _graph(), model.gamma.detach().clone().requires_grad_(True)
+    coef = model.coefficients(gamma)
+    stack = model.stack(graph)
+    assert stack.shape[1] == len(coef) == model.num_hops + 1, "there should be K + 1 hops"
+    direction = torch.linspace(-1, 1, len(coef), dtype=gamma.dtype)
+    (expected,) = torch.autograd.grad(coef @ direction, gamma)
     ours = model.gamma_gradient(gamma.detach(), direction)
-    torch.testing.assert_close(
-        ours, expected, msg=lambda d: f"gamma_gradient should be the chain rule\n{d}"
-    )
+    _close(ours, expected, "gamma_gradient should be the chain rule")
+    moved = copy.deepcopy(model)
+    with torch.no_grad():
+        moved.gamma.mul_(1.25).add_(0.125)
+    said = "the hops of a LinearBackbone should not depend on gamma"
+    _close(moved.stack(graph), stack, said)
+    mixed = torch.einsum("nkd,k->nd", stack, moved.coefficients(moved.gamma))
+    _close(moved.representation(graph), mixed, "Z should be the hops mixed by coefficients(gamma)")
+
+
+def _check_layers(model: LayeredBackbone) -> None:
+    graph = _graph()
+    layers = model.layers(model.accept(graph.x), lambda h: one_hop(graph.adjacency, h))
+    said = "layers with the graph's own hop should be the stack"
+    _close(torch.stack(layers, 1), model.stack(graph), said)
+
+
+def _check_filter(model: FilterBackbone) -> None:
+    graph = _graph()
+    hop = model.encode(model.accept(graph.x))
+    for made in model.stack(graph).unbind(1):
+        _close(made, hop, "the hops of a FilterBackbone should be powers of P on encode(x)")
+        hop = graph.adjacency @ hop
+    half = graph.num_nodes // 2
+    said = "encode should see each node by itself"
+    _close(model.encode(graph.x[:half]), model.encode(graph.x)[:half], said)
+
+
+def _check_moves(model: MovableBackbone) -> None:
+    graph, moved = _graph(), copy.deepcopy(model)
+    before = model.head(model.representation(graph))
+    intercept = torch.linspace(-1, 1, before.shape[1]).to(before)
+    moved.move(intercept=intercept)
+    after = moved.head(moved.representation(graph))
+    _close(after, before + intercept, "an intercept should be added to the logits")
+    if model.takes_offset:
+        own = model.own_features(graph)
+        offset = torch.linspace(-1, 1, own.shape[1]).to(own)
+        moved.move(offset=offset)
+        said = "an offset should be taken off the own features"
+        _close(moved.own_features(graph), own - offset, said)
+
+
+def _check_own_features(model: Backbone) -> None:
+    graph = _graph()
+    none = graph.at_edges(torch.zeros(0, dtype=torch.long))
+    own = model.own_features(graph)
+    _close(model.own_features(none), own, "own features should not depend on edges")
+    shape = (graph.num_nodes, model(graph.x, graph.edge_index).shape[1])
+    assert model.own_logits(own).shape == shape, "own_logits should be one number for each class"
 
 
 def _check_gamma_gradient(model: Backbone) -> None:
     """Autograd through Z against central differences, with and without what is constant."""
-    model, graph = copy.deepcopy(model), tiny_graph()
-    graph.x = graph.x.double()
-    target = unlabelled(graph)
+    model, target = copy.deepcopy(model), _graph()
     step, gamma = 1e-6, model.gamma.detach().clone()
 
     def mean_square(at: Tensor) -> Tensor:
@@ -80,20 +154,14 @@ def _check_gamma_gradient(model: Backbone) -> None:
     for constants in (None, model.constants(target)):
         loss = model.representation(target, constants).square().mean()
         (ours,) = torch.autograd.grad(loss, model.gamma)
-        torch.testing.assert_close(
-            ours,
-            expected,
-            rtol=1e-4,
-            atol=1e-6,
-            msg=lambda d: f"the gradient in gamma should equal differences\n{d}",
-        )
+        _close(ours, expected, "the gradient in gamma should equal differences", 1e-4, 1e-6)
 
 
 def _check_hops_key(model: Backbone) -> None:
-    first, other = unlabelled(tiny_graph(0.2)), unlabelled(tiny_graph(0.8))
-    hops = copy.deepcopy(model).float().hops(first)
     model = copy.deepcopy(model).float()
-    assert hops.require(model.hops_key(first)) is hops, "hops should be accepted again"
+    first, other = tiny_graph(0.2), tiny_graph(0.8)
+    hops = model.hops(first)
+    assert hops.require(model.hops_key(unlabelled(first))) is hops, "hops should be accepted again"
     try:
         hops.require(model.hops_key(other))
     except IncompatibleError:
@@ -101,9 +169,17 @@ def _check_hops_key(model: Backbone) -> None:
     raise AssertionError("hops of another graph should be refused")
 
 
-def _check_rebuilds(model: Backbone) -> None:
+def _check_rebuilds(model: TrainableBackbone) -> None:
     twin = type(model)(**model.config())
-    twin.load_state_dict(model.state_dict())
     shapes = {name: tensor.shape for name, tensor in twin.state_dict().items()}
     expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
     assert shapes == expected, "config() should build the same architecture again"
+    drawn = []
+    for _ in range(2):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            twin.reset_parameters()
+        drawn.append(copy.deepcopy(twin.state_dict()))
+        twin.load_state_dict(model.state_dict())
+    same = all(torch.equal(drawn[0][name], drawn[1][name]) for name in expected)
+    assert same, "reset_parameters() should forget what was trained"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import FilterBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, InvalidGraphError
 from matcha_gnn.kernels.edge_weights import EdgePattern, weighted_filter
 from matcha_gnn.registry import resolve
@@ -104,7 +104,7 @@ class _Filter(nn.Module):
     The head is linear, so it comes before propagation: C numbers for each node travel, not D.
     """
 
-    def __init__(self, model: Backbone, x: Tensor) -> None:
+    def __init__(self, model: FilterBackbone, x: Tensor) -> None:
         super().__init__()
         with torch.no_grad():
             self._start = model.encode(model.accept(x)) @ model.head.weight.T
@@ -127,11 +127,7 @@ class _Filter(nn.Module):
 def _differentiable(model: nn.Module, graph: "Data") -> nn.Module:
     """A copy of the model that PyG's attack can call; the original's mode stays as it is."""
     frozen = deepcopy(model).eval().requires_grad_(False)
-    if not isinstance(frozen, Backbone):
-        return _Foreign(frozen)
-    if frozen.mixes_linearly and type(frozen).filtered is Backbone.filtered:
-        return _Filter(frozen, graph.x)
-    return _Foreign(frozen)
+    return _Filter(frozen, graph.x) if isinstance(frozen, FilterBackbone) else _Foreign(frozen)
 
 
 class _Foreign(nn.Module):

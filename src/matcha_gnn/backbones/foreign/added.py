@@ -8,33 +8,31 @@ from torch import Tensor, nn
 
 from matcha_gnn.backbones.encoder import size
 from matcha_gnn.backbones.foreign.arguments import signature_of
-from matcha_gnn.backbones.foreign.calling import edges_given
+from matcha_gnn.backbones.foreign.calling import edges_given, find_head
 from matcha_gnn.backbones.foreign.patches import Patch
-from matcha_gnn.backbones.foreign.wrap import Foreign
+from matcha_gnn.backbones.foreign.wrap import Foreign, require_module
+from matcha_gnn.backbones.linear import LinearBackbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import Adjacency, filter_hops, mix, propagate
-from matcha_gnn.typing import Coefficients, HopStack, Repr
+from matcha_gnn.typing import HopStack, Repr
 
 
 class AddedHops(Foreign):
-    """Z' = Σ_k γ_k P^k Z with γ = (1, 0, …, 0) at first; see `add_hops`."""
+    """Z' = Σ_k γ_k P^k Z with γ = (1, 0, …, 0) at first; see `add_hops`.
+
+    Before a head that is not linear the sums over hops do not give every loss: autograd does, on
+    hops that are kept all the same.
+    """
 
     def __init__(self, net: nn.Module, head: str | None, num_hops: int) -> None:
         super().__init__(net, head)
         like = next((p for p in self.net.parameters() if p.is_floating_point()), torch.zeros(()))
-        self.num_hops = size("K", num_hops, 1)
-        self.gamma = nn.Parameter(torch.eye(1, self.num_hops + 1)[0].to(like))
-        # Before a curved head the sums over hops do not give every loss: autograd does, on hops
-        # that are kept all the same.
-        self.mixes_linearly = isinstance(self.head, nn.Linear)
+        self.gamma = nn.Parameter(torch.eye(1, size("K", num_hops, 1) + 1)[0].to(like))
 
-    def coefficients(self, gamma: Tensor) -> Coefficients:
-        """γ, or one where Z' itself is the only hop that methods see."""
-        return gamma if self.mixes_linearly else gamma.new_ones(1)
-
+    @torch.no_grad()
     def constants(self, graph: Graph) -> HopStack | None:
-        """The hops, where rounds go by autograd."""
-        return None if self.mixes_linearly else self._hops(graph)
+        """The hops."""
+        return self.added_hops(graph)
 
     def representation(self, graph: Graph, constants: HopStack | None = None) -> Repr:
         """Z' with gradients to γ and, without `constants`, to the network's parameters, [N, D]."""
@@ -42,13 +40,30 @@ class AddedHops(Foreign):
             return mix(constants, self.gamma)
         return filter_hops(graph.adjacency, self.seen(graph), self.gamma)
 
-    def _stack(self, graph: Graph) -> HopStack:
-        hops = self._hops(graph)
-        return hops if self.mixes_linearly else mix(hops, self.gamma.detach())[:, None]
+    def added_hops(self, graph: Graph) -> HopStack:
+        """Z and K hops from there, [N, K+1, D]."""
+        return propagate(graph.adjacency, self.seen(graph), len(self.gamma) - 1)
 
-    @torch.no_grad()
-    def _hops(self, graph: Graph) -> HopStack:
-        return propagate(graph.adjacency, self.seen(graph), self.num_hops)
+
+class LinearAddedHops(AddedHops, LinearBackbone):
+    """The same before a linear head, where the sums over hops give every loss."""
+
+    def __init__(self, net: nn.Module, head: str | None, num_hops: int) -> None:
+        super().__init__(net, head, num_hops)
+        self.num_hops = len(self.gamma) - 1
+
+    @property
+    def gamma_is_coefficients(self) -> bool:
+        """No: a fit has a scale of the logits beside γ, so that γ is not spent on sureness."""
+        return False
+
+    def constants(self, graph: Graph) -> None:
+        """None: rounds need sums over the hops alone."""
+        return None
+
+    def stack(self, graph: Graph) -> HopStack:
+        """Z and K hops from there, [N, K+1, D]."""
+        return self.added_hops(graph)
 
 
 def mixing_patches(net: nn.Module, head: str | None, gamma: Tensor) -> Iterator[Patch]:
@@ -106,4 +121,6 @@ def add_hops(
         >>> model.gamma.tolist()
         [1.0, 0.0, 0.0]
     """
-    return AddedHops(net, head, K)
+    require_module(net)
+    linear = isinstance(find_head(net, head).layer, nn.Linear)
+    return LinearAddedHops(net, head, K) if linear else AddedHops(net, head, K)

@@ -23,7 +23,7 @@ from matcha_gnn.backbones.foreign.sites import find_gamma, find_sites
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.extras import Extras
 from matcha_gnn.graphs.memory import Graph, content_hash
-from matcha_gnn.typing import Coefficients, Repr
+from matcha_gnn.typing import Repr
 
 
 class Foreign(Backbone):
@@ -37,14 +37,11 @@ class Foreign(Backbone):
         base_hash: of the caller's network.
     """
 
-    is_filter = False
-    trains_gamma = False
     in_channels = 0
 
     def __init__(self, net: nn.Module, head: str | None) -> None:
         super().__init__()
-        if not isinstance(net, nn.Module):
-            raise InvalidArgumentError("net", f"a {type(net).__name__}", "a torch.nn.Module")
+        require_module(net)
         self.base_hash = weights_hash(net)
         self.net = uncached_copy(net)
         found = find_head(self.net, head)
@@ -99,18 +96,6 @@ class Foreign(Backbone):
         logits: Tensor = self.head(self.seen(graph.at_edges(none)))
         return logits
 
-    def encode(self, x: Tensor) -> Repr:
-        """Not known of a foreign network."""
-        raise IncompatibleError(f"{self.name} has no encoder that is known here")
-
-    def config(self) -> dict[str, Any]:
-        """Not known of a foreign network: what is saved is its γ."""
-        raise IncompatibleError(f"{self.name} is not ours to save: save its γ with save_delta")
-
-    def reset_parameters(self) -> None:
-        """Not known of a foreign network."""
-        raise IncompatibleError(f"{self.name} has to be trained before it is wrapped")
-
 
 class Wrapped(Foreign):
     """A network whose own hop weights are γ; see `wrap`.
@@ -119,17 +104,10 @@ class Wrapped(Foreign):
         sites: where they are.
     """
 
-    mixes_linearly = False
-    num_hops = 0
-
     def __init__(self, net: nn.Module, gamma: Sequence[str], head: str | None) -> None:
         super().__init__(net, head)
         self.sites = find_sites(self.net, gamma)
         self.gamma = nn.Parameter(torch.cat([site.start for site in self.sites]))
-
-    def coefficients(self, gamma: Tensor) -> Coefficients:
-        """One: Z itself is the only hop."""
-        return gamma.new_ones(1)
 
     def representation(self, graph: Graph, constants: Any = None) -> Repr:
         """Z with gradients to γ and to the network's parameters, [N, D]."""
@@ -144,10 +122,6 @@ class Wrapped(Foreign):
         parts = torch.split(self.gamma, [len(site.start) for site in self.sites])
         for site, values in zip(self.sites, parts, strict=True):
             yield from site.patches(self.net, values)
-
-    @torch.no_grad()
-    def _stack(self, graph: Graph) -> Tensor:
-        return self.representation(graph)[:, None]
 
 
 def wrap(
@@ -191,6 +165,12 @@ def wrap(
             raise IncompatibleError(f"gamma: {found}")
         return Wrapped(net, found.gamma, found.head if head is None else head)
     return Wrapped(net, [gamma] if isinstance(gamma, str) else list(gamma), head)
+
+
+def require_module(net: object) -> None:
+    """Refuse what is no network."""
+    if not isinstance(net, nn.Module):
+        raise InvalidArgumentError("net", f"a {type(net).__name__}", "a torch.nn.Module")
 
 
 def weights_hash(net: nn.Module) -> str:

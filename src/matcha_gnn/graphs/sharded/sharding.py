@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, FilterBackbone, LinearBackbone
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.graphs.sharded import costs
@@ -127,12 +127,13 @@ def _require(
     """Refuse what needs all nodes in one process."""
     if not method.streams:
         raise IncompatibleError(f"method: {method.name} needs all nodes in one process")
-    if not model.mixes_linearly or not strategy.blockwise:
+    if not isinstance(model, LinearBackbone) or not strategy.blockwise:
         raise IncompatibleError(
             f"ranks share sums over cached hops: {model.name} must mix them linearly, and "
             f"{strategy.name} may move γ alone"
         )
-    if not model.is_filter and (Touches.NORM in method.touches or isinstance(graph, GraphStore)):
+    needs_powers = Touches.NORM in method.touches or isinstance(graph, GraphStore)
+    if needs_powers and not isinstance(model, FilterBackbone):
         what = "a store" if isinstance(graph, GraphStore) else method.name
         raise IncompatibleError(f"hops of {model.name} are no powers of P, which {what} needs here")
     if isinstance(graph, GraphStore):

@@ -10,7 +10,7 @@ import torch
 import xxhash
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import FilterBackbone
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graphs.sharded.part import GraphPart, RankPart, Rows, assembled
 from matcha_gnn.graphs.sharded.partition import contiguous
@@ -95,7 +95,7 @@ def _rows(store: GraphStore, part: RankPart) -> tuple[Rows, bytes]:
 
 
 @torch.no_grad()
-def hops_of(model: Backbone, graph: StoredPart) -> Hops:
+def hops_of(model: FilterBackbone, graph: StoredPart) -> Hops:
     """A model's hops of the nodes here: what is stored is read, what is missing made and stored.
 
     Ranks go on from the last hop that all of them have.
@@ -122,7 +122,7 @@ def hops_of(model: Backbone, graph: StoredPart) -> Hops:
     return Hops(stack, key, graph.part)
 
 
-def _made(model: Backbone, graph: StoredPart, stack: Tensor, hop: int) -> Repr:
+def _made(model: FilterBackbone, graph: StoredPart, stack: Tensor, hop: int) -> Repr:
     """A hop from the one before as it was stored, so that a run can go on from there."""
     if hop == 0:
         return model.encode(model.accept(graph.x))

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from matcha_gnn.backbones import Backbone, FilterBackbone, LinearBackbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.graphs.stored.streaming import HostHops
 from matcha_gnn.graphs.stored.target import require_blocks
 
 if TYPE_CHECKING:
-    from matcha_gnn.backbones import Backbone
     from matcha_gnn.methods import BaseMethod
     from matcha_gnn.strategies import Strategy
 
@@ -39,7 +39,7 @@ def with_room(graph: Graph, model: "Backbone", method: "BaseMethod", strategy: "
         IncompatibleError: there is no room, and the run needs all hops at once.
     """
     limit = room_on(graph.device)
-    if not model.mixes_linearly or stack_bytes(model, graph) <= limit:
+    if not isinstance(model, LinearBackbone) or stack_bytes(model, graph) <= limit:
         return graph
     require_blocks(model, method, strategy)
     return hosted(graph, limit)
@@ -58,7 +58,7 @@ def hosted(graph: Graph, limit: int) -> Graph:
 
 
 @torch.no_grad()
-def host_hops(model: "Backbone", graph: Graph, limit: int) -> HostHops:
+def host_hops(model: "FilterBackbone", graph: Graph, limit: int) -> HostHops:
     """H_0 … H_K, each made on the GPU and copied to pinned host memory.
 
     Args:

@@ -23,7 +23,7 @@ from matcha_gnn.io.files import output_folder, replacing
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
-    from matcha_gnn.backbones import Backbone
+    from matcha_gnn.backbones import FilterBackbone
     from matcha_gnn.graphs.stored.target import StoredGraph
 
 LOCK = ".lock"
@@ -92,7 +92,9 @@ class HopFiles:
         return kept.view(torch.uint16) if self.dtype == "bfloat16" else kept
 
 
-def make_hops(model: "Backbone", graph: "StoredGraph", files: HopFiles, progress: Progress) -> None:
+def make_hops(
+    model: "FilterBackbone", graph: "StoredGraph", files: HopFiles, progress: Progress
+) -> None:
     """Make what is missing.
 
     Args:
@@ -134,7 +136,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 @torch.no_grad()
-def _write_encoded(model: "Backbone", graph: "StoredGraph", files: HopFiles) -> None:
+def _write_encoded(model: "FilterBackbone", graph: "StoredGraph", files: HopFiles) -> None:
     """H_0, all slabs in one read of the features."""
     with _all_slabs(files) as writers:
         for _, piece in graph.pieces():

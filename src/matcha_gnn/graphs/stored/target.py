@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from matcha_gnn.backbones import Backbone, FilterBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.base import Message
 from matcha_gnn.graphs.memory import Graph
@@ -21,7 +22,6 @@ from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
-    from matcha_gnn.backbones import Backbone
     from matcha_gnn.strategies import Strategy
 
 
@@ -97,7 +97,7 @@ class StoredGraph(Graph):
         """Whether every edge has its reverse, as often."""
         return self.adjacency.reciprocal
 
-    def hops(self, model: "Backbone") -> StoredHops:
+    def hops(self, model: FilterBackbone) -> StoredHops:
         """A model's hops, from the store's folder; what is missing there is made first."""
         key, plan = model.hops_key(self), self.plan
         files = hop_files(self.store, key, model, plan.slab)
@@ -111,7 +111,7 @@ class StoredGraph(Graph):
         return f"StoredGraph({self.store.folder}, {self.num_nodes:,} nodes)"
 
 
-def hop_files(store: GraphStore, key: HopsKey, model: "Backbone", slab: int) -> HopFiles:
+def hop_files(store: GraphStore, key: HopsKey, model: Backbone, slab: int) -> HopFiles:
     """Files of a model's hops: those that are there if they are whole or can be gone on with.
 
     Args:
@@ -159,7 +159,7 @@ def planned(
     return target
 
 
-def require_float32(model: "Backbone") -> None:
+def require_float32(model: Backbone) -> None:
     """Refuse a model that is more precise than the hops that a store keeps."""
     if model.gamma.dtype != torch.float32:
         allowed = "float32 weights for a store; model.float() makes them float32"
@@ -173,7 +173,7 @@ def require_blocks(model: "Backbone", method: BaseMethod, strategy: "Strategy") 
         raise IncompatibleError(
             f"method: {method.name} is not supported with GraphStore (supported: {able})"
         )
-    if not (model.is_filter and model.mixes_linearly and model.is_its_layers):
+    if not isinstance(model, FilterBackbone):
         raise IncompatibleError(
             f"model: {model.name} is not supported with GraphStore (supported: GPRGNN, APPNP): "
             "its hops are no powers of P"

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, FilterBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import Artefact, BaseMethod, Prediction, State, Touches, View
@@ -131,15 +131,16 @@ class GraphPatcher(BaseMethod):
 
     def prepare(self, view: View) -> Elsewhere:
         """Invent the virtual nodes, which do not depend on γ, and patch the graph with them."""
-        artefact, x = view.model.artefacts[self.name], view.model.accept(view.graph.x)
+        model = view.model
+        artefact, x = model.artefacts[self.name], model.accept(view.graph.x)
         patches = int(artefact["patches"] if self.patches == "source" else self.patches)
         patcher = _patcher(artefact, x.shape[1]).to(view.gamma)
         nodes = torch.arange(view.graph.num_nodes, device=x.device)
         patching = Patching(patcher, x, neighbour_sums(view.graph), nodes)
-        if view.model.is_filter:
+        if isinstance(model, FilterBackbone):
             virtual = torch.zeros_like(view.hops.stack[:, 0])
             for _ in range(patches):
-                virtual += encode_virtual(view.model, patcher, patching())
+                virtual += encode_virtual(model, patcher, patching())
             return _patched_hops(view, nodes, virtual, patches)
         features = [patcher.last(patching()) for _ in range(patches)]
         graph, count = patched_graph(view.graph, nodes, features), len(nodes)
@@ -161,7 +162,7 @@ def _patched_hops(view: View, nodes: Tensor, virtual: Tensor, patches: int) -> E
 
 
 def _require_hops(model: Backbone) -> None:
-    if model.is_filter and model.num_hops < 1:
+    if isinstance(model, FilterBackbone) and model.num_hops < 1:
         raise IncompatibleError("GraphPatcher needs a model with at least one hop (K >= 1)")
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import FilterBackbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import Adjacency, filter_hops
 from matcha_gnn.kernels.propagate import csr_tensor, no_beta_warning
@@ -125,7 +125,7 @@ def neighbour_sums(graph: Graph) -> scipy.sparse.csr_array:
     return scipy.sparse.csr_array(received + scipy.sparse.eye_array(graph.num_nodes))
 
 
-def encode_virtual(model: Backbone, patcher: Patcher, hidden: Tensor) -> Repr:
+def encode_virtual(model: FilterBackbone, patcher: Patcher, hidden: Tensor) -> Repr:
     """Encodings of the virtual nodes that `Patching` gave hidden layers [B, width] for: [B, D]."""
     parts = torch.split(hidden, ROWS_AT_ONCE)
     return torch.cat([model.encode(patcher.last(part)) for part in parts])

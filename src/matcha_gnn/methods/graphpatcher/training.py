@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, FilterBackbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import filter_hops
 from matcha_gnn.methods.graphpatcher.patching import (
@@ -66,9 +66,6 @@ class Schedule:
 class Predictor(abc.ABC):
     """Logits of a frozen model on the source graph, with and without virtual nodes."""
 
-    def __init__(self, model: Backbone, x: Tensor) -> None:
-        self.model, self.x = model, x
-
     @abc.abstractmethod
     def message(self, patcher: Patcher, hidden: Tensor) -> Tensor:
         """What is kept of virtual nodes whose last hidden layer is given, one row for each."""
@@ -85,9 +82,8 @@ class Predictor(abc.ABC):
 class FilterPredictor(Predictor):
     """For filters: the head is linear, so its C columns go through the hops, not the D of H_0."""
 
-    def __init__(self, model: Backbone, x: Tensor) -> None:
-        super().__init__(model, x)
-        self.coef = model.coefficients(model.gamma)
+    def __init__(self, model: FilterBackbone, x: Tensor) -> None:
+        self.model, self.coef = model, model.coefficients(model.gamma)
         with torch.no_grad():
             self.own = self._head(model.encode(x))
 
@@ -116,6 +112,9 @@ class FilterPredictor(Predictor):
 
 class WholePredictor(Predictor):
     """For models of any form, on the graph that has the virtual nodes."""
+
+    def __init__(self, model: Backbone) -> None:
+        self.model = model
 
     def message(self, patcher: Patcher, hidden: Tensor) -> Tensor:
         """Their features, [B, F]."""
@@ -153,8 +152,9 @@ class PatcherTraining:
         self.source, self.labels, self.labelled = source, labels, labelled
         self.schedule = schedule
         self.x = self.model.accept(source.x)
-        predictor = FilterPredictor if model.is_filter else WholePredictor
-        self.predictor: Predictor = predictor(self.model, self.x)
+        self.predictor: Predictor = WholePredictor(self.model)
+        if isinstance(self.model, FilterBackbone):
+            self.predictor = FilterPredictor(self.model, self.x)
         with torch.no_grad():
             self.full = self.predictor.logits(source)
         receiver = source.edge_index[1][source.edge_index[0] != source.edge_index[1]]

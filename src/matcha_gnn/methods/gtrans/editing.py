@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from matcha_gnn.backbones import FilterBackbone
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.kernels import Adjacency, propagate
 from matcha_gnn.kernels.edge_weights import EdgePattern, weighted_filter
@@ -140,20 +141,21 @@ class FilterEditor(Editor):
         h: H_0 of the features as edited so far, [N, D].
     """
 
-    def __init__(self, method: "GTrans", view: View) -> None:
-        graph, x = view.graph, view.model.accept(view.graph.x)
+    def __init__(self, method: "GTrans", view: View, model: FilterBackbone) -> None:
+        graph, x = view.graph, model.accept(view.graph.x)
         edges, weight = graph.edge_index, graph.edge_weight
         self.pattern = EdgePattern.of(edges, graph.num_nodes, weight, x.dtype)
         super().__init__(method, view, Entries.of(self.pattern))
-        self.coef, self.features = view.coef, None
+        self.model, self.coef, self.features = model, view.coef, None
         if method.edits("features"):
-            self.features = features_of(view.model, x, method.lr_feat)
+            self.features = features_of(model, x, method.lr_feat)
         self.h = self.features.h if self.features else self._encoded(x)
 
     def _encoded(self, x: Tensor) -> Repr:
         """H_0 of features that are not edited: among the hops, unless the norm has moved."""
-        view = self.view
-        return view.model.encode(x) if self.method.drift else view.hops.stack[:, 0].contiguous()
+        return (
+            self.model.encode(x) if self.method.drift else self.view.hops.stack[:, 0].contiguous()
+        )
 
     def views(self, draw: Draw, p: Tensor) -> tuple[Tensor, Repr]:
         """From H_0 as it is."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import FilterBackbone
 from matcha_gnn.backbones.encoder import NormedEncoder
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.typing import Repr
@@ -95,7 +95,7 @@ class LinearFeatures(Features):
 class EncodedFeatures(Features):
     """For any other encoder of rows: x + δ is kept, and encoded block by block, once in a step."""
 
-    def __init__(self, model: Backbone, x: Tensor, lr: float) -> None:
+    def __init__(self, model: FilterBackbone, x: Tensor, lr: float) -> None:
         self.model, self.adam = model, Adam(x, lr)
         edited = dense_copy(x, 3)
         self.blocks = [edited[rows].requires_grad_() for rows in self.adam.rows]
@@ -115,7 +115,7 @@ class EncodedFeatures(Features):
         self.h = torch.cat(self.parts).detach()
 
 
-def features_of(model: Backbone, x: Tensor, lr: float) -> Features:
+def features_of(model: FilterBackbone, x: Tensor, lr: float) -> Features:
     """The features of a filter, ready to be edited."""
     if isinstance(model, NormedEncoder) and type(model).before_norm is NormedEncoder.before_norm:
         return LinearFeatures(model, x, lr)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones import AddedHops, Backbone
+from matcha_gnn.backbones import AddedHops, Backbone, FilterBackbone, LayeredBackbone
 from matcha_gnn.backbones.foreign.calling import takes_edge_weight
 from matcha_gnn.backbones.foreign.wrap import Foreign
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
@@ -142,9 +142,9 @@ class GTrans(BaseMethod):
             )
         if isinstance(model, Foreign):
             self._require_weights(model)
-        elif not model.is_its_layers:
+        elif not isinstance(model, LayeredBackbone):
             said = f"GTrans has to know how {model.name} takes a hop"
-            raise IncompatibleError(f"{said}: it overrides more than `encode` and `layers`")
+            raise IncompatibleError(f"{said}: it is no LayeredBackbone or FilterBackbone")
 
     def _require_weights(self, model: Foreign) -> None:
         if not self.edits("edges"):
@@ -216,8 +216,9 @@ def editor_of(method: GTrans, view: View) -> Editor:
     model = view.model
     if isinstance(model, Foreign):
         return ForeignEditor(method, view)
-    shares_h0 = model.is_filter and type(model).layers is Backbone.layers
-    return FilterEditor(method, view) if shares_h0 else LayersEditor(method, view)
+    if isinstance(model, FilterBackbone):
+        return FilterEditor(method, view, model)
+    return LayersEditor(method, view)
 
 
 def _at_least(least: int, value: object) -> bool:

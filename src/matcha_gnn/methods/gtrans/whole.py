@@ -1,15 +1,16 @@
 """GTrans on models of any form: each step runs the whole model on three views of the graph."""
 
 import abc
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, LayeredBackbone, LinearBackbone
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.kernels import Adjacency
+from matcha_gnn.kernels import Adjacency, one_hop
 from matcha_gnn.kernels.edge_weights import EdgePattern, numbered_pairs, weighted_filter
 from matcha_gnn.methods.base import View
 from matcha_gnn.methods.gtrans.editing import Draw, Editor, Entries, contrast
@@ -65,7 +66,7 @@ class WholeEditor(Editor):
 
 
 class LayersEditor(WholeEditor):
-    """For models that say how they use a hop, in `Backbone.layers`."""
+    """For a `LayeredBackbone`, which says how it uses a hop."""
 
     def __init__(self, method: "GTrans", view: View) -> None:
         graph, dtype = view.graph, view.gamma.dtype
@@ -78,13 +79,15 @@ class LayersEditor(WholeEditor):
         """Hops by a product that is differentiable in the weights."""
         weight = self.weights(p) if kept is None else self.weights(p) * kept
         hop = partial(weighted_filter, self.pattern, weight, coef=self.one_hop)
-        return model.mixed(model.layers(x, hop))
+        layers = _layers(model, x, hop)
+        return model.mixed(layers) if isinstance(model, LinearBackbone) else layers[0]
 
     def edited(self, removed: Tensor) -> AskHops:
         """Layers over what is left of the edges."""
         values, _ = self.pattern.normalise(self.weights(removed))
         adjacency, x = Adjacency(self.pattern.matrix(values)), self.x.detach()
-        return lambda model: model.stack(x, adjacency)
+        hop = partial(one_hop, adjacency)
+        return lambda model: torch.stack(_layers(model, x, hop), 1)
 
 
 class ForeignEditor(WholeEditor):
@@ -117,6 +120,11 @@ class ForeignEditor(WholeEditor):
         edges = torch.stack([self.entries.col, self.entries.row])
         graph = Graph(x, edges, weight, self.view.graph.extras)
         return graph if kept is None else graph.at_edges(kept)
+
+
+def _layers(model: Backbone, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:
+    assert isinstance(model, LayeredBackbone), "GTrans.require lets no other model pass"
+    return model.layers(x, hop)
 
 
 def _shuffled(x: Tensor, order: Tensor) -> Tensor:
