@@ -53,7 +53,7 @@ def test_adapt_writes_the_promised_files(files, capsys):
     assert {name: summary[name] for name in expected.configuration()} == expected.configuration()
     assert (summary["strategy"], summary["strategy_version"]) == ("matcha", mg.Matcha.version)
     assert summary["strategy_parameters"]["rounds"] == 3
-    assert summary["strategy_parameters"]["loss"] == {"name": "pic"}
+    assert summary["strategy_parameters"]["loss"]["name"] == "pic"
     assert summary["accuracy_after"] == mg.metrics.accuracy(expected.probs, tiny_graph().y)
 
 
