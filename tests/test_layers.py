@@ -49,8 +49,8 @@ LEVELS = {
     "__main__": 15,
     "paper": 16,
 }
-# Imports that go up, inside a function: a result draws its own page, and a GPU without room for
-# the hops keeps them on the host.
+# Imports that go up, inside a function: the result draws its own page on demand, and a graph on a
+# GPU without room for its hops keeps them on the host, as stored graphs do.
 ALLOWED_UP = {("result", "report"), ("graphs", "graphs.stored")}
 
 
@@ -165,3 +165,20 @@ def test_the_library_works_without_the_paper():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "True"
+
+
+@pytest.mark.parametrize(
+    "blocked", ["fcntl", "matcha_gnn.graphs.stored", "matcha_gnn.graphs.sharded"]
+)
+def test_a_graph_in_memory_needs_neither_stores_nor_ranks(blocked):
+    code = (
+        f"import sys; sys.modules['{blocked}'] = None\n"
+        "import matcha_gnn as mg\n"
+        "graph = mg.datasets.csbm(100, 8, seed=0)\n"
+        "model = mg.GPRGNN(8, 2); mg.fit(model, graph, epochs=5)\n"
+        "for strategy in (mg.Guarded(), mg.Matcha(rounds=2), mg.Unadapted()):\n"
+        "    print(bool(mg.adapt(model, graph, strategy=strategy).probs.isfinite().all()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True"] * 3

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.backbones.checks import require_finite, require_precision
 from matcha_gnn.callbacks import Callback, progress_of
-from matcha_gnn.errors import InvalidArgumentError, require_kind
+from matcha_gnn.errors import require_kind, require_whole
 from matcha_gnn.graphs.base import PlannedGraph
 from matcha_gnn.graphs.memory import Graph, GraphLike, on_graph
 from matcha_gnn.hops import Hops
@@ -106,20 +106,20 @@ def _silent(done: int, total: int) -> None:
 
 
 def _check(
-    model: object, method: object, strategy: object, seed: object, callbacks: object
+    model: Backbone,
+    method: BaseMethod,
+    strategy: Strategy,
+    seed: int,
+    callbacks: Sequence[Callback],
 ) -> None:
     """Every argument is of its kind and goes with the others; common slips say what to do."""
     require_kind("model", model, Backbone, "a Backbone; mg.wrap(net) makes one of a PyG network")
     require_kind("method", method, BaseMethod, "a BaseMethod, such as mg.T3A()")
     require_kind("strategy", strategy, Strategy, "a Strategy, such as mg.Matcha()")
-    whole = isinstance(seed, int) and not isinstance(seed, bool)
-    if not whole or not 0 <= seed <= LARGEST_SEED:  # type: ignore[operator]
-        raise InvalidArgumentError("seed", repr(seed), f"an integer from 0 to {LARGEST_SEED}")
-    if not isinstance(callbacks, Sequence) or not all(isinstance(c, Callback) for c in callbacks):
-        raise InvalidArgumentError("callbacks", repr(callbacks), "a list of Callbacks")
-    assert isinstance(model, Backbone)
-    assert isinstance(method, BaseMethod)
-    assert isinstance(strategy, Strategy)
+    require_whole("seed", seed, least=0, most=LARGEST_SEED)
+    require_kind("callbacks", callbacks, Sequence, "a list of Callbacks")
+    for callback in callbacks:
+        require_kind("callbacks", callback, Callback, "a list of Callbacks")
     require_precision(model)
     require_finite(model)
     method.require(model)

@@ -59,8 +59,8 @@ such as mg.T3A()
     raise InvalidArgumentError(argument, got, allowed)
 
 
-def require_whole(argument: str, value: object, *, least: int) -> None:
-    """Refuse what is not an integer from `least` on; True and False are none.
+def require_whole(argument: str, value: object, *, least: int, most: int | None = None) -> None:
+    """Refuse what is not an integer within bounds; True and False are none.
 
     Example:
         >>> require_whole("rounds", 2.5, least=1)
@@ -68,8 +68,10 @@ def require_whole(argument: str, value: object, *, least: int) -> None:
         ...
         matcha_gnn.errors.InvalidArgumentError: rounds: got 2.5; allowed: an integer >= 1
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidArgumentError(argument, repr(value), f"an integer >= {least}")
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):  # type: ignore[operator]
+        allowed = f">= {least}" if most is None else f"from {least} to {most}"
+        raise InvalidArgumentError(argument, repr(value), f"an integer {allowed}")
 
 
 def require_number(

@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 import matcha_gnn as mg
 from matcha_gnn.cli import console
 from matcha_gnn.cli.commands import print_summary
+from matcha_gnn.strategies import STRATEGIES
 from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
 
@@ -32,7 +33,7 @@ def test_adapt_writes_the_promised_files(files, capsys):
     code, said, _ = run(
         capsys,
         *("adapt", files / "m.safetensors", files / "g.npz", "-o", out),
-        *("--no-protect", "--epochs", 3),
+        *("--strategy", "matcha", "--set", "rounds=3"),
     )
     assert code == 0
     assert "accuracy" in said
@@ -46,10 +47,13 @@ def test_adapt_writes_the_promised_files(files, capsys):
     with open(out / "history.csv") as file:
         assert [row["round"] for row in csv.DictReader(file)] == ["0", "1", "2", "3"]
     summary = json.loads((out / "summary.json").read_text())
-    wanted = {"status", "method", "loss", "epochs", "pic_before", "pic_after", "gamma_before"}
+    wanted = {"status", "method", "strategy", "seed", "pic_before", "pic_after", "gamma_before"}
     wanted |= {"gamma_after", "accuracy_before", "accuracy_after", "seconds", "versions"}
     assert wanted <= set(summary)
-    assert summary["epochs"] == 3
+    assert {name: summary[name] for name in expected.configuration()} == expected.configuration()
+    assert (summary["strategy"], summary["strategy_version"]) == ("matcha", mg.Matcha.version)
+    assert summary["strategy_parameters"]["rounds"] == 3
+    assert summary["strategy_parameters"]["loss"]["name"] == "pic"
     assert summary["accuracy_after"] == mg.metrics.accuracy(expected.probs, tiny_graph().y)
 
 
@@ -99,7 +103,7 @@ def test_make_graph_train_inspect_and_adapt_in_a_row(tmp_path, capsys):
     code, said, _ = run(capsys, "inspect", graph)
     assert code == 0
     assert "average degree" in said
-    assert run(capsys, "adapt", model, graph, "-o", tmp_path / "o", "--epochs", 2)[0] == 0
+    assert run(capsys, "adapt", model, graph, "-o", tmp_path / "o")[0] == 0
 
 
 def test_methods_that_need_something_of_the_source_get_it_shipped(files, capsys):
@@ -109,7 +113,7 @@ def test_methods_that_need_something_of_the_source_get_it_shipped(files, capsys)
     assert run(capsys, "train", graph, "-o", model, *training)[0] == 0
     for method in ("adanpc", "graphpatcher"):
         arguments = ["adapt", model, graph, "-o", files / method, "--method", method]
-        assert run(capsys, *arguments, "--epochs", 2)[0] == 0
+        assert run(capsys, *arguments, "--strategy", "matcha", "--set", "rounds=2")[0] == 0
         summary = json.loads((files / method / "summary.json").read_text())
         assert summary["method"] == method
 
@@ -123,7 +127,7 @@ def test_every_backbone_is_trained_adapted_and_written(backbone, entries, files,
     code, said, _ = run(capsys, "train", files / "g.npz", "-o", model, *training)
     assert code == 0
     assert len(json.loads(said)["gamma"]) == entries
-    rounds = ("--no-protect", "--epochs", 2)
+    rounds = ("--strategy", "matcha", "--set", "rounds=2")
     code, _, _ = run(capsys, "adapt", model, files / "g.npz", "-o", out, *rounds)
     assert code == 0
     kind, adapted = type(mg.load_model(model)), mg.load_model(out / "model.safetensors")
@@ -202,11 +206,6 @@ def test_bad_files_and_names_get_one_line_and_exit_code_2(files, capsys):
         "allowed: adanpc, erm, graphpatcher, gtrans, lame, soga, t3a, tent": [
             *("adapt", model, graph, "-o", out, "--method", "em")
         ],
-        "--loss: got 'x'; allowed: difference, entropy, pic, pseudo_label": [
-            *("adapt", model, graph, "-o", out, "--loss", "x")
-        ],
-        "optimizer: got 'x'": ["adapt", model, graph, "-o", out, "--optimizer", "x"],
-        "epochs: got -1": ["adapt", model, graph, "-o", out, "--epochs", "-1"],
         "--device: got 'tpu9'": ["adapt", model, graph, "-o", out, "--device", "tpu9"],
         "output folder: got": ["adapt", model, graph, "-o", files / "a-file" / "sub"],
         "--backbone: got 'gcn'": [
@@ -249,9 +248,7 @@ def test_version(capsys):
 
 def test_the_installed_command_runs_and_is_quiet_without_a_terminal(files):
     command = [Path(sys.executable).parent / "matcha", "adapt", "m.safetensors", "g.npz"]
-    done = subprocess.run(
-        [*command, "-o", "out", "--epochs", "2"], cwd=files, capture_output=True, text=True
-    )
+    done = subprocess.run([*command, "-o", "out"], cwd=files, capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stderr == ""
     assert "\x1b" not in done.stdout
@@ -280,11 +277,11 @@ def test_json_has_null_where_there_is_no_number(tmp_path, capsys):
 
 def test_options_of_a_base_method(files, capsys):
     arguments = ["adapt", files / "m.safetensors", files / "g.npz", "--method", "t3a"]
-    arguments += ["--epochs", 1, "-o", files / "options"]
+    arguments += ["-o", files / "options"]
     assert run(capsys, *arguments, "--option", "k=7", "--option", "drop_worst=true")[0] == 0
     summary = json.loads((files / "options" / "summary.json").read_text())
-    assert summary["method_settings"]["k"] == 7
-    assert summary["method_settings"]["drop_worst"] is True
+    assert summary["method_parameters"]["k"] == 7
+    assert summary["method_parameters"]["drop_worst"] is True
     for option, says in (
         ("z=1", "--option: got 'z'; allowed: drop_worst, k, row_labels"),
         ("k", "--option: got 'k'; allowed: KEY=VALUE"),
@@ -293,6 +290,66 @@ def test_options_of_a_base_method(files, capsys):
         code, _, said = run(capsys, *arguments, "--option", option)
         assert code == 2
         assert says in said
+
+
+def test_parameters_of_a_strategy(files, capsys):
+    arguments = ["adapt", files / "m.safetensors", files / "g.npz", "--strategy", "matcha"]
+    given = {"rounds": 4, "lr": 0.1, "optimizer": "adam", "restart": "false", "loss": "entropy"}
+    options = [each for name, value in given.items() for each in ("--set", f"{name}={value}")]
+    code, said, _ = run(capsys, *arguments, *options, "-o", files / "out", "--json")
+    assert code == 0
+    strategy = mg.Matcha(mg.Entropy(), lr=0.1, rounds=4, optimizer="adam", restart=False)
+    assert json.loads(said)["strategy_parameters"] == strategy.parameters()
+    expected = mg.adapt(trained_model(), tiny_graph(), strategy=strategy)
+    with np.load(files / "out" / "predictions.npz") as predictions:
+        np.testing.assert_array_equal(predictions["probs"], expected.probs)
+
+
+@pytest.mark.parametrize("name", ["guarded", "matcha", "closed_form", "fitted", "none"])
+def test_every_strategy_by_its_name(name, files, capsys):
+    arguments = ["adapt", files / "m.safetensors", files / "g.npz", "--strategy", name]
+    code, said, _ = run(capsys, *arguments, "-o", files / "out", "--json")
+    assert code == 0
+    assert json.loads(said)["strategy"] == name
+    strategy = {"none": mg.Unadapted} | STRATEGIES
+    expected = mg.adapt(trained_model(), tiny_graph(), strategy=strategy[name]())
+    with np.load(files / "out" / "predictions.npz") as predictions:
+        np.testing.assert_array_equal(predictions["probs"], expected.probs)
+
+
+BAD_STRATEGIES = {
+    "--strategy: got 'macha' (did you mean matcha?); "
+    "allowed: closed_form, fitted, guarded, matcha, none": ["--strategy", "macha"],
+    "--set: got 'epochs'; allowed: features, loss, lr, moves, optimizer, restart, rounds": [
+        *("--strategy", "matcha", "--set", "epochs=3")
+    ],
+    "--set: got 'margin'; allowed: nothing: it has no options": [
+        *("--strategy", "fitted", "--set", "margin=0.1")
+    ],
+    "--set: got 'rounds'; allowed: KEY=VALUE": ["--strategy", "matcha", "--set", "rounds"],
+    "rounds: got 0; allowed: ": ["--strategy", "matcha", "--set", "rounds=0"],
+    "rounds: got 'many'; allowed: ": ["--strategy", "matcha", "--set", "rounds=many"],
+    "lr: got -1; allowed: ": ["--strategy", "matcha", "--set", "lr=-1"],
+    "optimizer: got 'x'; allowed: sgd, adam": ["--strategy", "matcha", "--set", "optimizer=x"],
+    "optimizer: got []; allowed: sgd, adam": ["--strategy", "matcha", "--set", "optimizer=[]"],
+    "--set loss: got 'x'; allowed: difference, entropy, pic, pseudo_label, sure": [
+        *("--strategy", "matcha", "--set", "loss=x")
+    ],
+    "--set: got 'loss'; allowed: agreed_margin, margin": ["--set", "loss=pic"],
+    "margin: got 2; allowed: ": ["--set", "margin=2"],
+    "--set strategies: got ": ["--set", 'strategies=["matcha"]'],
+    "No such option: --epochs": ["--epochs", "3"],
+    "seed: got -1; allowed: ": ["--seed", "-1"],
+    "loss 'pseudo_label' has no minimum": [
+        *("--strategy", "closed_form", "--set", "loss=pseudo_label")
+    ],
+}
+
+
+@pytest.mark.parametrize("says", BAD_STRATEGIES)
+def test_bad_strategies_and_parameters_get_one_line_and_exit_code_2(says, files, capsys):
+    arguments = ["adapt", files / "m.safetensors", files / "g.npz", "-o", files / "out"]
+    assert_refused(run(capsys, *arguments, *BAD_STRATEGIES[says]), says, files)
 
 
 def test_by_default_the_decision_is_printed_and_written(files, capsys):
@@ -327,7 +384,7 @@ def test_a_jump_of_class_shares_is_printed_in_red_and_written(tmp_path, capsys, 
     mg.write_graph(graph, tmp_path / "g.npz")
     monkeypatch.setattr(console, "out", Console(force_terminal=True, width=400))
     arguments = ["adapt", tmp_path / "m.safetensors", tmp_path / "g.npz", "-o", tmp_path / "out"]
-    options = ["--no-protect", "--loss", "pic", "--epochs", 100]
+    options = ["--strategy", "matcha", "--set", "loss=pic", "--set", "rounds=100"]
     code, said, _ = run(capsys, *arguments, *options)
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert code == 0

@@ -99,7 +99,7 @@ def test_the_loss_is_the_same_both_ways(monkeypatch):
         monkeypatch.setattr(kernels, "whole_sums_pay", lambda hops, classes, place, pays=pays: pays)
         answers.append(mg.adapt(model, graph, strategy=mg.Matcha(lr=0.1, rounds=5)))
     torch.testing.assert_close(answers[0].gamma, answers[1].gamma, atol=1e-5, rtol=1e-4)
-    np.testing.assert_allclose(answers[0].history.loss, answers[1].history.loss, rtol=1e-5)
+    np.testing.assert_allclose(answers[0].trace.loss, answers[1].trace.loss, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

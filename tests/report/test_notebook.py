@@ -4,8 +4,10 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
+import matcha_gnn as mg
 from html_page import Page
 from matcha_gnn.errors import MatchaError
+from matcha_gnn.testing import tiny_graph, trained_model
 
 
 def test_a_cell_shows_status_and_figures(make):
@@ -29,6 +31,14 @@ def test_plot_gives_a_figure_that_is_the_callers_own(make, num_classes):
     bars = figure.axes[0].containers
     assert [bar.get_height() for bar in bars[1]] == pytest.approx(result.gamma.tolist())
     assert figure.axes[1].lines[0].get_ydata() == pytest.approx(result.trace.loss)
+
+
+def test_a_strategy_without_a_loss_has_no_curve_of_one():
+    result = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Fitted())
+    assert result.trace.loss == []
+    assert Page(result._repr_html_()).tags.count("svg") == 2
+    titles = [axes.get_title() for axes in result.plot().axes]
+    assert titles == ["hop weights", "confidence"]
 
 
 def test_history_as_a_data_frame(make):

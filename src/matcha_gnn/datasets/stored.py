@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,9 @@ from matcha_gnn.datasets.csbm import (
     link_rates,
     upper_triangle,
 )
-from matcha_gnn.graphs.stored import GraphStore
-from matcha_gnn.graphs.stored.writing import Edges
+
+if TYPE_CHECKING:
+    from matcha_gnn.graphs.stored import GraphStore
 
 EDGES = 1 << 20
 """Edges of a chunk."""
@@ -36,7 +38,7 @@ def store_csbm(
     shift: float = 0.0,
     shares: Sequence[float] = (0.5, 0.5),
     seed: int = 0,
-) -> GraphStore:
+) -> "GraphStore":
     """Draw a graph of `csbm`'s law into a folder, some 60 bytes of memory a node.
 
     Pairs of nodes are linked independently, so chunks of pairs can be drawn one after the other.
@@ -59,6 +61,10 @@ def store_csbm(
         >>> store.num_nodes, len(store.labels)
         (1000, 1000)
     """
+    # Data sets in memory need no stores.
+    from matcha_gnn.graphs.stored import GraphStore
+    from matcha_gnn.graphs.stored.writing import Edges
+
     sizes = class_sizes(num_nodes, shares)
     check_csbm(num_features, homophily, signal, shift, len(shares), seed)
     rates = link_rates(sizes, degree, homophily)

@@ -135,7 +135,7 @@ def draw_loss(axes: Axes, result: Adaptation) -> None:
     drawn = drawn_rounds(len(loss))
     axes.plot(drawn, loss[drawn], color=COLOURS[0], linewidth=1.8)
     axes.plot(drawn[[0, -1]], loss[drawn[[0, -1]]], "o", color=COLOURS[0], markersize=4)
-    _label(axes, "rounds done", f"loss ({result.loss_name})")
+    _label(axes, "rounds done", f"loss ({result.loss_name})" if result.loss_name else "loss")
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
 
 

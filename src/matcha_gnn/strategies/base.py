@@ -69,7 +69,8 @@ class Strategy(abc.ABC):
     Attributes:
         name: what the command line calls it.
         version: of the algorithm.
-        blockwise: it needs the nodes in blocks only, so that a graph may be stored or sharded.
+        blockwise: it needs the nodes in blocks only, so that a graph may be stored.
+        shardable: it needs nothing of other ranks' nodes but sums, so that a graph may be sharded.
         uses_evidence: it needs an estimate of the classes, in memory for all nodes.
         corroborates: a gain of its proposals confirms other candidates: they do not depend on
             the evidence that scores them.
@@ -84,6 +85,11 @@ class Strategy(abc.ABC):
     def blockwise(self) -> bool:
         """See the class."""
         return False
+
+    @property
+    def shardable(self) -> bool:
+        """See the class."""
+        return self.blockwise
 
     @property
     def predictions(self) -> int:

@@ -89,6 +89,11 @@ class Guarded(Strategy):
         """Where all that it tries is."""
         return all(strategy.blockwise for strategy in self.strategies)
 
+    @property
+    def shardable(self) -> bool:
+        """Where all that it tries is."""
+        return all(strategy.shardable for strategy in self.strategies)
+
     def require(self, model: Backbone, method: BaseMethod) -> None:
         """Something must be able to run on the model."""
         if not self.usable(model, method):

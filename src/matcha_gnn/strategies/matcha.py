@@ -95,7 +95,12 @@ class Matcha(Strategy):
     @property
     def blockwise(self) -> bool:
         """Where γ alone moves and the loss sees the source model's representation."""
-        return self.moves == "gamma" and self.features == "source"
+        return self.shardable and self.features == "source"
+
+    @property
+    def shardable(self) -> bool:
+        """Where γ alone moves."""
+        return self.moves == "gamma"
 
     @property
     def predictions(self) -> int:

@@ -10,6 +10,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+import matcha_gnn as mg
+
 CONTEXT = multiprocessing.get_context("forkserver")
 # Imported once, in a process from which all ranks are forked.
 PRELOADED = ("pytest", "torch_geometric.data", "matcha_gnn.cli.cluster", "matcha_gnn.kernels.cpu")
@@ -48,6 +50,12 @@ def results_of(size, work, *arguments):
             raise answer
     assert None not in answers
     return answers
+
+
+def adapt_on_ranks(model, graph, *how, hops=None, seed=0, callbacks=(), **sharing):
+    """`mg.adapt` by all ranks together; what it does not take goes to `shard`."""
+    shared = mg.distributed.shard(graph, **sharing)
+    return mg.adapt(model, shared, *how, hops=hops, seed=seed, callbacks=callbacks)
 
 
 def _collected(started, answers, expected):

@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 def command(folder, output, *more, graph="graph.npz"):
     files = [str(folder / "model.safetensors"), str(folder / graph)]
-    fixed = ["--no-protect", "--epochs", "3", "--json"]
+    fixed = ["--strategy", "matcha", "--set", "rounds=3", "--json"]
     return app._run(["adapt", *files, "-o", str(folder / output), *fixed, *more])
 
 

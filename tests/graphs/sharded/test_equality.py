@@ -1,19 +1,21 @@
 """1, 2 and 4 ranks give the predictions and γ of one process."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 import torch
-from spawning import results_of
+from spawning import adapt_on_ranks, results_of
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.graphs.memory import unlabelled
-from matcha_gnn.graphs.sharded import Ranks, adapt
+from matcha_gnn.graphs.sharded import Ranks
 from matcha_gnn.graphs.sharded.part import part_of
 
 NODES, FEATURES, CLASSES = 151, 6, 3
+ROUNDS = mg.Matcha(lr=0.5, rounds=4)
 
 
 def small_graph(directed=False):
@@ -36,29 +38,31 @@ def small_model(**options):
 
 
 CASES = {
-    "erm": (mg.ERM, {}, {}),
-    # The closed form divides by small eigenvalues: in float32 it shows how hops were rounded.
-    "exact": (mg.ERM, {}, {"optimizer": "exact", "epochs": 2, "dtype": torch.float64}),
-    "entropy loss": (mg.ERM, {}, {"loss": mg.Entropy}),
-    "pseudo labels": (mg.ERM, {}, {"loss": mg.PseudoLabel}),
-    "difference by Adam": (mg.ERM, {}, {"loss": mg.Difference, "optimizer": "adam", "lr": 0.01}),
-    "stein's estimate": (mg.ERM, {}, {"loss": lambda: mg.SURE(0.3)}),
-    "t3a that cuts": (mg.T3A, {"k": 5}, {}),
-    "t3a that keeps all but the worst": (mg.T3A, {"k": None, "drop_worst": True}, {}),
-    "t3a at the model's scale": (mg.T3A, {"k": 20, "scale": "model"}, {}),
-    "tent": (mg.Tent, {"steps": 2}, {}),
-    "tent by Adam": (mg.Tent, {"steps": 2, "lr": 0.01, "optimizer": "adam"}, {}),
+    "erm": (mg.ERM(), ROUNDS),
+    "closed form": (mg.ERM(), mg.ClosedForm(mg.PIC(), rounds=2)),
+    "entropy loss": (mg.ERM(), mg.Matcha(mg.Entropy(), lr=0.5, rounds=4)),
+    "pseudo labels": (mg.ERM(), mg.Matcha(mg.PseudoLabel(), lr=0.5, rounds=4)),
+    "difference by Adam": (
+        mg.ERM(),
+        mg.Matcha(mg.Difference(), lr=0.01, rounds=4, optimizer="adam"),
+    ),
+    "stein's estimate": (mg.ERM(), mg.Matcha(mg.SURE(0.3), lr=0.5, rounds=4)),
+    "t3a that cuts": (mg.T3A(k=5), ROUNDS),
+    "t3a that keeps all but the worst": (mg.T3A(k=None, drop_worst=True), ROUNDS),
+    "t3a at the model's scale": (mg.T3A(k=20, scale="model"), ROUNDS),
+    "tent": (mg.Tent(steps=2), ROUNDS),
+    "tent by Adam": (mg.Tent(steps=2, lr=0.01, optimizer="adam"), ROUNDS),
 }
+# The closed form divides by small eigenvalues: in float32 it shows how hops were rounded.
+PRECISIONS = {"closed form": torch.float64}
 
 
-def adapted(run, name, directed=False, relu=True, **options):
-    kind, method_options, settings = CASES[name]
-    settings = {"epochs": 4, "protect": False, "lr": 0.5} | settings | options
-    loss = settings.pop("loss", mg.PIC)()
-    dtype = settings.pop("dtype", torch.float32)
-    graph, model = small_graph(directed), small_model(relu=relu).to(dtype)
+def adapted(run, name, **options):
+    method, strategy = CASES[name]
+    dtype = PRECISIONS.get(name, torch.float32)
+    graph, model = small_graph(), small_model().to(dtype)
     graph.x = graph.x.to(dtype)
-    return run(model, graph, kind(**method_options), loss, **settings)
+    return run(model, graph, method, strategy, **options)
 
 
 def told(result):
@@ -69,6 +73,7 @@ def told(result):
         "before": result.probs_before,
         "gamma": result.gamma,
         "loss": np.array(result.trace.loss),
+        "expected": np.array(result.trace.expected_accuracy),
         "shares": np.array(result.trace.class_shares),
         "status": str(result.status),
         "changed": result.changed,
@@ -78,7 +83,7 @@ def told(result):
 
 
 def all_cases(rank):
-    return {name: told(adapted(adapt, name)) for name in CASES}
+    return {name: told(adapted(adapt_on_ranks, name)) for name in CASES}
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +99,8 @@ def assert_equal_to_one_process(answers, alone):
         np.testing.assert_allclose(answer["before"], alone.probs_before[nodes], atol=1e-5)
         np.testing.assert_allclose(answer["gamma"], alone.gamma, atol=1e-5)
         np.testing.assert_allclose(answer["loss"], alone.trace.loss, atol=1e-5)
+        expected = alone.trace.expected_accuracy
+        np.testing.assert_allclose(answer["expected"], expected, atol=1e-5)
         np.testing.assert_allclose(answer["shares"], alone.trace.class_shares, atol=1e-5)
         np.testing.assert_allclose(answer["pic"], [alone.pic_before, alone.pic_after], atol=1e-5)
         assert answer["status"] == str(alone.status)
@@ -112,7 +119,7 @@ def test_ranks_give_what_one_process_gives(name, ranks, answers_of):
 
 
 def trained_model():
-    """A model that knows its source, so that the default can judge."""
+    """A model that knows its source, so that the default can estimate accuracy."""
     torch.manual_seed(1)
     model = mg.GPRGNN(16, 2, 8, K=4)
     mg.fit(model, mg.datasets.csbm(600, 16, homophily=0.8, signal=2, seed=10), epochs=60)
@@ -128,32 +135,35 @@ def moved_graph(offset=0.0):
 
 def variants(run, model):
     """What is less usual: by name, the result of a run."""
-    pic = {"loss": mg.PIC(), "protect": False, "epochs": 3, "lr": 0.5}
+    pic = mg.Matcha(lr=0.5, rounds=3)
+    base, on = replace(pic, features="base"), replace(pic, restart=False)
+    guarded = mg.Guarded(strategies=(mg.Matcha(rounds=4),))
     odd, straight = small_graph(directed=True), small_model(relu=False)
     sparse = small_graph()
     sparse.x = sparse.x.relu().to_sparse_coo()
     torch.manual_seed(2)
     layers, alpha = mg.JKNet(FEATURES, CLASSES, 5), mg.APPNP(FEATURES, CLASSES, 5)
     return {
-        "directed": run(small_model(), odd, mg.Tent(), **pic),
-        "carried on": run(small_model(), odd, mg.Tent(), restart=False, **pic),
-        "nothing after the norm": run(straight, odd, mg.Tent(), **pic),
-        "features of the base method": run(small_model(), odd, mg.Tent(), features="base", **pic),
-        "the same, affine": run(straight, odd, mg.Tent(), features="base", **pic),
-        "sparse features": run(small_model(), sparse, mg.T3A(), **pic),
-        "another architecture": run(layers, odd, mg.T3A(k=9), **pic),
-        "weights that are a function of γ": run(alpha, odd, mg.ERM(), **pic),
-        "no rounds": run(small_model(), odd, protect=False, epochs=0),
+        "directed": run(small_model(), odd, mg.Tent(), pic),
+        "carried on": run(small_model(), odd, mg.Tent(), on),
+        "nothing after the norm": run(straight, odd, mg.Tent(), pic),
+        "features of the base method": run(small_model(), odd, mg.Tent(), base),
+        "the same, affine": run(straight, odd, mg.Tent(), base),
+        "sparse features": run(small_model(), sparse, mg.T3A(), pic),
+        "another architecture": run(layers, odd, mg.T3A(k=9), pic),
+        "weights that are a function of γ": run(alpha, odd, mg.ERM(), pic),
+        "no rounds": run(small_model(), odd, mg.ERM(), mg.Unadapted()),
+        "fitted": run(model, moved_graph(), mg.ERM(), mg.Fitted()),
         "by default": run(model, moved_graph()),
         "by default, features moved": run(model, moved_graph(0.5)),
         "by default, around t3a": run(model, moved_graph(), mg.T3A()),
-        "rounds, protected": run(model, moved_graph(), loss=mg.PIC(), epochs=4),
-        "no source to judge by": run(small_model(), odd),
+        "rounds, guarded": run(model, moved_graph(), mg.ERM(), guarded),
+        "no statistics of the source": run(small_model(), odd),
     }
 
 
 def all_variants(rank, model):
-    return {name: told(result) for name, result in variants(adapt, model).items()}
+    return {name: told(result) for name, result in variants(adapt_on_ranks, model).items()}
 
 
 def test_what_is_less_usual_is_the_same_too():
@@ -166,7 +176,7 @@ def test_what_is_less_usual_is_the_same_too():
 
 
 def brought_together(rank, partition):
-    result = adapted(adapt, "erm", partition=partition, gather=True)
+    result = adapted(adapt_on_ranks, "erm", partition=partition, gather=True)
     return type(result).__name__, result.probs, result.probs_before, result.graph.num_nodes
 
 

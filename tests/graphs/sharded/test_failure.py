@@ -6,12 +6,13 @@ import time
 
 import pytest
 import torch
-from spawning import run_ranks
+from spawning import adapt_on_ranks, run_ranks
 from test_equality import CLASSES, FEATURES, adapted, small_graph, small_model
 
 import matcha_gnn as mg
 from matcha_gnn.errors import DistributedError, IncompatibleError, InvalidArgumentError
-from matcha_gnn.graphs.sharded import Ranks, adapt, outputs, write_shards
+from matcha_gnn.graphs.memory import unlabelled
+from matcha_gnn.graphs.sharded import Ranks, outputs, write_shards
 
 
 def dies_in_a_round(rank, folder, how):
@@ -23,7 +24,7 @@ def dies_in_a_round(rank, folder, how):
 
     started = time.monotonic()
     try:
-        result = adapted(adapt, "erm", progress=progress)
+        result = adapted(adapt_on_ranks, "erm", callbacks=[mg.callbacks.ShowProgress(progress)])
         write_shards(result, folder, Ranks())
     except DistributedError as error:
         return str(error), time.monotonic() - started
@@ -54,7 +55,7 @@ def dies_while_writing(rank, folder):
 
     if rank == 1:
         outputs._write_own = half
-    write_shards(adapted(adapt, "erm"), folder, Ranks())
+    write_shards(adapted(adapt_on_ranks, "erm"), folder, Ranks())
 
 
 def test_a_rank_that_dies_while_it_writes_leaves_nothing_half_written(tmp_path):
@@ -71,7 +72,7 @@ def stops_while_it_puts_files_in_place(rank, folder):
         raise OSError(28, "No space left on device")
 
     outputs.save_model = full
-    write_shards(adapted(adapt, "erm"), folder, Ranks())
+    write_shards(adapted(adapt_on_ranks, "erm"), folder, Ranks())
 
 
 def test_a_run_that_stops_between_files_leaves_no_summary_of_an_earlier_run(tmp_path):
@@ -86,7 +87,6 @@ def test_a_run_that_stops_between_files_leaves_no_summary_of_an_earlier_run(tmp_
 
 
 def refused(rank, options):
-    changed = {"seed": rank} if options == "other settings" else {}
     graph = small_graph()
     if options == "few nodes":
         graph = graph.subgraph(torch.tensor([0, 1]))
@@ -94,21 +94,27 @@ def refused(rank, options):
         graph.x = graph.x + rank
     if options == "bad graph on rank 1" and rank == 1:
         graph.x = graph.x * torch.nan
-    model, method = small_model(), mg.ERM()
-    if options in UNUSUAL:
-        model, method, changed = UNUSUAL[options]()
-    partition = options if options == "unheard of" else "contiguous"
-    adapt(model, graph, method, **{"protect": False, "epochs": 1, "partition": partition} | changed)
+    how = {"model": small_model(), "method": mg.ERM(), "strategy": mg.Matcha(rounds=1)}
+    how |= UNUSUAL[options](rank) if options in UNUSUAL else {}
+    model, method, strategy = (how.pop(name) for name in ("model", "method", "strategy"))
+    adapt_on_ranks(model, graph, method, strategy, **how)
 
 
 UNUSUAL = {
-    "a base method that asks for all nodes": lambda: (small_model(), mg.LAME(), {}),
-    "an encoder that moves": lambda: (small_model(), mg.ERM(), {"moves": "both"}),
-    "no number of rounds": lambda: (small_model(), mg.ERM(), {"epochs": -1}),
-    "a misspelt argument": lambda: (small_model(), mg.ERM(), {"epoch": 3}),
-    "a promise about memory": lambda: (small_model(), mg.ERM(), {"memory": "4GB"}),
-    "layers that are no powers": lambda: (mg.JKNet(FEATURES, CLASSES, 5), mg.Tent(), {}),
-    "nothing to mix": lambda: (mg.GCNII(FEATURES, CLASSES, 5), mg.ERM(), {}),
+    "unheard of": lambda rank: {"partition": "unheard of"},
+    "other seeds": lambda rank: {"seed": rank},
+    "other methods": lambda rank: {"method": mg.T3A(k=5 + rank)},
+    "other strategies": lambda rank: {"strategy": mg.Matcha(rounds=1 + rank)},
+    "a base method that asks for all nodes": lambda rank: {"method": mg.LAME()},
+    "an encoder that moves": lambda rank: {"strategy": mg.Matcha(moves="both")},
+    "no seed": lambda rank: {"seed": -1},
+    "the name of a strategy": lambda rank: {"strategy": "matcha"},
+    "hops of all nodes": lambda rank: {"hops": small_model().hops(unlabelled(small_graph()))},
+    "layers that are no powers": lambda rank: {
+        "model": mg.JKNet(FEATURES, CLASSES, 5),
+        "method": mg.Tent(),
+    },
+    "nothing to mix": lambda rank: {"model": mg.GCNII(FEATURES, CLASSES, 5)},
 }
 
 
@@ -117,13 +123,15 @@ UNUSUAL = {
     [
         ("few nodes", InvalidArgumentError, "3 for 2 nodes"),
         ("unheard of", InvalidArgumentError, "contiguous, metis"),
-        ("other settings", IncompatibleError, "different"),
+        ("other seeds", IncompatibleError, "different"),
+        ("other methods", IncompatibleError, "different"),
+        ("other strategies", IncompatibleError, "different"),
         ("other graphs", IncompatibleError, "different"),
         ("a base method that asks for all nodes", IncompatibleError, "lame"),
         ("an encoder that moves", IncompatibleError, "γ alone"),
-        ("no number of rounds", InvalidArgumentError, "epochs"),
-        ("a misspelt argument", InvalidArgumentError, "epoch"),
-        ("a promise about memory", InvalidArgumentError, "memory"),
+        ("no seed", InvalidArgumentError, "seed"),
+        ("the name of a strategy", InvalidArgumentError, "strategy: got"),
+        ("hops of all nodes", IncompatibleError, "hops: they were made from another graph"),
         ("layers that are no powers", IncompatibleError, "JKNet"),
         ("nothing to mix", IncompatibleError, "GCNII"),
     ],
@@ -145,4 +153,4 @@ def test_a_fault_on_one_rank_is_told_to_the_others():
 def test_a_process_that_nobody_started_as_a_rank_is_told_so(monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(InvalidArgumentError, match="torchrun"):
-        mg.distributed.adapt(small_model(), small_graph())
+        mg.adapt(small_model(), mg.distributed.shard(small_graph()))

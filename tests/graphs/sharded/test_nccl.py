@@ -3,11 +3,11 @@
 import pytest
 import torch
 import torch.distributed as dist
+from spawning import adapt_on_ranks
 from test_equality import CASES, adapted, moved_graph, trained_model
 
 import matcha_gnn as mg
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.sharded import adapt
 
 pytestmark = pytest.mark.skipif(
     not (torch.cuda.is_available() and dist.is_nccl_available()), reason="needs a GPU and NCCL"
@@ -29,7 +29,7 @@ def on_gpu(run):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_rank_on_a_gpu_gives_what_one_process_gives(name):
-    alone, ranks = adapted(on_gpu(mg.adapt), name), adapted(on_gpu(adapt), name)
+    alone, ranks = adapted(on_gpu(mg.adapt), name), adapted(on_gpu(adapt_on_ranks), name)
     assert ranks.probs.is_cuda
     torch.testing.assert_close(ranks.probs, alone.probs, atol=1e-5, rtol=0)
     torch.testing.assert_close(ranks.gamma, alone.gamma, atol=1e-5, rtol=0)
@@ -37,10 +37,10 @@ def test_a_rank_on_a_gpu_gives_what_one_process_gives(name):
 
 def test_the_default_on_a_gpu():
     model, graph = trained_model().cuda(), moved_graph().cuda()
-    alone, gathered = mg.adapt(model, graph), adapt(model, graph, gather=True)
+    alone, gathered = mg.adapt(model, graph), adapt_on_ranks(model, graph, gather=True)
     torch.testing.assert_close(gathered.probs, alone.probs, atol=1e-5, rtol=0)
 
 
 def test_a_model_on_the_cpu_is_told_what_nccl_needs():
     with pytest.raises(IncompatibleError, match="NCCL"):
-        adapt(trained_model(), moved_graph())
+        adapt_on_ranks(trained_model(), moved_graph())

@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 import pytest
-from spawning import results_of, run_ranks
+from spawning import adapt_on_ranks, results_of, run_ranks
 from test_equality import (
     assert_equal_to_one_process,
     moved_graph,
@@ -17,10 +17,9 @@ from test_equality import (
 
 import matcha_gnn as mg
 from matcha_gnn.errors import DistributedError
-from matcha_gnn.graphs.sharded import adapt
 from matcha_gnn.graphs.stored.propagation import HopFiles
 
-SETTINGS = {"protect": False, "epochs": 3, "lr": 0.5}
+ROUNDS = mg.Matcha(lr=0.5, rounds=3)
 METHODS = {"erm": mg.ERM, "t3a": lambda: mg.T3A(k=5), "tent": mg.Tent}
 
 
@@ -32,15 +31,15 @@ def folder(tmp_path):
 
 
 def from_store(rank, folder, hops_dtype="float32"):
-    store = mg.GraphStore(folder, hops_dtype)
+    store = mg.GraphStore(folder, hops_dtype=hops_dtype)
     return {
-        name: told(adapt(small_model(), store, make(), mg.PIC(), **SETTINGS))
+        name: told(adapt_on_ranks(small_model(), store, make(), ROUNDS))
         for name, make in METHODS.items()
     }
 
 
 def alone(name):
-    return mg.adapt(small_model(), small_graph(), METHODS[name](), mg.PIC(), **SETTINGS)
+    return mg.adapt(small_model(), small_graph(), METHODS[name](), ROUNDS)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -62,7 +61,7 @@ def test_hops_in_half_the_space_are_close(folder):
 
 
 def by_default(rank, folder, model):
-    result = adapt(model, mg.GraphStore(folder))
+    result = adapt_on_ranks(model, mg.GraphStore(folder))
     return result.nodes, result.probs, result.decision.chosen
 
 
@@ -88,7 +87,7 @@ def struck_while_writing(rank, folder, at_hop):
         return write(self, hop, slab)
 
     HopFiles.writing = writing
-    return begun, told(adapt(small_model(), mg.GraphStore(folder), mg.ERM(), mg.PIC(), **SETTINGS))
+    return begun, told(adapt_on_ranks(small_model(), mg.GraphStore(folder), mg.ERM(), ROUNDS))
 
 
 def test_a_run_that_lost_a_rank_goes_on_from_the_hops_that_are_stored(folder):
@@ -103,7 +102,7 @@ def test_a_run_that_lost_a_rank_goes_on_from_the_hops_that_are_stored(folder):
 
 
 def from_store_by_erm(rank, folder):
-    return told(adapt(small_model(), mg.GraphStore(folder), mg.ERM(), mg.PIC(), **SETTINGS))
+    return told(adapt_on_ranks(small_model(), mg.GraphStore(folder), mg.ERM(), ROUNDS))
 
 
 def mirrored_graph():
@@ -117,15 +116,26 @@ def test_another_graph_in_the_folder_gets_hops_of_its_own(folder):
     results_of(2, from_store_by_erm, folder)
     (folder / "meta.json").unlink()
     mg.GraphStore.create(folder, mirrored_graph())
-    expected = mg.adapt(small_model(), mirrored_graph(), mg.ERM(), mg.PIC(), **SETTINGS)
+    expected = mg.adapt(small_model(), mirrored_graph(), mg.ERM(), ROUNDS)
     assert_equal_to_one_process(results_of(2, from_store_by_erm, folder), expected)
 
 
 def test_features_that_were_changed_after_writing_make_new_hops(folder):
     results_of(2, from_store_by_erm, folder)
     np.save(folder / "x.npy", mirrored_graph().x.numpy())
-    expected = mg.adapt(small_model(), mirrored_graph(), mg.ERM(), mg.PIC(), **SETTINGS)
+    expected = mg.adapt(small_model(), mirrored_graph(), mg.ERM(), ROUNDS)
     assert_equal_to_one_process(results_of(2, from_store_by_erm, folder), expected)
+
+
+def with_a_limit(rank, folder):
+    return adapt_on_ranks(small_model(), mg.GraphStore(folder, "4GB"), mg.ERM(), ROUNDS)
+
+
+def test_a_limit_on_memory_is_refused_where_ranks_hold_their_hops(folder):
+    for answer in run_ranks(2, with_a_limit, folder):
+        assert isinstance(answer, mg.InvalidArgumentError)
+        assert str(answer).startswith("memory: got '4GB'; allowed: None where ranks")
+    assert not (folder / "hops").exists()
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import sys
 import numpy as np
 import pytest
 import torch
-from spawning import results_of
+from spawning import adapt_on_ranks, results_of
 from tcp import bytes_sent
 from test_equality import CLASSES, FEATURES, small_graph
 
 import matcha_gnn as mg
-from matcha_gnn.graphs.sharded import Ranks, adapt, costs
+from matcha_gnn.graphs.sharded import Ranks, costs
 
 HOPS, WIDTH = 4, 5
 
@@ -19,8 +19,10 @@ def sent_by_rounds(rank, classes, make):
     """What three rounds more send, what the hops of a run send, and rows of a hop."""
     torch.manual_seed(0)
     model = mg.GPRGNN(FEATURES, classes, WIDTH, K=HOPS)
-    settings = {"loss": mg.PIC(), "protect": False, "lr": 1e-6}
-    few, many = (adapt(model, small_graph(), make(), epochs=n, **settings) for n in (2, 5))
+    few, many = (
+        adapt_on_ranks(model, small_graph(), make(), mg.Matcha(lr=1e-6, rounds=rounds))
+        for rounds in (2, 5)
+    )
     halo = many.graph.adjacency.halo
     more = {name: sent - few.sent.get(name, 0) for name, sent in many.sent.items()}
     counts = np.bincount(many.labels.numpy(), minlength=classes)

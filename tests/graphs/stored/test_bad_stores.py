@@ -109,13 +109,14 @@ def test_sparse_features_are_refused(tmp_path):
 
 def test_too_little_memory_says_what_would_do(store):
     with pytest.raises(InvalidArgumentError, match="at least") as error:
-        mg.adapt(source_model(), store, memory="1MB")
+        mg.adapt(source_model(), mg.GraphStore(store.folder, "1MB"))
     wanted = error.value.allowed.split("at least ")[1].split(" for")[0]
     assert plan.bytes_of(wanted) > plan.resident()
     with pytest.raises(InvalidArgumentError, match="words such as 4GB"):
-        mg.adapt(source_model(), store, memory="lots")
+        mg.adapt(source_model(), mg.GraphStore(store.folder, "lots"))
     assert not (store.folder / "hops").exists()
-    mg.adapt(source_model(), store, memory=wanted)
+    result = mg.adapt(source_model(), mg.GraphStore(store.folder, wanted))
+    assert result.probs.isfinite().all()
 
 
 def test_too_little_free_memory_is_told_from_too_small_a_promise(store, monkeypatch):
@@ -124,9 +125,12 @@ def test_too_little_free_memory_is_told_from_too_small_a_promise(store, monkeypa
         mg.adapt(source_model(), store)
 
 
-def test_a_limit_for_a_graph_in_memory_is_refused():
-    with pytest.raises(InvalidArgumentError, match="GraphStore"):
-        mg.adapt(source_model(), target_graph(), memory="1GB")
+@pytest.mark.parametrize("memory", [-1, 0, 1.5, True, "", "4 apples"])
+def test_a_limit_that_is_none_is_refused_before_work(memory, store):
+    with pytest.raises(InvalidArgumentError, match="^memory: got .*; allowed: ") as error:
+        mg.adapt(source_model(), mg.GraphStore(store.folder, memory))
+    assert "\n" not in str(error.value)
+    assert not (store.folder / "hops").exists()
 
 
 @pytest.mark.parametrize("method", [mg.LAME(), mg.SOGA(), mg.GTrans()])
@@ -136,19 +140,22 @@ def test_methods_that_cannot_stream_say_who_can(method, store):
     assert not (store.folder / "hops").exists()
 
 
-def test_models_and_settings_that_cannot_stream(store):
+def test_models_and_strategies_that_cannot_stream(store):
     for model in (mg.JKNet(FEATURES, 2), mg.GCNII(FEATURES, 2)):
         with pytest.raises(mg.IncompatibleError, match="GPRGNN"):
             mg.adapt(model, store, strategy=mg.Matcha())
     for given in ({"moves": "both"}, {"features": "base"}):
-        with pytest.raises(mg.IncompatibleError, match="a store takes"):
-            mg.adapt(source_model(), store, protect=False, **given)
+        with pytest.raises(mg.IncompatibleError, match="matcha .* needs all nodes in memory"):
+            mg.adapt(source_model(), store, strategy=mg.Matcha(**given))
+        guarded = mg.Guarded(strategies=(mg.Matcha(**given),))
+        with pytest.raises(mg.IncompatibleError, match="guarded .* needs all nodes in memory"):
+            mg.adapt(source_model(), store, strategy=guarded)
     with pytest.raises(mg.IncompatibleError, match="for a graph in memory"):
         mg.adapt(source_model(), store, mg.Tent())
     with pytest.raises(mg.InvalidGraphError, match="features"):
         mg.adapt(mg.GPRGNN(3, 2), store, strategy=mg.Matcha())
     with pytest.raises(InvalidArgumentError, match="bfloat16"):
-        mg.GraphStore(store.folder, "int8")
+        mg.GraphStore(store.folder, hops_dtype="int8")
 
 
 def test_appnp_streams(store):
@@ -223,12 +230,12 @@ def test_memory_in_words(words, size):
 
 def test_the_estimate_is_told_before_work(store):
     said = []
-    telling = mg.GraphStore(store.folder, tell=said.append)
-    mg.adapt(source_model(), telling, strategy=mg.Matcha(rounds=4), memory="2GB")
+    telling = mg.GraphStore(store.folder, "2GB", tell=said.append)
+    mg.adapt(source_model(), telling, strategy=mg.Matcha(rounds=4))
     (line,) = said
     nodes = target_graph().num_nodes
     assert plan.in_words(4 * nodes * 4 * 8) in line
     assert "8 reads" in line
     assert "to be made" in line
-    mg.adapt(source_model(), telling, strategy=mg.Matcha(rounds=4), memory="2GB")
+    mg.adapt(source_model(), telling, strategy=mg.Matcha(rounds=4))
     assert "to be made" not in said[1]

@@ -11,7 +11,7 @@ from small_stores import largest, source_model, target_graph
 import matcha_gnn as mg
 from matcha_gnn.graphs.stored.writing import Edges
 
-ROUNDS = {"protect": False, "epochs": 3}
+ROUNDS = {"strategy": mg.Matcha(rounds=3)}
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import matcha_gnn as mg
 from matcha_gnn.graphs.stored import target
 from matcha_gnn.graphs.stored.streaming import StoredHops
 
-ROUNDS = {"protect": False, "epochs": 7}
+ROUNDS = {"strategy": mg.Matcha(rounds=7)}
 CASES = {
     "erm": (ROUNDS, 11, 19),
     "t3a": ({**ROUNDS, "method": mg.T3A()}, 35, 35),

@@ -14,10 +14,9 @@ from small_stores import set_blocks, source_model, target_graph
 
 import matcha_gnn as mg
 from matcha_gnn.graphs.stored import propagation
-from matcha_gnn.graphs.stored.target import hop_files, target_of
+from matcha_gnn.graphs.stored.target import hop_files, planned
 
 RUN = Path(__file__).with_name("runs.py")
-SETTINGS = {"moves": "gamma", "features": "source", "protect": False, "epochs": 1}
 
 
 class Killed(BaseException):
@@ -37,7 +36,7 @@ def test_a_run_that_is_broken_off_goes_on_at_the_last_finished_hop(after, tmp_pa
         write(self, rows)
 
     monkeypatch.setattr(propagation.ArrayWriter, "write", counting)
-    given = {"protect": False, "epochs": 3}
+    given = {"strategy": mg.Matcha(rounds=3)}
     with pytest.raises(Killed):
         mg.adapt(source_model(), store, **given)
     finished = sorted((store.folder / "hops").rglob("hop-*.npy"))
@@ -55,7 +54,7 @@ def test_a_run_that_is_broken_off_goes_on_at_the_last_finished_hop(after, tmp_pa
 @pytest.mark.parametrize(("begun", "now", "goes_on"), [(4, 7, True), (2, 7, False), (5, 4, False)])
 def test_a_run_goes_on_with_slabs_that_fit_and_are_not_much_narrower(begun, now, goes_on, tmp_path):
     store, model = mg.GraphStore.create(tmp_path / "store", target_graph()), source_model()
-    target = target_of(store, model, mg.ERM(), SETTINGS, None)
+    target = planned(store, model, mg.ERM(), mg.Matcha(rounds=1))
     target.__dict__["plan"] = replace(target.plan, slab=begun)
     whole = target.hops(model)
     stack = torch.cat([block.clone() for _, block in whole.blocks()])

@@ -17,27 +17,27 @@ from torch_geometric.data import Data
 import matcha_gnn as mg
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.graphs.stored import matrix
-from matcha_gnn.graphs.stored.target import target_of
+from matcha_gnn.graphs.stored.target import planned
 
-UNGUARDED = {"protect": False, "epochs": 6}
+UNGUARDED = {"strategy": mg.Matcha(rounds=6)}
 CASES = {
     "erm": UNGUARDED,
-    "exact": {"protect": False, "epochs": 2, "optimizer": "exact"},
-    "difference": {**UNGUARDED, "loss": mg.Difference(), "lr": 1e-3},
-    "entropy": {**UNGUARDED, "loss": mg.Entropy()},
-    "sure": {**UNGUARDED, "loss": mg.SURE(), "optimizer": "exact", "epochs": 1},
+    "closed form": {"strategy": mg.ClosedForm(mg.PIC(), rounds=2)},
+    "difference": {"strategy": mg.Matcha(mg.Difference(), lr=1e-3, rounds=6)},
+    "entropy": {"strategy": mg.Matcha(mg.Entropy(), rounds=6)},
+    "sure": {"strategy": mg.ClosedForm(mg.SURE())},
     "t3a": {**UNGUARDED, "method": mg.T3A(k=20)},
     "t3a, all": {**UNGUARDED, "method": mg.T3A(k=None, drop_worst=True, scale="model")},
     "tent": {**UNGUARDED, "method": mg.Tent(steps=2)},
     "tent, adam, source": {
-        **UNGUARDED,
         "method": mg.Tent(steps=2, lr=0.01, optimizer="adam", statistics="source"),
-        "restart": False,
+        "strategy": mg.Matcha(rounds=6, restart=False),
     },
-    "predict": {"epochs": 0},
+    "predict": {"strategy": mg.Unadapted()},
+    "fitted": {"strategy": mg.Fitted()},
     "default": {},
     "default around t3a": {"method": mg.T3A(k=20)},
-    "rounds, guarded": {"loss": mg.PIC(), "epochs": 6},
+    "rounds, guarded": {"strategy": mg.Guarded(strategies=(mg.Matcha(rounds=6),))},
 }
 
 
@@ -56,8 +56,12 @@ def test_a_store_adapts_as_the_graph_in_memory(name, store, monkeypatch):
     assert largest(inside.probs, outside.probs) < 1e-5
     assert largest(inside.probs_before, outside.probs_before) < 1e-5
     # The solver divides by the smallest eigenvalues of a Gram matrix of float32 hops.
-    assert largest(inside.gamma, outside.gamma) < (1e-4 if "optimizer" in given else 1e-5)
-    np.testing.assert_allclose(inside.trace.loss, outside.trace.loss, atol=1e-5)
+    solved = isinstance(given.get("strategy"), mg.ClosedForm)
+    assert largest(inside.gamma, outside.gamma) < (1e-4 if solved else 1e-5)
+    for each in ("loss", "expected_accuracy"):
+        expected, found = getattr(inside.trace, each), getattr(outside.trace, each)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert len(outside.trace) == len(inside.trace) > 0
     assert abs(inside.pic_after - outside.pic_after) < 1e-5
 
 
@@ -131,9 +135,8 @@ def test_few_columns_at_a_time_give_the_same_hops(store, monkeypatch):
     set_blocks(monkeypatch, 500)
     model = source_model()
     expected = model.hops(unlabelled(target_graph())).stack
-    settings = {"moves": "gamma", "features": "source", "protect": False, "epochs": 1}
     for slab in (WIDTH, 3, 1):
-        target = target_of(store, model, mg.ERM(), settings, None)
+        target = planned(store, model, mg.ERM(), mg.Matcha(rounds=1))
         target.__dict__["plan"] = target.plan.__class__(**{**vars(target.plan), "slab": slab})
         hops = target.hops(model)
         found = torch.cat([block.clone() for _, block in hops.blocks()])
@@ -145,8 +148,7 @@ def test_few_columns_at_a_time_give_the_same_hops(store, monkeypatch):
 def test_the_gram_matrix_is_summed_in_float64(store, monkeypatch):
     set_blocks(monkeypatch, 100_000)
     model = source_model()
-    settings = {"moves": "gamma", "features": "source", "protect": False, "epochs": 1}
-    hops = target_of(store, model, mg.ERM(), settings, None).hops(model)
+    hops = planned(store, model, mg.ERM(), mg.Matcha(rounds=1)).hops(model)
     wide = torch.cat([block.double() for _, block in hops.blocks()]).numpy()
     apart = wide - wide.mean(0)
     expected = np.einsum("nkd,nld->kl", apart, apart)
@@ -165,7 +167,7 @@ def test_weights_of_float64_models_and_features(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("dtype", "within"), [("float16", 2e-3), ("bfloat16", 2e-2)])
 def test_hops_in_half_precision_take_half_the_space_and_err_little(store, dtype, within):
     whole = mg.adapt(source_model(), store, **UNGUARDED)
-    half = mg.adapt(source_model(), mg.GraphStore(store.folder, dtype), **UNGUARDED)
+    half = mg.adapt(source_model(), mg.GraphStore(store.folder, hops_dtype=dtype), **UNGUARDED)
     assert 0 < largest(whole.probs, half.probs) < within
     sizes = {
         folder.name.split("-")[1]: sum(f.stat().st_size - 128 for f in folder.glob("hop-*"))
@@ -202,7 +204,7 @@ def test_labels_and_masks_are_there_for_scores(tmp_path):
 
 
 def test_finished_hops_are_used_again_whatever_the_memory(store, monkeypatch):
-    first = mg.adapt(source_model(), store, memory="2GB", **UNGUARDED)
+    first = mg.adapt(source_model(), mg.GraphStore(store.folder, "2GB"), **UNGUARDED)
     monkeypatch.setattr("matcha_gnn.graphs.stored.target.make_hops", None)
-    again = mg.adapt(source_model(), mg.GraphStore(store.folder), memory="5GB", **UNGUARDED)
+    again = mg.adapt(source_model(), mg.GraphStore(store.folder, "5GB"), **UNGUARDED)
     assert torch.equal(first.probs, again.probs)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from matcha_gnn.backbones import Backbone, FilterBackbone, LinearBackbone
-from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.graphs.sharded import costs
 from matcha_gnn.graphs.sharded.part import GraphPart, part_of
@@ -127,7 +127,7 @@ def _require(
     """Refuse what needs all nodes in one process."""
     if not method.streams:
         raise IncompatibleError(f"method: {method.name} needs all nodes in one process")
-    if not isinstance(model, LinearBackbone) or not strategy.blockwise:
+    if not isinstance(model, LinearBackbone) or not strategy.shardable:
         raise IncompatibleError(
             f"ranks share sums over cached hops: {model.name} must mix them linearly, and "
             f"{strategy.name} may move γ alone"
@@ -138,6 +138,9 @@ def _require(
         raise IncompatibleError(f"hops of {model.name} are no powers of P, which {what} needs here")
     if isinstance(graph, GraphStore):
         require_float32(model)
+        if graph.memory is not None:
+            allowed = "None where ranks share a store: each holds the hops of its shard"
+            raise InvalidArgumentError("memory", repr(graph.memory), allowed)
     place, messages = model.gamma.device, ranks.device
     if place.type != messages.type:
         raise IncompatibleError(

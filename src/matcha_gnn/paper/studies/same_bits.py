@@ -33,7 +33,7 @@ def graphs() -> dict[str, "Data"]:
         "same": mg.datasets.csbm(**SIZE, homophily=0.8, seed=2),
         "offset": mg.datasets.csbm(**SIZE, homophily=0.2, shift=1.0, seed=3),
         "shares": mg.datasets.csbm(**SIZE, homophily=0.3, shares=(0.8, 0.2), seed=4),
-        "few edges": mg.datasets.csbm(**SIZE | {"degree": 1.0}, homophily=0.3, seed=5),
+        "sparse graph": mg.datasets.csbm(**SIZE | {"degree": 1.0}, homophily=0.3, seed=5),
     }
     names = ("directed", "weighted", "float64", "sparse features", "isolated")
     for seed, name in enumerate(names, 6):
