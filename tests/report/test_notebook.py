@@ -31,7 +31,7 @@ def test_plot_gives_a_figure_that_is_the_callers_own(make, num_classes):
     assert figure.axes[1].lines[0].get_ydata() == pytest.approx(result.trace.loss)
 
 
-def test_history_as_a_data_frame(make):
+def test_the_trace_as_a_data_frame(make):
     result, _ = make()
     frame = result.trace.frame()
     assert isinstance(frame, pd.DataFrame)
@@ -43,4 +43,4 @@ def test_history_as_a_data_frame(make):
 def test_without_pandas_one_line_says_so(make, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MatchaError, match="frame: needs pandas"):
-        make()[0].history.frame()
+        make()[0].trace.frame()

@@ -1,7 +1,7 @@
 """Step 5: what γ minimises, in two forms that agree in value and gradient."""
 
 import abc
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -10,10 +10,11 @@ from torch import Tensor
 from matcha_gnn import functional
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.methods.base import Prediction, Prepared, View
+from matcha_gnn.methods.settings import Configured
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
 
 
-class Loss(abc.ABC):
+class Loss(Configured, abc.ABC):
     """A label-free objective of the representation, given the base method's prediction.
 
     Calling the loss is the plain form on Z, for autograd. `from_sums` is the fast form for
@@ -63,10 +64,6 @@ class Loss(abc.ABC):
             IncompatibleError: there is no closed form.
         """
         raise IncompatibleError(f"loss {self.name!r} has no minimum in closed form")
-
-    def settings(self) -> dict[str, Any]:
-        """Constructor arguments, for the record."""
-        return dict(vars(self))
 
 
 class ClusterLoss(Loss):
