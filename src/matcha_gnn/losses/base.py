@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn import functional
-from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.errors import IncompatibleError, require_number
 from matcha_gnn.methods.base import Prediction, Prepared, View
 from matcha_gnn.methods.settings import Configured
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
@@ -75,6 +75,7 @@ class ClusterLoss(Loss):
     """
 
     def __init__(self, min_share: float = 1e-9) -> None:
+        require_number("min_share", min_share, least=0, below=1)
         self.min_share = min_share
 
     def prepare(self, view: View) -> None:

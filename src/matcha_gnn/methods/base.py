@@ -188,7 +188,7 @@ class BaseMethod(Configured, abc.ABC):
         """Nothing; a subclass may put a frozenset of its own in place of this."""
         return frozenset()
 
-    def require(self, model: Backbone) -> None:  # noqa: B027 (optional, not abstract)
+    def require(self, model: Backbone) -> None:
         """Raise IncompatibleError if the model lacks what this method needs."""
 
     def ship(
