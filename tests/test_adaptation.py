@@ -1,4 +1,5 @@
 import copy
+import json
 import math
 
 import numpy as np
@@ -9,12 +10,12 @@ import matcha_gnn as mg
 from matcha_gnn.testing import FixedPrediction, awkward_graphs, tiny_graph, trained_model
 
 
-def plain_matcha(model, graph, lr, epochs, loss):
+def plain_matcha(model, graph, lr, rounds, loss):
     """Algorithm 1 written out with autograd on the plain forward pass, in float64."""
     model = copy.deepcopy(model).double().eval().requires_grad_(False)
     model.gamma.requires_grad_(True)
     x = graph.x.double()
-    for _ in range(epochs):
+    for _ in range(rounds):
         h = model.encode(x)
         adjacency = mg.unlabelled(graph).adjacency.matrix.to_dense().double()
         z = torch.zeros_like(h)
@@ -31,7 +32,7 @@ def plain_matcha(model, graph, lr, epochs, loss):
 @pytest.mark.parametrize("loss", [mg.PIC(), mg.Entropy(), mg.PseudoLabel(), mg.Difference()])
 def test_adapt_is_algorithm_1_with_a_prediction_after_the_last_step(loss):
     model, graph = trained_model(), tiny_graph()
-    gamma, probs = plain_matcha(model, graph, lr=0.05, epochs=5, loss=loss)
+    gamma, probs = plain_matcha(model, graph, lr=0.05, rounds=5, loss=loss)
     result = mg.adapt(
         model, graph, strategy=mg.Matcha(loss=loss, lr=0.05, rounds=5, optimizer="sgd")
     )
@@ -91,7 +92,7 @@ def test_zero_epochs_give_the_models_own_prediction():
     assert result.changed == 0
 
 
-def test_history_has_a_row_per_round_and_one_after_the_last():
+def test_the_trace_has_a_row_per_round_and_one_after_the_last():
     result = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=4))
     rows = result.trace.rows()
     assert [row["round"] for row in rows] == [0, 1, 2, 3, 4]
@@ -284,25 +285,37 @@ def test_progress_is_called_after_each_round():
         trained_model(),
         tiny_graph(),
         strategy=mg.Matcha(rounds=3),
-        progress=lambda *done: calls.append(done),
+        callbacks=[mg.callbacks.ShowProgress(lambda *done: calls.append(done))],
     )
     assert calls == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_settings_hold_every_argument_that_decides():
-    settings = mg.adapt(
-        trained_model(), tiny_graph(), strategy=mg.Matcha(lr=0.5, rounds=1), seed=4
-    ).settings
-    assert settings["lr"] == 0.5
-    assert settings["seed"] == 4
-    assert settings["loss_settings"] == {"min_share": 1e-9}
-    assert {"method", "loss", "epochs", "optimizer", "moves", "restart"} <= set(settings)
+def test_the_configuration_holds_every_argument_that_decides():
+    strategy = mg.Matcha(lr=0.5, rounds=1)
+    result = mg.adapt(trained_model(), tiny_graph(), mg.T3A(k=7), strategy, seed=4)
+    assert result.configuration() == {
+        "method": "t3a",
+        "method_parameters": {"k": 7, "drop_worst": False, "row_labels": "own", "scale": "unit"},
+        "strategy": "matcha",
+        "strategy_version": 1,
+        "strategy_parameters": {
+            "loss": {"name": "pic", "min_share": 1e-9},
+            "lr": 0.5,
+            "rounds": 1,
+            "optimizer": "sgd",
+            "moves": "gamma",
+            "restart": True,
+            "features": "source",
+        },
+        "seed": 4,
+    }
+    assert json.loads(json.dumps(result.configuration())) == result.configuration()
 
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        ({"epochs": -1}, "epochs"),
+        ({"rounds": -1}, "rounds"),
         ({"lr": 0}, "lr"),
         ({"lr": math.nan}, "lr"),
         ({"lr": 1e42}, "lr"),
@@ -311,9 +324,9 @@ def test_settings_hold_every_argument_that_decides():
         ({"moves": "head"}, "moves"),
     ],
 )
-def test_bad_arguments_are_refused_before_any_work(arguments, name):
+def test_bad_hyperparameters_are_refused_before_any_work(arguments, name):
     with pytest.raises(mg.InvalidArgumentError, match=f"^{name}: got .*; allowed: "):
-        mg.adapt(trained_model(), tiny_graph(), **arguments, protect=False)
+        mg.Matcha(**arguments)
 
 
 def test_features_of_the_wrong_width_are_refused():
@@ -345,10 +358,16 @@ def test_steps_that_run_away_end_at_the_last_finite_round(loss):
         ({"model": torch.nn.Linear(6, 3)}, "model: got a Linear; .*mg.wrap"),
         ({"method": "t3a"}, "method: got the str 't3a'; .*mg.T3A()"),
         ({"method": mg.T3A}, "method: got the class T3A; "),
-        ({"loss": mg.PIC}, "loss: got the class PIC; "),
+        ({"strategy": mg.Matcha}, "strategy: got the class Matcha; .*mg.Matcha()"),
     ],
 )
 def test_usual_slips_are_told_in_one_line(slip, said):
     given = {"model": trained_model(), "graph": tiny_graph()} | slip
     with pytest.raises(mg.InvalidArgumentError, match=said):
         mg.adapt(**given)
+
+
+def test_a_loss_that_is_a_class_is_told_in_one_line():
+    for strategy in (mg.Matcha, mg.ClosedForm):
+        with pytest.raises(mg.InvalidArgumentError, match="^loss: got the class PIC; allowed: "):
+            strategy(loss=mg.PIC)

@@ -61,7 +61,7 @@ def test_mlflow_gets_metrics_parameters_and_tags(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", fake)
     result = adapt(MLflow())
     assert fake.metrics == {t: result.trace.row(t) for t in range(3)}
-    assert fake.params == result.settings
+    assert fake.params == result.configuration()
     assert fake.tags["status"] == result.status
 
 
@@ -71,7 +71,7 @@ def test_wandb_gets_history_configuration_and_summary():
     run.log = lambda values, step: logged.update({step: values})
     result = adapt(WandB(run))
     assert logged == {t: result.trace.row(t) for t in range(3)}
-    assert run.config == result.settings
+    assert run.config == result.configuration()
     assert run.summary["labels_changed"] == result.changed
 
 

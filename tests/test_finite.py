@@ -17,6 +17,9 @@ from matcha_gnn.methods.base import Prediction
 from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
 
+STRATEGIES = [mg.Guarded(), mg.Matcha(rounds=2)]
+NAMES = [strategy.name for strategy in STRATEGIES]
+
 
 def fail(constant):
     raise AssertionError(f"{constant} is no JSON")
@@ -63,14 +66,14 @@ def test_the_command_refuses_such_a_file(tmp_path, capsys):
     assert not (tmp_path / "out" / "summary.json").exists()
 
 
-@pytest.mark.parametrize("protect", [True, False])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=NAMES)
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("name", ["gamma", "head.weight", "norm.running_mean"])
-def test_adapt_refuses_a_model_that_is_not_finite(name, value, protect):
+def test_adapt_refuses_a_model_that_is_not_finite(name, value, strategy):
     model = trained_model()
     model.state_dict()[name].view(-1)[0] = value
     with pytest.raises(mg.InvalidArgumentError, match=rf"^model: got NaN or .* in {name};"):
-        mg.adapt(model, tiny_graph(), protect=protect)
+        mg.adapt(model, tiny_graph(), strategy=strategy)
 
 
 def test_adapt_refuses_a_summary_and_an_artefact_that_are_not_finite():
@@ -119,14 +122,14 @@ def test_a_last_step_that_runs_away_is_refused(monkeypatch):
         mg.fit(mg.GPRGNN(6, 3, 8, 2), tiny_graph(), epochs=1)
 
 
-@pytest.mark.parametrize("protect", [True, False])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=NAMES)
 @pytest.mark.parametrize("name", METHODS)
-def test_features_that_overflow_are_refused(name, protect):
+def test_features_that_overflow_are_refused(name, strategy):
     graph, model = tiny_graph(), trained_model(ship=[METHODS[name]()])
     graph.x = graph.x * 1e37
     model.encoder_parameters()[0].data.mul_(100)
     with pytest.raises(mg.IncompatibleError, match="not finite"):
-        mg.adapt(model, graph, METHODS[name](), epochs=2, protect=protect)
+        mg.adapt(model, graph, METHODS[name](), strategy)
 
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"gtrans"}))
@@ -152,10 +155,10 @@ class NotANumber(BaseMethod):
         return Prediction(probs if self._left >= 0 else probs * math.nan), state
 
 
-@pytest.mark.parametrize("protect", [True, False])
-def test_a_method_that_answers_nan_is_refused(protect):
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=NAMES)
+def test_a_method_that_answers_nan_is_refused(strategy):
     with pytest.raises(mg.IncompatibleError, match="^nan: its predictions .* are not finite"):
-        mg.adapt(trained_model(), tiny_graph(), NotANumber(0), protect=protect, epochs=2)
+        mg.adapt(trained_model(), tiny_graph(), NotANumber(0), strategy)
 
 
 def test_candidates_that_are_not_finite_are_not_taken():

@@ -13,6 +13,9 @@ from matcha_gnn.methods import METHODS
 from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
 
+STRATEGIES = [mg.Guarded(), mg.Matcha(rounds=3)]
+NAMES = [strategy.name for strategy in STRATEGIES]
+
 MIXED = [(torch.float32, torch.float64), (torch.float64, torch.float32)]
 TRIANGLE = torch.tensor([[0, 1, 2], [1, 2, 0]])
 
@@ -24,15 +27,15 @@ def in_precision(dtype):
 
 
 @pytest.mark.parametrize(("of_model", "of_graph"), MIXED, ids=["wide graph", "wide model"])
-@pytest.mark.parametrize("protect", [True, False])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=NAMES)
 @pytest.mark.parametrize("name", METHODS)
-def test_results_are_those_of_the_graph_in_the_models_precision(name, protect, of_model, of_graph):
-    method, settings = METHODS[name](), {"epochs": 3, "protect": protect}
+def test_results_are_those_of_the_graph_in_the_models_precision(name, strategy, of_model, of_graph):
+    method = METHODS[name]()
     model = trained_model(ship=[METHODS[name]()]).to(of_model)
-    mixed = mg.adapt(model, in_precision(of_graph), method, **settings)
+    mixed = mg.adapt(model, in_precision(of_graph), method, strategy)
     graph = in_precision(of_graph)
     graph.x = graph.x.to(of_model)
-    alike = mg.adapt(model, graph, method, **settings)
+    alike = mg.adapt(model, graph, method, strategy)
     assert mixed.probs.dtype == mixed.gamma.dtype == of_model
     assert mixed.probs.isfinite().all()
     torch.testing.assert_close(mixed.probs, alike.probs, atol=1e-5, rtol=0)
@@ -66,13 +69,13 @@ def test_numpys_default_precision_goes_from_training_to_adaptation(tmp_path, cap
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("protect", [True, False])
-def test_half_precision_is_refused_in_one_line(dtype, protect):
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=NAMES)
+def test_half_precision_is_refused_in_one_line(dtype, strategy):
     said = r"^model: got torch\.b?float16 in .*; allowed: float32 or float64"
     with pytest.raises(mg.InvalidArgumentError, match=said):
-        mg.adapt(trained_model().to(dtype), tiny_graph(), protect=protect)
+        mg.adapt(trained_model().to(dtype), tiny_graph(), strategy=strategy)
     with pytest.raises(mg.InvalidGraphError, match=r"^graph\.x: got torch\.b?float16; allowed"):
-        mg.adapt(trained_model(), in_precision(dtype), protect=protect)
+        mg.adapt(trained_model(), in_precision(dtype), strategy=strategy)
 
 
 @pytest.mark.parametrize("train", [mg.fit, mg.remember_source])

@@ -1,5 +1,6 @@
 """Exceptions. Every one is a `MatchaError`; those about input are also a `ValueError`."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -83,7 +84,7 @@ def require_number(
     below: float | None = None,
     most: float | None = None,
 ) -> None:
-    """Refuse what is not a number within bounds; NaN, True and False are none.
+    """Refuse what is not a finite number within bounds; True and False are no numbers.
 
     Example:
         >>> require_number("lr", -1, above=0)
@@ -93,7 +94,7 @@ def require_number(
     """
     bounds = {">": above, ">=": least, "<": below, "<=": most}
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not all(
+    if not (number and math.isfinite(value)) or not all(  # type: ignore[arg-type]
         bound is None or _holds(float(value), sign, bound)  # type: ignore[arg-type]
         for sign, bound in bounds.items()
     ):

@@ -32,8 +32,8 @@ def target():
     return nets.graphs_with_fields()[1]
 
 
-def before(model, graph, **settings):
-    return mg.adapt(model, graph, epochs=1, **{"protect": False} | settings).probs_before
+def before(model, graph, strategy=mg.Matcha(rounds=1)):  # noqa: B008 (immutable)
+    return mg.adapt(model, graph, strategy=strategy).probs_before
 
 
 def same(got, expected):
@@ -53,11 +53,11 @@ def test_wrapped_the_first_prediction_is_the_networks_own(build):
 
 
 @pytest.mark.parametrize("build", ASKS)
-def test_the_source_is_remembered_and_the_result_protected(build):
+def test_the_source_is_remembered_and_the_result_guarded(build):
     net, (source, graph) = untrained(build), nets.graphs_with_fields()
     model = mg.add_hops(net)
     mg.remember_source(model, source)
-    same(before(model, graph, protect=True), ASKS[build](net, graph).softmax(1))
+    same(before(model, graph, mg.Guarded()), ASKS[build](net, graph).softmax(1))
 
 
 def test_weights_and_further_fields_go_together():

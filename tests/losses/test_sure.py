@@ -157,7 +157,7 @@ def test_one_exact_round_reaches_the_minimum_and_keeps_the_scale():
 
 def test_gradient_steps_tend_to_the_closed_form():
     model, graph = trained_model(), tiny_graph()
-    exact = mg.adapt(model, graph, strategy=mg.ClosedForm()).history.loss[-1]
+    exact = mg.adapt(model, graph, strategy=mg.ClosedForm()).trace.loss[-1]
     steps = mg.adapt(
         model, graph, strategy=mg.Matcha(loss=mg.SURE(), lr=0.05, rounds=2000, optimizer="adam")
     )
@@ -193,7 +193,7 @@ def test_what_cannot_be_solved_exactly_is_refused():
     model, graph = trained_model(), tiny_graph()
     with pytest.raises(mg.IncompatibleError, match="closed form"):
         mg.adapt(model, graph, strategy=mg.ClosedForm(mg.Entropy()))
-    with pytest.raises(mg.InvalidArgumentError, match="moves"):
-        mg.adapt(model, graph, strategy=mg.ClosedForm(mg.PIC()))
+    with pytest.raises(mg.IncompatibleError, match="hop weights that are free"):
+        mg.adapt(mg.APPNP(6, 3), graph, strategy=mg.ClosedForm(mg.PIC()))
     with pytest.raises(mg.IncompatibleError, match="sure"):
         mg.adapt(model, graph, strategy=mg.Matcha(loss=mg.SURE(), rounds=1, moves="theta"))

@@ -1,6 +1,7 @@
 """Tent against a plain run of the whole model, its shortcuts, and its edges."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -270,11 +271,10 @@ def test_predicting_leaves_the_state_as_it_was():
 
 
 def test_restarting_each_round_begins_at_the_source():
-    options = {"epochs": 3, "lr": 1e-12}
-    model, graph = trained_model(), tiny_graph()
-    fresh = mg.adapt(model, graph, Tent(steps=2), **options, protect=False).probs
+    model, graph, still = trained_model(), tiny_graph(), mg.Matcha(lr=1e-12, rounds=3)
+    fresh = mg.adapt(model, graph, Tent(steps=2), still).probs
     alone = mg.predict(model, graph, Tent(steps=2)).probs
-    carried = mg.adapt(model, graph, Tent(steps=2), restart=False, **options, protect=False).probs
+    carried = mg.adapt(model, graph, Tent(steps=2), replace(still, restart=False)).probs
     torch.testing.assert_close(fresh, alone, atol=1e-6, rtol=0)
     assert (carried - alone).abs().max() > 1e-3
 

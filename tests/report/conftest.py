@@ -11,20 +11,22 @@ Make = Callable[..., tuple[Adaptation, torch.Tensor]]
 
 
 @cache
-def _adapted(num_classes: int, epochs: int) -> tuple[Adaptation, torch.Tensor]:
+def _adapted(num_classes: int, rounds: int) -> tuple[Adaptation, torch.Tensor]:
     shares = [1 / num_classes] * num_classes
     graph = mg.datasets.csbm(400, 64, degree=4, signal=4, shares=shares, seed=0)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = mg.GPRGNN(64, num_classes, K=3)
-    return mg.adapt(model, graph, strategy=mg.Matcha(lr=1, rounds=epochs)), graph.y
+    if not rounds:
+        return mg.predict(model, graph), graph.y
+    return mg.adapt(model, graph, strategy=mg.Matcha(rounds=rounds)), graph.y
 
 
 @pytest.fixture
 def make() -> Make:
     """A result and the labels of its graph, by number of classes and rounds."""
 
-    def adapted(num_classes: int = 2, epochs: int = 3) -> tuple[Adaptation, torch.Tensor]:
-        return _adapted(num_classes, epochs)
+    def adapted(num_classes: int = 2, rounds: int = 3) -> tuple[Adaptation, torch.Tensor]:
+        return _adapted(num_classes, rounds)
 
     return adapted

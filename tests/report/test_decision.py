@@ -12,7 +12,7 @@ from html_page import Page
 from matcha_gnn.report import render_page
 from matcha_gnn.report.figures import candidate_bars
 from matcha_gnn.report.notebook import TONES
-from matcha_gnn.result import History
+from matcha_gnn.result import Trace
 from matcha_gnn.testing import tiny_graph, trained_model
 
 
@@ -105,7 +105,7 @@ def test_estimates_that_are_not_numbers_are_not_shown_as_numbers(judged):
 
 def with_candidates(result, candidates):
     decision = dataclasses.replace(result.decision, candidates=candidates)
-    return dataclasses.replace(result, decision=decision, history=History())
+    return dataclasses.replace(result, decision=decision, trace=Trace())
 
 
 def test_the_page_names_the_threshold_that_applied(judged):

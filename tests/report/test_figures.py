@@ -17,7 +17,7 @@ from matcha_gnn.report import (
     pictures,
     share_curves,
 )
-from matcha_gnn.result import History
+from matcha_gnn.result import Trace
 
 SVG_NAMES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
 
@@ -32,9 +32,9 @@ def texts(svg: str) -> list[str]:
 
 
 @pytest.mark.parametrize("num_classes", [2, 40])
-@pytest.mark.parametrize("epochs", [0, 3])
-def test_every_figure_is_well_formed_and_named(make, num_classes, epochs):
-    result, _ = make(num_classes, epochs)
+@pytest.mark.parametrize("rounds", [0, 3])
+def test_every_figure_is_well_formed_and_named(make, num_classes, rounds):
+    result, _ = make(num_classes, rounds)
     for picture in pictures(result):
         svg = parsed(picture.svg)
         assert svg.get("role") == "img"
@@ -80,13 +80,13 @@ def test_gamma_names_the_largest_change(make):
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_numbers_that_are_not_finite_are_left_out(make, bad):
     result, _ = make()
-    history = replace(result.trace, loss=[0.5, 0.4, bad])
-    history.class_shares = [np.full(2, np.nan)] * 3
+    trace = replace(result.trace, loss=[0.5, 0.4, bad])
+    trace.class_shares = [np.full(2, np.nan)] * 3
     gamma, probs = result.gamma.clone(), result.probs.clone()
     gamma[1], probs[:] = bad, math.nan
-    for picture in pictures(replace(result, history=history, gamma=gamma, probs=probs)):
+    for picture in pictures(replace(result, trace=trace, gamma=gamma, probs=probs)):
         assert not re.search(r"\b(nan|inf)\b", picture.svg + picture.caption)
-    caption = loss_curve(replace(result, history=history)).caption
+    caption = loss_curve(replace(result, trace=trace)).caption
     assert "to not finite after the last. Not finite, and left out, in 1 of 3 rounds." in caption
 
 
@@ -94,7 +94,7 @@ def test_a_long_run_is_thinned_and_says_so(make):
     result, _ = make()
     noise = np.random.default_rng(0).random(20_000)
     shares = [np.array([share, 1 - share]) for share in noise]
-    long = replace(result, history=History(noise.tolist(), [result.gamma] * 20_000, shares))
+    long = replace(result, trace=Trace(noise.tolist(), [], [result.gamma] * 20_000, shares))
     for picture in (loss_curve(long), share_curves(long)):
         assert "1,000 of 20,000 rounds are drawn." in picture.caption
         assert len(picture.svg) < 150_000

@@ -50,7 +50,7 @@ def test_neighbour_map_is_drawn_and_an_unknown_one_refused(make, monkeypatch):
 
 def test_no_map_where_the_state_before_is_not_known(make):
     result, _ = make()
-    assert node_map(replace(result, settings=result.settings | {"moves": "both"})) is None
+    assert node_map(replace(result, strategy=mg.Matcha(moves="both"))) is None
     assert node_map(replace(result, gamma=torch.full_like(result.gamma, torch.nan))) is None
 
 

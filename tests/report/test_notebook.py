@@ -41,7 +41,7 @@ def test_a_strategy_without_a_loss_has_no_curve_of_one():
     assert titles == ["hop weights", "confidence"]
 
 
-def test_history_as_a_data_frame(make):
+def test_the_trace_as_a_data_frame(make):
     result, _ = make()
     frame = result.trace.frame()
     assert isinstance(frame, pd.DataFrame)
@@ -53,4 +53,4 @@ def test_history_as_a_data_frame(make):
 def test_without_pandas_one_line_says_so(make, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MatchaError, match="frame: needs pandas"):
-        make()[0].history.frame()
+        make()[0].trace.frame()

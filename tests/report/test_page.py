@@ -16,17 +16,17 @@ from matcha_gnn.result import Status
 
 
 @pytest.mark.parametrize("num_classes", [2, 40])
-@pytest.mark.parametrize("epochs", [0, 3])
+@pytest.mark.parametrize("rounds", [0, 3])
 @pytest.mark.parametrize("labelled", [True, False])
-def test_page_is_whole_and_needs_nothing_else(make, tmp_path, num_classes, epochs, labelled):
-    result, labels = make(num_classes, epochs)
+def test_page_is_whole_and_needs_nothing_else(make, tmp_path, num_classes, rounds, labelled):
+    result, labels = make(num_classes, rounds)
     path = tmp_path / "out.html"
     result.report(path, labels=labels if labelled else None)
     text = path.read_text(encoding="utf-8")
     page = Page(text)
     assert text.startswith("<!doctype html>")
     assert len(text.encode()) < 300_000
-    assert page.tags.count("svg") == page.tags.count("figure") == (7 if epochs else 6)
+    assert page.tags.count("svg") == page.tags.count("figure") == (7 if rounds else 6)
     assert page.tags.count("caption") == page.tags.count("table")
     assert not {"link", "img", "iframe", "object"} & set(page.tags)
     references = [v for k, v in page.attributes if k in ("src", "href", "xlink:href")]
@@ -50,7 +50,7 @@ def test_headline_says_what_was_done(make):
 
 
 def test_unadapted_headline(make):
-    words = Page(render_page(make(epochs=0)[0])).words
+    words = Page(render_page(make(rounds=0)[0])).words
     assert "without a round of adaptation: 0 of 400 labels changed (0.00 %)" in words
 
 
@@ -97,11 +97,11 @@ def test_names_and_settings_are_escaped(make):
 
 def test_a_run_that_was_not_finite_is_shown(make):
     result, labels = make()
-    history = replace(result.trace, loss=[*result.trace.loss[:-1], math.nan])
+    trace = replace(result.trace, loss=[*result.trace.loss[:-1], math.nan])
     gamma = torch.full_like(result.gamma, math.inf)
     broken = replace(
         result,
-        history=history,
+        trace=trace,
         gamma=gamma,
         probs=torch.full_like(result.probs, math.nan),
         status=Status.NON_FINITE,

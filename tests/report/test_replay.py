@@ -36,13 +36,13 @@ def test_the_picture_says_what_it_shows(make, monkeypatch):
     picture = replay.round_curves(result)
     assert "nodes: 60 of 400, drawn at random." in picture.caption
     assert "base method" not in picture.caption
-    other = replace(result, settings=result.settings | {"method": "tent", "loss": "entropy"})
+    other = replace(result, method=mg.Tent(), strategy=mg.Matcha(loss=mg.Entropy()))
     assert "without the base method's part" in replay.round_curves(other).caption
     assert "Curves of PIC, InfoMax" in replay.round_curves(other).svg
 
 
 def test_no_picture_without_rounds_or_for_models_that_run_whole(make):
-    assert replay.round_curves(make(epochs=0)[0]) is None
+    assert replay.round_curves(make(rounds=0)[0]) is None
     result, _ = make()
     whole = mg.adapt(mg.GCNII(64, 2), result.graph, strategy=mg.Matcha(rounds=1))
     assert replay.round_curves(whole) is None

@@ -11,9 +11,9 @@ import matcha_gnn as mg
 from matcha_gnn import kernels
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.result import Candidate, Decision
-from matcha_gnn.strategies import guarded as protection
-from matcha_gnn.strategies.guarded import AGREED_MARGIN, MARGIN
+from matcha_gnn.strategies import guarded
 
+MARGIN, AGREED_MARGIN = mg.Guarded().margin, mg.Guarded().agreed_margin
 SIZE = {"num_nodes": 1500, "num_features": 64, "signal": 1.3}
 
 
@@ -290,13 +290,13 @@ def test_a_class_that_the_model_predicts_and_the_summary_lacks_cannot_be_judged(
 
 
 def test_an_estimate_that_is_not_finite_keeps_the_source(model, monkeypatch):
-    sound = protection.infer
+    sound = guarded.infer
 
     def broken(*given):
         found = sound(*given)
         return dataclasses.replace(found, probs=found.probs * math.nan, contradiction="")
 
-    monkeypatch.setattr(protection, "infer", broken)
+    monkeypatch.setattr(guarded, "infer", broken)
     result = mg.adapt(model, mg.datasets.csbm(**SIZE, homophily=0.1, seed=1))
     assert result.status is mg.Status.KEPT_SOURCE
     assert torch.equal(result.probs, result.probs_before)

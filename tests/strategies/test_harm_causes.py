@@ -38,7 +38,7 @@ def with_gamma_times(model: mg.Backbone, factor: float) -> mg.Backbone:
 
 
 def published(model: mg.Backbone, target: Data, **settings: float) -> mg.Adaptation:
-    return mg.adapt(model, target, loss=mg.PIC(), protect=False, **settings)
+    return mg.adapt(model, target, strategy=mg.Matcha(**settings))
 
 
 def score(result: mg.Adaptation, target: Data) -> float:
@@ -60,7 +60,7 @@ def test_the_sign_of_gamma(model):
     """PIC is the same at −γ, where every label is flipped."""
     target = graph(11, 0.6)
     flipped = with_gamma_times(model, -1)
-    right, wrong = published(model, target, epochs=5), published(flipped, target, epochs=5)
+    right, wrong = published(model, target, rounds=5), published(flipped, target, rounds=5)
     assert wrong.trace.loss == pytest.approx(right.trace.loss, rel=1e-3)
     assert score(wrong, target) < 0.3
     assert score(mg.adapt(flipped, target), target) > score(right, target) - 0.02
@@ -93,7 +93,7 @@ def test_prior_drift_when_class_shares_are_unequal():
     source, target = graph(10, 0.8, shares=SKEWED), graph(11, 0.75, shares=SKEWED)
     skewed = trained(source)
     before = mg.predict(skewed, target)
-    drifted, ours = published(skewed, target, epochs=100), mg.adapt(skewed, target)
+    drifted, ours = published(skewed, target, rounds=100), mg.adapt(skewed, target)
     true = torch.tensor(SKEWED)
 
     def off(result: mg.Adaptation) -> float:
@@ -108,7 +108,7 @@ def test_prior_drift_when_class_shares_are_unequal():
 def test_the_detached_gradient_is_no_descent(model):
     """A step goes down the loss of fixed predictions; at the predictions it leads to, PIC rises."""
     target = graph(11, 0.2)
-    losses = np.array(published(model, target, epochs=60, lr=3.0).trace.loss)
+    losses = np.array(published(model, target, rounds=60, lr=3.0).trace.loss)
     assert (np.diff(losses) > 1e-4).any()
     decision = mg.adapt(model, target).decision
     expected = {c.name: c.expected_accuracy for c in decision.candidates}

@@ -1,19 +1,20 @@
 """Step 5: what γ minimises, in two forms that agree in value and gradient."""
 
 import abc
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from matcha_gnn import functional
-from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.errors import IncompatibleError, require_number
 from matcha_gnn.methods.base import Prediction, Prepared, View
+from matcha_gnn.methods.settings import Configured
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
 
 
-class Loss(abc.ABC):
+class Loss(Configured, abc.ABC):
     """A label-free objective of the representation, given the base method's prediction.
 
     Calling the loss is the plain form on Z, for autograd. `from_sums` is the fast form for
@@ -64,10 +65,6 @@ class Loss(abc.ABC):
         """
         raise IncompatibleError(f"loss {self.name!r} has no minimum in closed form")
 
-    def settings(self) -> dict[str, Any]:
-        """Constructor arguments, for the record."""
-        return dict(vars(self))
-
 
 class ClusterLoss(Loss):
     """A loss of the two variances, σ²_total = cᵀSc and σ²_inter = cᵀBc.
@@ -78,6 +75,7 @@ class ClusterLoss(Loss):
     """
 
     def __init__(self, min_share: float = 1e-9) -> None:
+        require_number("min_share", min_share, least=0, below=1)
         self.min_share = min_share
 
     def prepare(self, view: View) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn import functional, kernels
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.errors import IncompatibleError, require_number
 from matcha_gnn.losses.base import Loss
 from matcha_gnn.methods.base import Prediction, View
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
@@ -61,8 +61,8 @@ class SURE(Loss):
     needs_filter = True
 
     def __init__(self, noise_share: float | None = None) -> None:
-        if noise_share is not None and not 0 <= noise_share <= 1:
-            raise InvalidArgumentError("noise_share", noise_share, "a number from 0 to 1")
+        if noise_share is not None:
+            require_number("noise_share", noise_share, least=0, most=1)
         self.noise_share = noise_share
 
     def __call__(self, z: Repr, logits: Tensor, probs: Probs) -> Tensor:

@@ -1,13 +1,11 @@
 """AdaNPC: the classifier gives way to a vote of nearest neighbours in a memory."""
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones import Backbone, hop_weights
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_number
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import (
     Artefact,
@@ -88,18 +86,16 @@ class AdaNPC(BaseMethod):
     ) -> None:
         if not is_count(k, 1):
             raise InvalidArgumentError("k", k, "an integer >= 1")
-        if not (math.isfinite(temperature) and temperature > 0):
-            raise InvalidArgumentError("temperature", temperature, "a number > 0")
-        if math.isnan(threshold):
-            raise InvalidArgumentError("threshold", threshold, "a number")
+        require_number("temperature", temperature, above=0)
+        require_number("threshold", threshold)
         for name, value, allowed in (
             ("memory", memory, MEMORIES),
             ("confidence", confidence, CONFIDENCES),
         ):
             if value not in allowed:
                 raise InvalidArgumentError(name, repr(value), ", ".join(allowed))
-        if passes not in (1, 2):
-            raise InvalidArgumentError("passes", passes, "1 or 2")
+        if not is_count(passes, 1) or passes > 2:
+            raise InvalidArgumentError("passes", repr(passes), "1 or 2")
         if passes == 2 and memory == "target":
             raise InvalidArgumentError("passes", 2, "1 where the memory is the target itself")
         if capacity is not None and not is_count(capacity, 1):

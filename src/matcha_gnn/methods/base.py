@@ -17,6 +17,7 @@ from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.graphs.parts import WHOLE, Part
 from matcha_gnn.hops import Hops, MixedSums, joined
+from matcha_gnn.methods.settings import Configured
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, Probs, Repr
 
 State = Any
@@ -161,7 +162,7 @@ class View:
         return Prediction(probs, mass=mass, class_sums=(self.hops, sums))
 
 
-class BaseMethod(abc.ABC):
+class BaseMethod(Configured, abc.ABC):
     """A test-time adaptation method that Matcha can be put around.
 
     A method keeps nothing on itself between calls: what it learns goes out as state and comes
@@ -187,7 +188,7 @@ class BaseMethod(abc.ABC):
         """Nothing; a subclass may put a frozenset of its own in place of this."""
         return frozenset()
 
-    def require(self, model: Backbone) -> None:  # noqa: B027 (optional, not abstract)
+    def require(self, model: Backbone) -> None:
         """Raise IncompatibleError if the model lacks what this method needs."""
 
     def ship(
@@ -215,10 +216,6 @@ class BaseMethod(abc.ABC):
     @abc.abstractmethod
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """One run of the method at the view's γ: its prediction, and its state afterwards."""
-
-    def settings(self) -> dict[str, Any]:
-        """Constructor arguments, for the record."""
-        return {key: value for key, value in vars(self).items() if not key.startswith("_")}
 
 
 def require_linear_head(method: str, model: Backbone) -> None:

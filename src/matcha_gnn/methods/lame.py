@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.errors import InvalidArgumentError, require_kind, require_number
 from matcha_gnn.kernels.propagate import csr_tensor
 from matcha_gnn.methods.base import BaseMethod, Prediction, Prepared, State, View
 from matcha_gnn.typing import Probs, Repr
@@ -68,8 +68,8 @@ class LAME(BaseMethod):
             if not is_count(value, least):
                 raise InvalidArgumentError(name, value, f"an integer >= {least}")
         for name, number in (("tolerance", tolerance), ("scale", scale)):
-            if not (math.isfinite(number) and number >= 0):
-                raise InvalidArgumentError(name, number, "a number >= 0")
+            require_number(name, number, least=0)
+        require_kind("symmetric", symmetric, bool, "True or False")
         self.k, self.iterations, self.tolerance = k, iterations, tolerance
         self.scale, self.symmetric = scale, symmetric
 
@@ -110,7 +110,9 @@ class LAME(BaseMethod):
 
 
 def is_count(value: object, least: int) -> bool:
-    """Whether this is an integer of any kind, and not below `least`."""
+    """Whether this is an integer of any kind, and not below `least`; True and False are none."""
+    if isinstance(value, bool):
+        return False
     try:
         return operator.index(value) >= least  # type: ignore[arg-type]
     except TypeError:

@@ -1,6 +1,5 @@
 """SOGA (Mao et al., WSDM 2024): train on the target to be sure, diverse, and like neighbours."""
 
-import math
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -10,7 +9,7 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from matcha_gnn.backbones import Backbone, FilterBackbone, NormedFilterBackbone
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.errors import IncompatibleError, require_kind, require_number, require_whole
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import (
     BaseMethod,
@@ -89,10 +88,9 @@ class SOGA(BaseMethod):
         check_descent(steps, lr, optimizer)
         check_choice("statistics", statistics, STATISTICS)
         for name, weight in (("lambda_struct", lambda_struct), ("lambda_neigh", lambda_neigh)):
-            if not (math.isfinite(weight) and weight >= 0):
-                raise InvalidArgumentError(name, weight, "a number >= 0")
-        if not isinstance(negatives, int) or negatives < 1:
-            raise InvalidArgumentError("negatives", negatives, "an integer >= 1")
+            require_number(name, weight, least=0)
+        require_whole("negatives", negatives, least=1)
+        require_kind("moves_gamma", moves_gamma, bool, "True or False")
         self.steps, self.lr, self.optimizer = steps, lr, optimizer
         self.lambda_struct, self.lambda_neigh = lambda_struct, lambda_neigh
         self.negatives, self.statistics, self.moves_gamma = negatives, statistics, moves_gamma

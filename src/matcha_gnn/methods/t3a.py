@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.errors import InvalidArgumentError, require_kind
 from matcha_gnn.graphs.parts import WHOLE, Part, tensor_total
 from matcha_gnn.hops import joined
 from matcha_gnn.kernels import turned
@@ -98,6 +98,7 @@ class T3A(BaseMethod):
     ) -> None:
         if k is not None and k != -1 and not is_count(k, 1):
             raise InvalidArgumentError("k", k, "an integer >= 1, or None or -1 for all")
+        require_kind("drop_worst", drop_worst, bool, "True or False")
         check_choice("row_labels", row_labels, ROW_LABELS)
         check_choice("scale", scale, SCALES)
         self.k, self.drop_worst, self.row_labels, self.scale = k, drop_worst, row_labels, scale

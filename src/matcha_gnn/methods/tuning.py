@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from matcha_gnn import kernels
-from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.errors import InvalidArgumentError, require_number, require_whole
 from matcha_gnn.graphs.parts import WHOLE, Part, tensor_total
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels import Operator, propagate
@@ -299,10 +299,8 @@ def _class_major(logits: Logits) -> Tensor:
 
 def check_descent(steps: int, lr: float, optimizer: str) -> None:
     """Refuse what cannot be a number of steps, a step size or an optimizer."""
-    if not isinstance(steps, int) or steps < 0:
-        raise InvalidArgumentError("steps", steps, "an integer >= 0")
-    if not (math.isfinite(lr) and lr > 0):
-        raise InvalidArgumentError("lr", lr, "a number > 0")
+    require_whole("steps", steps, least=0)
+    require_number("lr", lr, above=0)
     check_choice("optimizer", optimizer, OPTIMIZERS)
 
 

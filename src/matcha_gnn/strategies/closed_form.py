@@ -75,11 +75,14 @@ class ClosedForm(Strategy):
         return descend(self, task, run, lambda: _step(run), self.rounds)
 
     def proposals(self, task: Task, base: Run, evidence: Posterior) -> Iterator[Proposal]:
-        """γ at the minimum for the predictions at hand."""
+        """γ at the minimum after all rounds; the first starts from the predictions at hand."""
         run = Run(replace(task, hops=base.hops), self.loss)
         run.prediction = base.prediction
         with base.watch.stage("fit"):
-            _step(run)
+            for done in range(self.rounds):
+                if done:
+                    run.predict()
+                _step(run)
         yield Proposal("closed form", run.model, base.hops)
 
 

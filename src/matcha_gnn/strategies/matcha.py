@@ -91,6 +91,8 @@ class Matcha(Strategy):
             if getattr(self, name) not in tuple(allowed):
                 got = repr(getattr(self, name))
                 raise InvalidArgumentError(name, got, ", ".join(allowed))
+        if self.features == "base" and self.moves != "gamma":
+            raise InvalidArgumentError("features", "'base'", "source, unless moves is gamma")
 
     @property
     def blockwise(self) -> bool:

@@ -12,6 +12,7 @@ from matcha_gnn.testing.backbones import check_backbone
 from matcha_gnn.testing.graphs import awkward_graphs, tiny_graph, trained_model
 from matcha_gnn.testing.losses import check_loss
 from matcha_gnn.testing.methods import FixedPrediction, check_method
+from matcha_gnn.testing.strategies import check_strategy
 
 __all__ = [
     "FixedPrediction",
@@ -19,6 +20,7 @@ __all__ = [
     "check_backbone",
     "check_loss",
     "check_method",
+    "check_strategy",
     "tiny_graph",
     "trained_model",
 ]

@@ -7,6 +7,7 @@ from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import MatchaError, NonFiniteError
 from matcha_gnn.methods import BaseMethod, Prediction, Prepared, State, Touches, View
 from matcha_gnn.strategies import Matcha, Strategy, Unadapted
+from matcha_gnn.testing.checks import check_run
 from matcha_gnn.testing.graphs import (
     awkward_graphs,
     permuted,
@@ -59,46 +60,12 @@ def check_method(method: BaseMethod, model: Backbone | None = None) -> None:
     """
     model = trained_model(ship=[method]) if model is None else model
     for strategy in (Unadapted(), Matcha(rounds=ROUNDS)):
-        _check_probabilities(method, model, strategy)
-        _check_untouched(method, model, strategy)
-        _check_blind_to_labels(method, model, strategy)
-        _check_repeatable(method, model, strategy)
+        check_run(method, model, strategy)
         _check_permutation(method, model, strategy)
         _check_awkward_graphs(method, model, strategy)
     _check_only_gamma_moved(method, model)
     _check_view_untouched(method, model)
     assert all(isinstance(part, Touches) for part in method.touches), "touches holds Touches only"
-
-
-def _check_probabilities(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
-    probs = adapt(model, tiny_graph(), method, strategy).probs
-    assert probs.shape == (120, 3), f"probs should be [120, 3], not {list(probs.shape)}"
-    assert not probs.requires_grad, "probs should be detached"
-    assert bool((probs >= 0).all()), "probabilities should not be negative"
-    one = torch.ones(len(probs), dtype=probs.dtype)
-    torch.testing.assert_close(probs.sum(1), one, msg="rows of probs should sum to one")
-
-
-def _check_untouched(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
-    graph = tiny_graph()
-    before = snapshot(model, graph)
-    adapt(model, graph, method, strategy)
-    same = all(torch.equal(a, b) for a, b in zip(before, snapshot(model, graph), strict=True))
-    assert same, "the caller's model and graph should be bit-identical afterwards"
-
-
-def _check_blind_to_labels(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
-    graph = tiny_graph()
-    seen = adapt(model, graph, method, strategy).probs
-    del graph.y
-    hidden = adapt(model, graph, method, strategy).probs
-    assert torch.equal(seen, hidden), "hiding y should change nothing"
-
-
-def _check_repeatable(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
-    first = adapt(model, tiny_graph(), method, strategy, seed=3).probs
-    again = adapt(model, tiny_graph(), method, strategy, seed=3).probs
-    assert torch.equal(first, again), "the same seed should give the same answer"
 
 
 def _check_permutation(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:

@@ -1,12 +1,10 @@
 """GraphPatcher (Ju et al., NeurIPS 2023): virtual neighbours for nodes that lack real ones."""
 
-import math
-
 import torch
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone, FilterBackbone
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_number
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import Artefact, BaseMethod, Prediction, State, Touches, View
 from matcha_gnn.methods.graphpatcher.patching import (
@@ -90,8 +88,7 @@ class GraphPatcher(BaseMethod):
         for argument, size in sizes.items():
             if not is_count(size, 1):
                 raise InvalidArgumentError(argument, repr(size), "an integer >= 1")
-        if not (math.isfinite(lr) and lr > 0):
-            raise InvalidArgumentError("lr", lr, "a number > 0")
+        require_number("lr", lr, above=0)
         for argument, choice, allowed in (("axis", axis, AXES), ("keep", keep, KEEPS)):
             if choice not in allowed:
                 raise InvalidArgumentError(argument, repr(choice), ", ".join(allowed))

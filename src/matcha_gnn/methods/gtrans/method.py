@@ -1,6 +1,5 @@
 """GTrans (Jin et al., ICLR 2023): leave the model alone and edit the target graph."""
 
-import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -9,11 +8,16 @@ from torch import Tensor
 from matcha_gnn.backbones import AddedHops, Backbone, FilterBackbone, LayeredBackbone
 from matcha_gnn.backbones.foreign.calling import takes_edge_weight
 from matcha_gnn.backbones.foreign.wrap import Foreign
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.errors import (
+    IncompatibleError,
+    InvalidArgumentError,
+    require_number,
+    require_whole,
+)
 from matcha_gnn.methods.base import BaseMethod, Prediction, Prepared, State, Touches, View
 from matcha_gnn.methods.gtrans.editing import Editor, FilterEditor
 from matcha_gnn.methods.gtrans.whole import ForeignEditor, LayersEditor
-from matcha_gnn.methods.tuning import Values
+from matcha_gnn.methods.tuning import Values, check_choice
 from matcha_gnn.methods.whole import (
     Elsewhere,
     asked,
@@ -96,28 +100,24 @@ class GTrans(BaseMethod):
         self._check()
 
     def _check(self) -> None:
+        require_number("lr_feat", self.lr_feat, above=0)
+        require_number("lr_adj", self.lr_adj, above=0)
+        require_number("ratio", self.ratio, least=0, most=1)
+        require_number("drop_rate", self.drop_rate, least=0, below=1)
+        if self.margin is not None:
+            require_number("margin", self.margin, least=0, below=2)
+        for name in ("loop_feat", "loop_adj", "samples"):
+            require_whole(name, getattr(self, name), least=1)
+        require_whole("drift", self.drift, least=0)
+        check_choice("edit", self.edit, EDITS)
+        check_choice("edge_step", self.edge_step, EDGE_STEPS)
+        if self.refresh not in ("once", "each") and not _at_least(1, self.refresh):
+            allowed = "once, each or an integer >= 1"
+            raise InvalidArgumentError("refresh", repr(self.refresh), allowed)
         whole = self._steps("features") + self._steps("edges")
-        refreshes = self.refresh in ("once", "each") or _at_least(1, self.refresh)
-        rounds = _at_least(0, self.epochs) and not 0 < self.epochs < whole
-        off_or_small = self.margin is None or 0 <= self.margin < 2
-        checks = {
-            "lr_feat": (math.isfinite(self.lr_feat) and self.lr_feat > 0, "a number > 0"),
-            "lr_adj": (math.isfinite(self.lr_adj) and self.lr_adj > 0, "a number > 0"),
-            "ratio": (0 <= self.ratio <= 1, "a share in [0, 1]"),
-            "loop_feat": (_at_least(1, self.loop_feat), "an integer >= 1"),
-            "loop_adj": (_at_least(1, self.loop_adj), "an integer >= 1"),
-            "drop_rate": (0 <= self.drop_rate < 1, "a rate in [0, 1)"),
-            "samples": (_at_least(1, self.samples), "an integer >= 1"),
-            "margin": (off_or_small, "None or a number in [0, 2)"),
-            "edit": (self.edit in EDITS, ", ".join(EDITS)),
-            "refresh": (refreshes, "once, each or an integer >= 1"),
-            "edge_step": (self.edge_step in EDGE_STEPS, ", ".join(EDGE_STEPS)),
-            "drift": (_at_least(0, self.drift), "an integer >= 0"),
-            "epochs": (rounds, f"0, or an integer >= {whole}, the steps of one round"),
-        }
-        for name, (fine, allowed) in checks.items():
-            if not fine:
-                raise InvalidArgumentError(name, repr(getattr(self, name)), allowed)
+        if not _at_least(0, self.epochs) or 0 < self.epochs < whole:
+            allowed = f"0, or an integer >= {whole}, the steps of one round"
+            raise InvalidArgumentError("epochs", repr(self.epochs), allowed)
 
     def _steps(self, part: str) -> int:
         """How many steps of a round go to this part."""

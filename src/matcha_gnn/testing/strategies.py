@@ -1,0 +1,111 @@
+"""The battery for strategies."""
+
+import ast
+import json
+from dataclasses import FrozenInstanceError, fields
+
+import torch
+
+import matcha_gnn
+from matcha_gnn.adaptation import adapt, predict
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.methods import ERM
+from matcha_gnn.strategies import Guarded, Strategy
+from matcha_gnn.testing.checks import check_run
+from matcha_gnn.testing.graphs import tiny_graph, trained_model
+
+
+def check_strategy(strategy: Strategy, model: Backbone | None = None) -> None:
+    """Run every check that a strategy must pass, alone and inside `Guarded`.
+
+    Args:
+        strategy: the strategy, ready to use.
+        model: a trained three-class model for 6 features, with a summary of its source, that has
+            what the strategy needs; by default a small GPRGNN.
+
+    Raises:
+        AssertionError: says what was expected.
+
+    Example:
+        >>> from matcha_gnn.strategies import Matcha
+        >>> check_strategy(Matcha(rounds=2))
+    """
+    model = trained_model() if model is None else model
+    _check_name(strategy)
+    _check_frozen(strategy)
+    _check_parameters(strategy)
+    _check_repr(strategy)
+    check_run(ERM(), model, strategy)
+    _check_result(strategy, model)
+    _check_guarded(strategy, model)
+
+
+def _check_name(strategy: Strategy) -> None:
+    name, version = (getattr(strategy, each, None) for each in ("name", "version"))
+    assert isinstance(name, str), f"name should be a text, not {name!r}"
+    assert name, "name should not be empty"
+    assert type(version) is int, f"version should be an integer, not {version!r}"
+
+
+def _names_of(strategy: Strategy) -> list[str]:
+    return [each.name for each in fields(strategy)]  # type: ignore[arg-type]
+
+
+def _check_frozen(strategy: Strategy) -> None:
+    for name in (*_names_of(strategy), "name"):
+        try:
+            setattr(strategy, name, getattr(strategy, name))
+        except FrozenInstanceError:
+            continue
+        raise AssertionError(f"{name}: a strategy should be frozen: @dataclass(frozen=True)")
+
+
+def _check_parameters(strategy: Strategy) -> None:
+    recorded = strategy.parameters()
+    try:
+        read = json.loads(json.dumps(recorded, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"parameters() should be JSON: {error}") from error
+    assert read == recorded, "parameters() should be the same after writing and reading JSON"
+    for name in _names_of(strategy):
+        assert name in recorded, f"parameters() should hold {name}"
+
+
+def _check_repr(strategy: Strategy) -> None:
+    text = repr(strategy)
+    for name in _names_of(strategy):
+        assert f"{name}=" in text, f"repr should name {name}, not be {text}"
+    known = {name: getattr(matcha_gnn, name) for name in matcha_gnn.__all__}
+    known[type(strategy).__name__] = type(strategy)
+    # A loss or strategy of somebody else's cannot be looked up here.
+    if _names_in(text) <= set(known):
+        built = eval(text, known)
+        assert built == strategy, f"repr should build an equal strategy, not be {text}"
+
+
+def _names_in(text: str) -> set[str]:
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError as error:
+        raise AssertionError(f"repr should be a Python expression, not {text}") from error
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def _check_result(strategy: Strategy, model: Backbone) -> None:
+    result = adapt(model, tiny_graph(), strategy=strategy)
+    assert result.strategy == strategy, "the result should hold the strategy that ran"
+    again = predict(result.model, tiny_graph()).probs
+    torch.testing.assert_close(
+        again,
+        result.probs,
+        atol=1e-5,
+        rtol=1e-4,
+        msg=lambda details: f"the returned model should give the returned answer\n{details}",
+    )
+
+
+def _check_guarded(strategy: Strategy, model: Backbone) -> None:
+    guarded = Guarded(strategies=(strategy,), otherwise=())
+    decision = adapt(model, tiny_graph(), strategy=guarded).decision
+    assert decision is not None
+    assert len(decision.candidates) > 1, "inside Guarded a candidate should be offered"
