@@ -84,8 +84,8 @@ def test_sums_form_agrees_with_autograd_in_value_and_gradient(name, seed):
     plain = getattr(functional, name)(reference.mix(stack, coef), probs, TINY)
     (gradient,) = torch.autograd.grad(plain, coef)
     extra = (len(stack),) if name == "difference" else ()
-    from_forms = getattr(functional, f"{name}_from_forms")
-    value, slope = from_forms(coef.detach().numpy(), *forms(stack, probs), *extra)
+    from_slopes, c = getattr(functional, f"{name}_from_slopes"), coef.detach().numpy()
+    value, slope = from_slopes(c, *(form @ c for form in forms(stack, probs)), *extra)
     assert value == pytest.approx(plain.item(), abs=1e-10)
     np.testing.assert_allclose(slope, gradient, atol=1e-10)
 

@@ -1,4 +1,4 @@
-"""Step 2: the per-depth stack, kept with the key of the graph and encoder it was made from."""
+"""Hops H_0 … H_K as one stack, with the key of the graph and encoder it was made from."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from matcha_gnn.graphs.parts import WHOLE, Part
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 _WIDE_BLOCK = 1 << 16
-"""Nodes that are taken to float64 at a time."""
+"""Nodes that are converted to float64 at a time."""
 
 
 class HopsKey(NamedTuple):
@@ -56,14 +56,14 @@ def _named(coef: Coefficients, sums: FloatArray) -> ClassSums | MixedSums:
 class Hops:
     """H_0 … H_K of every node, and the sums that adaptation takes over them.
 
-    Whatever is a sum over nodes is taken block by block and then over all parts, so that blocks on
-    disk and the ranks of a cluster need no algorithms of their own; what has a row for each node
-    is of the nodes here.
+    Sums over nodes are taken block by block and then over all shards, so that hops on disk and the
+    ranks of a cluster need no algorithms of their own. What has a row for each node covers the
+    nodes of this shard.
 
     Attributes:
         stack: [N, K+1, D], node-major: a node's hops lie side by side in memory.
-        key: what the stack was made from; None for hops that never leave their maker.
-        part: which nodes these are.
+        key: what the stack was made from; None for hops that are not passed on.
+        part: the shard that these nodes are.
 
     Example:
         >>> hops = Hops(torch.tensor([[[1.0], [2.0]], [[3.0], [0.0]]]))
@@ -85,18 +85,18 @@ class Hops:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Nodes here, K+1 and D."""
+        """Nodes of this shard, K+1 and D."""
         nodes, hops, width = self.stack.shape
         return nodes, hops, width
 
     @property
     def device(self) -> torch.device:
-        """Where blocks lie when they are worked on."""
+        """Where blocks are processed."""
         return self.stack.device
 
     @property
     def num_nodes(self) -> int:
-        """N, over all parts."""
+        """N, over all shards."""
         return self.part.count(self.shape[0])
 
     @property
@@ -115,7 +115,7 @@ class Hops:
 
     @cached_property
     def _own_node_sums(self) -> FloatArray:
-        """The same of the nodes here."""
+        """The same of this shard's nodes."""
         return sum_of(kernels.node_sums(block) for _, block in self.blocks())
 
     @cached_property
@@ -125,7 +125,7 @@ class Hops:
 
     @cached_property
     def gram(self) -> HopForm:
-        """S with σ²_total = cᵀ S c in float64, [K+1, K+1]; the same in every epoch."""
+        """S with σ²_total = cᵀ S c in float64, [K+1, K+1]; the same in every round."""
         return self.part.total(sum_of(kernels.gram(b, self.mean) for _, b in self.blocks()))[0]
 
     def mix(self, coef: Coefficients) -> Repr:
@@ -135,7 +135,7 @@ class Hops:
     def hop_logits(self, head: nn.Linear) -> Iterator[tuple[slice, Tensor]]:
         """Rows and the logits of each of their hops by itself, [n, K+1, C] in float64, no bias.
 
-        They may lack what is the same for all classes, which no softmax sees.
+        A constant over classes may be missing: softmax does not depend on it.
         """
         weight = head.weight.detach()
         if self._keeps_logits(len(weight)):
@@ -162,7 +162,7 @@ class Hops:
         """Softmax predictions of a head on Z [N, C], class sums, mass [C].
 
         The class sums are of the hops `over`, of the same nodes; of these hops by default. They
-        are whole, [C, K+1, D], or those of Z alone where `between_slope` costs less from them.
+        are of every hop, [C, K+1, D], or of Z alone where `between_slope` costs less from them.
 
         With few classes a linear head is applied to the hops once and kept, and every later call is
         one read of the stack.
@@ -174,14 +174,14 @@ class Hops:
             return probs, sums, mass
         probs, own_sums, own_mass = self._classify_mixed(coef, head)
         if probs.shape[1] < 2:
-            raise IncompatibleError("model: one output, and classes are told apart from two on")
+            raise IncompatibleError("model: expected at least 2 classes, got 1")
         if over is not self or self._whole_sums_pay_after_mixing(probs.shape[1]):
             own_sums = over._own_sums(coef, probs)
         sums, mass = self.part.total(own_sums, own_mass)
         return probs, _named(coef, sums), mass
 
     def sums(self, coef: Coefficients, probs: Probs) -> ClassSums | MixedSums:
-        """What `between_slope` needs of predictions [N, C], whichever costs less."""
+        """The sums that `between_slope` needs for predictions [N, C], whichever cost less."""
         return _named(coef, self.part.total(self._own_sums(coef, probs))[0])
 
     def _own_sums(self, coef: Coefficients, probs: Probs) -> FloatArray:
@@ -193,9 +193,9 @@ class Hops:
     def _classify_mixed(
         self, coef: Coefficients, head: nn.Module
     ) -> tuple[Probs, FloatArray, FloatArray]:
-        """The first of two passes over the nodes here."""
-        answers = [kernels.classify_mixed(block, coef, head) for _, block in self.blocks()]
-        probs, sums, mass = zip(*answers, strict=True)
+        """The first of two passes over this shard's nodes."""
+        each = [kernels.classify_mixed(block, coef, head) for _, block in self.blocks()]
+        probs, sums, mass = zip(*each, strict=True)
         return joined(probs), sum_of(sums), sum_of(mass)
 
     def between_slope(
@@ -228,7 +228,7 @@ class Hops:
         return self._whole_sums_pay(num_classes) and not second_pays
 
     def _keeps_logits(self, num_classes: int) -> bool:
-        """Whether one read is the cheaper way, and hop logits are few beside the stack."""
+        """Whether one read costs less, and hop logits are few compared with the stack."""
         few = 0 < 3 * (num_classes - 1) <= self.shape[2]
         return few and self._whole_sums_pay(num_classes)
 
@@ -239,7 +239,7 @@ class Hops:
         key = (weight.data_ptr(), *versions, id(over))
         if key not in self._kept:
             self._kept.clear()
-            # What is kept keeps its address, which is in the key, from being given to another.
+            # Holding the weight keeps its address, which is in the key, from being used again.
             self._kept[key] = self._new_classifier(head, over), weight, over
         return self._kept[key][0]
 
@@ -279,9 +279,9 @@ class Hops:
         return Hops(self.stack.to(dtype), self.key, self.part)
 
     def require(self, key: HopsKey) -> "Hops":
-        """Return these hops if they were made from what `key` says, else refuse."""
+        """Return these hops if they have this key; raise IncompatibleError otherwise."""
         if self.key == key:
             return self
         if self.key is None or self.key.graph != key.graph:
-            raise IncompatibleError("hops: they were made from another graph than the one given")
-        raise IncompatibleError("hops: they were made by another encoder than this model's")
+            raise IncompatibleError("hops: made from another graph than the one given")
+        raise IncompatibleError("hops: made by another encoder than this model's")
