@@ -95,7 +95,7 @@ def evidence(posterior: Any, model: Any, score: Any) -> dict:
         "explanation": str(posterior.shift.explanation),
         "contradicted": posterior.contradicted,
         "homophily": posterior.homophily,
-        "sharpness": posterior.sharpness / model.source.own_sharpness,
+        "sharpness": posterior.inverse_temperature / model.source.inverse_temperature,
         "sure": 100 * float(posterior.probs.amax(1).mean()),
         "right": score(posterior.probs),
         "source_accuracy": 100 * float(model.source.accuracy),

@@ -6,9 +6,9 @@ import re
 
 import pytest
 import torch
-from html_page import Page
 
 import matcha_gnn as mg
+from html_page import Page
 from matcha_gnn.report import render_page
 from matcha_gnn.report.figures import candidate_bars
 from matcha_gnn.report.notebook import TONES

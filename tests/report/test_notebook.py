@@ -3,8 +3,8 @@ import sys
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
-from html_page import Page
 
+from html_page import Page
 from matcha_gnn.errors import MatchaError
 
 

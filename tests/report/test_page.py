@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from html_page import Page
 
+from html_page import Page
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.metrics import evaluate
 from matcha_gnn.report import render_page, write_page

@@ -1,8 +1,8 @@
 """The same kernels for float32 on the CPU, by torch's dense products: nothing to compile.
 
 Sums over few nodes are taken in float32; these sums are added up in float64, in an order that does
-not depend on timing. All of it runs on torch's threads: they spin while they wait, and would compete
-with any other threads for the cores. The one sum that torch is slow at, the Gram matrix, is in
+not depend on timing. All of it runs on torch's threads: they spin while they wait, and would
+compete with other threads for the cores. The one sum that torch is slow at, the Gram matrix, is in
 `cpu_loops` for stacks that take longer to read than the loop takes to compile.
 """
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from matcha_gnn.evidence.shift_kinds import Explanation
+from matcha_gnn.evidence.shift_kinds import ShiftKind
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS
 from matcha_gnn.metrics import average_degree, edge_homophily
 from matcha_gnn.report.template import number, percent
@@ -13,10 +13,10 @@ from matcha_gnn.result import Adaptation
 
 MAX_CLASSES = 5
 EXPLAINED = {
-    Explanation.SAME: "as on the source",
-    Explanation.SHARES: "other class shares",
-    Explanation.OFFSET: "all moved alike",
-    Explanation.BOTH: "moved, other class shares",
+    ShiftKind.SAME: "as on the source",
+    ShiftKind.SHARES: "other class shares",
+    ShiftKind.OFFSET: "all moved alike",
+    ShiftKind.BOTH: "moved, other class shares",
 }
 
 

@@ -1,4 +1,4 @@
-"""The battery for backbones: cached hops and the plain forward pass agree."""
+"""Checks for backbones: cached hops and the plain forward pass agree."""
 
 import copy
 
@@ -52,14 +52,14 @@ def _check_chain_rule(model: Backbone) -> None:
     gamma = model.gamma.detach().clone().requires_grad_(True)
     direction = torch.linspace(-1, 1, model.num_hops + 1, dtype=gamma.dtype)
     (expected,) = torch.autograd.grad(model.coefficients(gamma) @ direction, gamma)
-    ours = model.gamma_gradient(gamma.detach(), direction)
+    found = model.gamma_gradient(gamma.detach(), direction)
     torch.testing.assert_close(
-        ours, expected, msg=lambda d: f"gamma_gradient should be the chain rule\n{d}"
+        found, expected, msg=lambda d: f"gamma_gradient should be the chain rule\n{d}"
     )
 
 
 def _check_gamma_gradient(model: Backbone) -> None:
-    """Autograd through Z against central differences, with and without what is constant."""
+    """Autograd through Z against central differences, with and without cached constants."""
     model, graph = copy.deepcopy(model), tiny_graph()
     graph.x = graph.x.double()
     target = unlabelled(graph)
@@ -79,9 +79,9 @@ def _check_gamma_gradient(model: Backbone) -> None:
     model.gamma.requires_grad_(True)
     for constants in (None, model.constants(target)):
         loss = model.representation(target, constants).square().mean()
-        (ours,) = torch.autograd.grad(loss, model.gamma)
+        (found,) = torch.autograd.grad(loss, model.gamma)
         torch.testing.assert_close(
-            ours,
+            found,
             expected,
             rtol=1e-4,
             atol=1e-6,
@@ -102,8 +102,8 @@ def _check_hops_key(model: Backbone) -> None:
 
 
 def _check_rebuilds(model: Backbone) -> None:
-    twin = type(model)(**model.config())
-    twin.load_state_dict(model.state_dict())
-    shapes = {name: tensor.shape for name, tensor in twin.state_dict().items()}
+    rebuilt = type(model)(**model.config())
+    rebuilt.load_state_dict(model.state_dict())
+    shapes = {name: tensor.shape for name, tensor in rebuilt.state_dict().items()}
     expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
     assert shapes == expected, "config() should build the same architecture again"

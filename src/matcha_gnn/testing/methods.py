@@ -1,4 +1,4 @@
-"""The battery for base methods, and a method that always answers the same."""
+"""Checks for base methods, and a method with a fixed prediction."""
 
 import torch
 
@@ -19,15 +19,15 @@ EPOCHS = 3
 
 
 class FixedPrediction(BaseMethod):
-    """Answers with given probabilities and counts its calls, to test the loop alone.
+    """Predicts given probabilities and counts its calls, to test the loop alone.
 
     Args:
-        probs: what it answers, [N, C].
+        probs: its prediction, [N, C].
 
     Example:
         >>> graph = tiny_graph()
-        >>> answer = torch.eye(3)[graph.y]
-        >>> bool((adapt(trained_model(), graph, FixedPrediction(answer)).probs == answer).all())
+        >>> fixed = torch.eye(3)[graph.y]
+        >>> bool((adapt(trained_model(), graph, FixedPrediction(fixed)).probs == fixed).all())
         True
     """
 
@@ -41,7 +41,7 @@ class FixedPrediction(BaseMethod):
         return 0
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
-        """The given answer; the state is the number of calls since the start."""
+        """The given probabilities; the state is the number of calls since the start."""
         return Prediction(self._probs), state + 1
 
 
@@ -51,7 +51,7 @@ def check_method(method: BaseMethod, model: Backbone | None = None) -> None:
     Args:
         method: the method, ready to use.
         model: a trained three-class model for 6 features that has what the method needs; by
-            default a small GPRGNN with what the method ships.
+            default a small GPRGNN with the method's source state.
 
     Raises:
         AssertionError: says what was expected.
@@ -97,7 +97,7 @@ def _check_blind_to_labels(method: BaseMethod, model: Backbone, epochs: int) -> 
 def _check_repeatable(method: BaseMethod, model: Backbone, epochs: int) -> None:
     first = adapt(model, tiny_graph(), method, epochs=epochs, seed=3, protect=False).probs
     again = adapt(model, tiny_graph(), method, epochs=epochs, seed=3, protect=False).probs
-    assert torch.equal(first, again), "the same seed should give the same answer"
+    assert torch.equal(first, again), "the same seed should give the same prediction"
 
 
 def _check_permutation(method: BaseMethod, model: Backbone, epochs: int) -> None:
@@ -112,7 +112,7 @@ def _check_permutation(method: BaseMethod, model: Backbone, epochs: int) -> None
         straight[order],
         atol=1e-4,
         rtol=1e-3,
-        msg=lambda details: f"renumbering nodes should renumber the answer\n{details}",
+        msg=lambda details: f"renumbering nodes should renumber the prediction\n{details}",
     )
 
 
