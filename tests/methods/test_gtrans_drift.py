@@ -18,7 +18,7 @@ EDIT = {"lr_feat": 0.02, "epochs": 10, "ratio": 0.2}
 
 
 class Layered(mg.GPRGNN):
-    """The same model, of which nobody knows that its hops are powers of P."""
+    """The same model, not known to be a filter."""
 
     is_filter = False
 
@@ -40,9 +40,9 @@ class TwoNorms(nn.Module):
 
 def gprgnn(kind=mg.GPRGNN):
     model = trained_model()
-    twin = kind(**model.config())
-    twin.load_state_dict(model.state_dict())
-    return twin.frozen()
+    copied = kind(**model.config())
+    copied.load_state_dict(model.state_dict())
+    return copied.frozen()
 
 
 def two_norms():

@@ -14,10 +14,10 @@ class Unknown(mg.GPRGNN):
     is_filter = False
 
 
-def unknown_twin(model):
-    twin = Unknown(**model.config())
-    twin.load_state_dict(model.state_dict())
-    return twin
+def as_unknown(model):
+    copied = Unknown(**model.config())
+    copied.load_state_dict(model.state_dict())
+    return copied
 
 
 @pytest.mark.parametrize("features", ["source", "base"])
@@ -36,7 +36,7 @@ def test_equals_the_fast_path_of_a_filter(method, features):
     model = trained_model()
     fast = mg.adapt(model, tiny_graph(), method, epochs=3, lr=0.3, features=features, protect=False)
     whole = mg.adapt(
-        unknown_twin(model),
+        as_unknown(model),
         tiny_graph(),
         method,
         epochs=3,
@@ -52,7 +52,7 @@ def test_equals_the_fast_path_of_a_filter(method, features):
 
 @pytest.mark.parametrize("method", [mg.Tent(), mg.SOGA()])
 def test_passes_the_battery(method):
-    check_method(method, unknown_twin(trained_model()))
+    check_method(method, as_unknown(trained_model()))
 
 
 @pytest.mark.parametrize("build", [mg.JKNet, mg.GCNII])
