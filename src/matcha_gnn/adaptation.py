@@ -109,8 +109,8 @@ def adapt(
         seed=seed,
     )
     target = target_of(graph, model, method, settings, memory)
-    _, piece = next(target.pieces())
-    model.accept(piece.x)
+    _, block = next(target.blocks())
+    model.accept(block.x)
     if hops is not None:
         hops.require(model.hops_key(target))
     logger.info("adapting to %d nodes with %s", target.num_nodes, settings)

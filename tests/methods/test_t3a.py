@@ -288,7 +288,7 @@ def test_degenerate_representations(k, drop_worst, scale):
         torch.testing.assert_close(probs.sum(1), torch.ones(len(z)), msg=name)
 
 
-def test_a_classifier_of_zeros_is_answered_too():
+def test_a_classifier_of_zeros_gives_a_prediction():
     probs = probs_of(T3A(2), view_of(torch.randn(5, 3), torch.zeros(2, 3)))
     assert bool(torch.isfinite(probs).all())
 

@@ -4,7 +4,7 @@ import math
 
 from torch import Tensor
 
-from matcha_gnn.graphs.base import Target
+from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.typing import Probs
 
 SAMPLE = 20_000
@@ -72,7 +72,7 @@ def _extrapolated(found: Tensor, once: Tensor, twice: Tensor) -> Tensor:
     return jump / jump.sum()
 
 
-def believe(evidence: Tensor, edge_shares: Tensor, shares: Tensor, graph: Target) -> Probs:
+def believe(evidence: Tensor, edge_shares: Tensor, shares: Tensor, graph: BaseGraph) -> Probs:
     """Class probabilities given the evidence of a node and of nodes up to two hops away, [N, C].
 
     Two rounds of belief propagation. In the second, the message to a neighbour leaves out what came

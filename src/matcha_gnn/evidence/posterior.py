@@ -143,9 +143,9 @@ class _NodeFeatures:
         if self._kept:
             yield from self._kept
             return
-        for rows, piece in self.graph.pieces():
-            found = rows, self.model.own_features(piece).double()
-            if self.graph.one_piece:
+        for rows, block in self.graph.blocks():
+            found = rows, self.model.own_features(block).double()
+            if self.graph.one_block:
                 self._kept = [found]
             yield found
 

@@ -1,8 +1,7 @@
-"""Which of a graph's nodes a process holds, and how its sums become sums over all nodes.
+"""The shard of a graph's nodes that a process holds, and sums over all shards.
 
-In one process a part is everything, and nothing here costs anything. Ranks that share a graph have
-a part of their own kind, given to the target graph, and the algorithms stay as they are: whatever
-they add up over nodes goes through `total`.
+In one process the shard is the whole graph, and nothing here costs anything. The ranks of a cluster
+use a subclass, and the algorithms do not change: all their sums over nodes go through `total`.
 """
 
 import numpy as np
@@ -16,8 +15,8 @@ class Part:
     """All nodes.
 
     Attributes:
-        is_first: adds what every process has and only one may add, such as a classifier's rows.
-        start: nodes of the parts before this one.
+        is_first: whether this shard adds what must be added once, such as a classifier's rows.
+        start: number of nodes in the shards before this one.
 
     Example:
         >>> Part().total(np.ones(2), 3.0)
@@ -28,15 +27,15 @@ class Part:
     start: int = 0
 
     def total(self, *sums: FloatArray | float) -> list[FloatArray]:
-        """Each of these sums over the nodes here, over all nodes; one exchange for all of them."""
+        """Sums over all shards of sums over this shard; one exchange for all of them."""
         return [np.asarray(each) for each in sums]
 
     def count(self, num_nodes: int) -> int:
-        """How many nodes there are in all, of which `num_nodes` are here."""
+        """The number of nodes of all shards, of which this one has `num_nodes`."""
         return num_nodes
 
     def gather(self, rows: Tensor) -> Tensor:
-        """The rows of all parts, one part after the other; for few rows."""
+        """The rows of all shards, one shard after the other; for few rows."""
         return rows
 
     def rows(self, values: Tensor, numbers: Tensor) -> Tensor:
@@ -44,11 +43,11 @@ class Part:
         return values[numbers]
 
     def kth_lowest(self, values: Tensor, k: int) -> float:
-        """The k-th lowest of all parts' values, k >= 1."""
+        """The k-th lowest of all shards' values, k >= 1."""
         return float(values.kthvalue(k).values)
 
     def before(self, count: int) -> int:
-        """The sum of the counts that the parts before this one have."""
+        """The sum of the counts of the shards before this one."""
         return 0
 
 
@@ -56,7 +55,7 @@ WHOLE = Part()
 
 
 def tensor_total(part: Part, tensor: Tensor) -> Tensor:
-    """`Part.total` of one tensor, where it lies and in its own precision."""
+    """`Part.total` of one tensor, on its device and in its precision."""
     if part is WHOLE:
         return tensor
     (total,) = part.total(tensor.detach().double().cpu().numpy())

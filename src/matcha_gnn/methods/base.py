@@ -174,7 +174,7 @@ class BaseMethod(abc.ABC):
     Attributes:
         name: its name on the command line.
         draws_at_random: its prediction depends on the seed, so renumbering nodes changes it.
-        streams: it iterates over nodes by `View.blocks` and `Target.pieces` only and sums by
+        streams: it iterates over nodes by `View.blocks` and `BaseGraph.blocks` only and sums by
             `Part.total`, so that a graph need not be in memory, or in one process.
     """
 

@@ -8,12 +8,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.base import Target
+from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.methods.base import View
 from matcha_gnn.methods.tuning import FilterTuner, Point, Values
 from matcha_gnn.typing import HopStack, Repr
 
-Encode: TypeAlias = Callable[[Values, Target], Repr]
+Encode: TypeAlias = Callable[[Values, BaseGraph], Repr]
 """H_0 of a block's nodes, [n, D], from the trained values."""
 
 
@@ -54,7 +54,7 @@ class _Narrow(torch.autograd.Function):
     ) -> Tensor:
         ctx.tuner, ctx.weight, ctx.values = tuner, weight, dict(zip(names, leaves, strict=True))
         narrow = [
-            tuner.encode_block(ctx.values, block) @ weight.T for _, block in tuner.graph.pieces()
+            tuner.encode_block(ctx.values, block) @ weight.T for _, block in tuner.graph.blocks()
         ]
         return torch.cat(narrow)
 
@@ -63,7 +63,7 @@ class _Narrow(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         leaves = {name: v.detach().requires_grad_() for name, v in ctx.values.items()}
         sums = [torch.zeros_like(leaf, dtype=torch.float64) for leaf in leaves.values()]
-        for rows, block in ctx.tuner.graph.pieces():
+        for rows, block in ctx.tuner.graph.blocks():
             with torch.enable_grad():
                 narrow = ctx.tuner.encode_block(leaves, block) @ ctx.weight.T
             slopes = torch.autograd.grad(narrow, list(leaves.values()), gradients[0][rows])

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.base import Target
+from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.parts import Part
 from matcha_gnn.methods.base import (
     BaseMethod,
@@ -105,14 +105,14 @@ class Tent(BaseMethod):
         """û is kept where the graph is in memory, else computed again block by block."""
         model, graph = view.model, view.graph
 
-        def hidden(block: Target) -> Tensor:
+        def hidden(block: BaseGraph) -> Tensor:
             return model.before_norm(model.accept(block.x))
 
         def from_normal(values: Values, normal: Tensor) -> Repr:
             return model.after_norm(torch.addcmul(values[SHIFT], normal, values[SCALE]))
 
-        if not graph.one_piece:
-            hiddens = (hidden(block) for _, block in graph.pieces())
+        if not graph.one_block:
+            hiddens = (hidden(block) for _, block in graph.blocks())
             normalise = normaliser(hiddens, norm, self.statistics, graph.part)
             return StreamedTuner(view, lambda v, block: from_normal(v, normalise(hidden(block))))
         whole = hidden(graph)

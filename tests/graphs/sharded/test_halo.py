@@ -80,7 +80,7 @@ def test_only_columns_from_elsewhere_are_needed():
         np.testing.assert_array_equal(again, matrix[first:last].toarray())
 
 
-def test_ranges_share_nodes_and_edges_evenly_and_nobody_is_left_without():
+def test_ranges_share_nodes_and_edges_evenly_and_no_rank_is_empty():
     degrees = np.ones(1000, dtype=int)
     degrees[:10] = 100
     starts = np.concatenate([[0], np.cumsum(degrees)])

@@ -1,4 +1,4 @@
-"""Adaptation over the ranks of a cluster, on PyTorch's own engine."""
+"""Adaptation over the ranks of a cluster, with torch.distributed."""
 
 from matcha_gnn.graphs.sharded.adaptation import adapt
 from matcha_gnn.graphs.sharded.outputs import write_shards

@@ -1,4 +1,4 @@
-"""Adaptation over the ranks of a cluster: share the graph out, adapt, bring together."""
+"""Adaptation over the ranks of a cluster: shard the graph, adapt, gather."""
 
 import inspect
 import logging
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 DECIDING = (
     "protect", "epochs", "lr", "optimizer", "moves", "restart", "features", "seed"
 )  # fmt: skip
-"""Arguments of `mg.adapt` that decide the outcome beside method and loss."""
+"""Arguments of `mg.adapt` that determine the result, besides method and loss."""
 
 
 def adapt(
@@ -40,33 +40,32 @@ def adapt(
     timeout: float = TIMEOUT,
     **settings: Any,
 ) -> Adaptation:
-    """`mg.adapt` by all processes of a cluster together; every one of them calls this.
+    """`mg.adapt` over all processes of a cluster; every process calls this.
 
-    Inside a process group of torch.distributed that is the one; in a process that torchrun
-    started, one is made: gloo for a model on the CPU, NCCL for one on a GPU. Predictions and γ are
-    those of one process up to rounding.
+    An existing process group of torch.distributed is used; in a process that torchrun started, one
+    is created: gloo for a model on the CPU, NCCL for one on a GPU. Predictions and γ are those of
+    one process up to rounding.
 
     Args:
         model: a trained backbone, the same on all ranks; it is not changed.
-        graph: the target: a graph in memory, the same on all ranks, of which each takes its part;
-            or a store on a file system that they share, of which each reads its part, and where
-            it keeps its hops.
-        method: ERM, T3A or Tent, or another that goes over nodes in blocks; ERM by default.
+        graph: the target: a graph in memory, the same on all ranks, of which each takes its shard;
+            or a store on a shared file system, of which each rank reads its shard, and where it
+            keeps its hops.
+        method: ERM, T3A or Tent, or another that reads nodes in blocks; ERM by default.
         loss: see `mg.adapt`.
-        partition: "contiguous" ranges of nodes, or "metis": parts between which few edges run,
+        partition: "contiguous" ranges of nodes, or "metis": shards with few edges between them,
             which needs pymetis.
-        gather: bring all predictions to rank 0; the other ranks keep their own nodes'.
-        timeout: seconds after which a rank that does not answer is given up; in a process group
-            that is there already its own limit counts.
+        gather: gather all predictions on rank 0; the other ranks keep those of their nodes.
+        timeout: seconds to wait for another rank; an existing process group keeps its own limit.
         settings: the other arguments of `mg.adapt`.
 
     Returns:
-        A `PartAdaptation`: γ, model, history and status of the whole, predictions of the nodes of
-        this rank. With `gather` rank 0 has the predictions of all nodes.
+        A `PartAdaptation`: γ, model, history and status of the whole graph, predictions of this
+        rank's nodes. With `gather` rank 0 has the predictions of all nodes.
 
     Raises:
         InvalidArgumentError, InvalidGraphError, IncompatibleError: before any work.
-        DistributedError: a rank has died, does not answer, or could not do its part.
+        DistributedError: a rank has died, does not respond, or has failed.
 
     Example:
         >>> import matcha_gnn as mg
@@ -98,28 +97,28 @@ def adapt(
 def _shared_out(
     whole: Graph | GraphStore, ranks: Ranks, partition: str
 ) -> tuple[GraphPart, Graph | None]:
-    """This rank's part, and the whole graph where it is in memory."""
+    """This rank's shard, and the whole graph where it is in memory."""
     if isinstance(whole, GraphStore):
         return part_of_store(whole, ranks, partition), None
     return part_of(whole, ranks, partition), whole
 
 
 def _no_progress(done: int, total: int) -> None:
-    """One bar is enough for all ranks."""
+    """Only rank 0 shows a bar."""
 
 
 def _estimate(model: Backbone, part: GraphPart) -> str:
-    """What this rank has to hold and to send, in one line."""
+    """Memory and messages of this rank, in one line."""
     ranks, halo = part.part.ranks, part.adjacency.halo
     classes, width = model.head.weight.shape
     rows = len(halo.given) - halo.to[ranks.rank]
     stack = part.num_nodes * (model.num_hops + 1) * width * model.gamma.element_size()
     hop = costs.hop_bytes(rows, width, model.gamma.element_size())
-    epoch = costs.epoch_bytes(classes, model.num_hops, width, ranks.size)
+    round_bytes = costs.round_bytes(classes, model.num_hops, width, ranks.size)
     nodes = f"{part.num_nodes:,} of {part.part.partition.num_nodes:,} nodes"
     return (
         f"rank {ranks.rank} of {ranks.size}: {nodes}, {in_words(stack)} of hops; "
-        f"sends {in_words(hop)} a hop, {epoch:,} bytes an epoch"
+        f"sends {in_words(hop)} per hop, {round_bytes:,} bytes per round"
     )
 
 
@@ -131,31 +130,31 @@ def _checked(
     settings: dict[str, Any],
     ranks: Ranks,
 ) -> dict[str, Any]:
-    """What decides the outcome; refuses what needs all nodes in one process."""
+    """The settings that determine the result; refuses what needs all nodes in one process."""
     known = inspect.signature(adaptation.adapt).parameters
     for name, value in settings.items():
         if name not in known or (name in ("hops", "memory") and value is not None):
-            allowed = "an argument of mg.adapt but hops and memory: a rank holds its own hops"
+            allowed = "an argument of mg.adapt other than hops and memory: each rank has its hops"
             raise InvalidArgumentError(name, _brief(value), allowed)
     given = {name: settings.get(name, known[name].default) for name in DECIDING}
     decided = adaptation.checked(model, method, loss, **given)
     if not method.streams:
-        raise IncompatibleError(f"{method.name} needs all nodes in one process: use mg.adapt")
+        raise IncompatibleError(f"method: {method.name} is not supported over ranks; use mg.adapt")
     if not model.mixes_linearly or decided["moves"] != "gamma":
         raise IncompatibleError(
-            f"ranks share sums over cached hops: {model.name} must mix them linearly, and γ alone "
-            "may move; use mg.adapt for others"
+            f"model, moves: got {model.name}, {decided['moves']!r}; allowed over ranks: a model "
+            "that mixes cached hops linearly, 'gamma'; use mg.adapt for others"
         )
     if not model.is_filter and (Touches.NORM in method.touches or isinstance(graph, GraphStore)):
         what = "a store" if isinstance(graph, GraphStore) else method.name
-        raise IncompatibleError(f"hops of {model.name} are no powers of P, which {what} needs here")
+        raise IncompatibleError(f"model: hops of {model.name} are not powers of P; {what} needs it")
     if isinstance(graph, GraphStore):
         require_float32(model)
     place, messages = model.gamma.device, ranks.device
     if place.type != messages.type:
         raise IncompatibleError(
-            f"the model is on {place}, and the ranks exchange messages from {messages}: "
-            "gloo goes with the CPU, NCCL with GPUs"
+            f"the model is on {place}, and the process group is for {messages}: use gloo for the "
+            "CPU, NCCL for GPUs"
         )
     return decided
 

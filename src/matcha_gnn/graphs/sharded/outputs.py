@@ -1,4 +1,4 @@
-"""The files of a run over ranks: all of them or none, and each rank writes its own part."""
+"""The files of a run over ranks: all of them or none, and each rank writes its shard."""
 
 import os
 from pathlib import Path
@@ -32,14 +32,14 @@ def write_shards(
 ) -> dict[str, Any]:
     """Write each rank's predictions, then, from rank 0, model, history and summary.
 
-    A rank writes beside its place. Once all have done so, rank 0 alone puts everything into place,
-    the summary last: a folder that has one is complete.
+    Each rank writes a hidden file. Once all are written, rank 0 renames them and writes the rest,
+    the summary last: a folder with a summary is complete.
 
     Args:
         result: of this rank.
         folder: on a file system that all ranks share.
         ranks: of the run.
-        labels: true classes of all nodes, [N], for accuracy; what is no class is not scored.
+        labels: true classes of all nodes, [N], for accuracy; other values are not scored.
         mask: the nodes that accuracy counts, bool [N]; all by default.
 
     Returns:
@@ -55,7 +55,7 @@ def write_shards(
             output_folder(folder)
             _write_own(result, beside)
     except BaseException:
-        # A rank that died has left its own, too.
+        # Including the file of a rank that died.
         for left in folder.glob(_shard("*", ranks.size, hidden=True)):
             left.unlink(missing_ok=True)
         raise

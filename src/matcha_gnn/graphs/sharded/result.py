@@ -1,4 +1,4 @@
-"""What one rank knows at the end, and how the ranks' predictions come together on the first."""
+"""The result of one rank, and gathering the predictions of all ranks on the first."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -16,12 +16,12 @@ from matcha_gnn.typing import FloatArray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartAdaptation(Adaptation):
-    """An adaptation whose predictions are those of the nodes of one rank.
+    """An adaptation with the predictions of one rank's nodes.
 
     γ, model, history, status and decision are those of the whole graph, the same on all ranks.
 
     Attributes:
-        nodes: the numbers in the whole graph of the nodes here, ascending, [n].
+        nodes: the numbers of this rank's nodes in the whole graph, ascending, [n].
         num_nodes: of the whole graph.
         sent: bytes that this rank has sent, by purpose.
         changed_in_all: share of all nodes whose label changed.
@@ -45,16 +45,16 @@ class PartAdaptation(Adaptation):
         return self.counts_in_all
 
     def report(self, *arguments: Any, **options: Any) -> None:
-        """Refused: a page is about the whole graph."""
-        raise IncompatibleError("report: this is one rank's part of a graph; use gather=True")
+        """Refused: a page shows the whole graph."""
+        raise IncompatibleError("report: this is the result of one rank; use gather=True")
 
     def plot(self) -> Any:
         """Refused, as `report` is."""
-        raise IncompatibleError("plot: this is one rank's part of a graph; use gather=True")
+        raise IncompatibleError("plot: this is the result of one rank; use gather=True")
 
 
 def part_result(result: Adaptation, graph: GraphPart) -> PartAdaptation:
-    """A rank's result, with what it has to know of the others."""
+    """A rank's result, with counts over all ranks."""
     part = graph.part
     moved = float((result.labels != result.labels_before).sum())
     changed, before, after = part.total(moved, *result.class_counts)
@@ -69,12 +69,12 @@ def part_result(result: Adaptation, graph: GraphPart) -> PartAdaptation:
 
 
 def gathered(result: PartAdaptation, graph: GraphPart, whole: Graph | None) -> Adaptation:
-    """Predictions of all nodes on rank 0; the other ranks keep their own.
+    """Predictions of all nodes on rank 0; the other ranks keep those of their nodes.
 
     Args:
         result: of this rank.
-        graph: its part.
-        whole: the graph, where rank 0 has it; the result can draw its report then.
+        graph: its shard.
+        whole: the graph, where rank 0 has it, for the report.
     """
     part = graph.part
     probs, before = (_collected(graph, rows) for rows in (result.probs, result.probs_before))
@@ -85,8 +85,8 @@ def gathered(result: PartAdaptation, graph: GraphPart, whole: Graph | None) -> A
     if whole is None:
         values["nodes"] = torch.arange(part.partition.num_nodes)
         return PartAdaptation(**values)
-    own, place = {each.name for each in fields(Adaptation)}, whole.x.device
-    kept = {name: value for name, value in values.items() if name in own}
+    names, place = {each.name for each in fields(Adaptation)}, whole.x.device
+    kept = {name: value for name, value in values.items() if name in names}
     moved = {name: kept[name].to(place) for name in ("probs", "probs_before", "model", "gamma")}
     return Adaptation(**kept | moved | {"graph": whole})
 

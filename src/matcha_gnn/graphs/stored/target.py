@@ -1,4 +1,4 @@
-"""A store as a target of adaptation, within a promise about memory."""
+"""Stored graphs for adaptation, within a memory limit."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 class StoredGraph(Graph):
-    """The nodes of a store, piece by piece.
+    """The nodes of a store, in blocks.
 
     Args:
         store: the folder.
-        plan: what may be in memory at a time.
-        device: where work is done.
-        progress: told of finished hops.
+        plan: the memory plan.
+        device: where computations run.
+        progress: called with the number of finished hop files and of all.
     """
 
-    one_piece = False
+    one_block = False
 
     def __init__(
         self, store: GraphStore, plan: Plan, device: torch.device, progress: Progress | None = None
@@ -50,23 +50,23 @@ class StoredGraph(Graph):
 
     @property
     def x(self) -> Tensor:  # type: ignore[override]
-        """Features on disk, [N, F]: to be told shape and type, not to be worked on."""
+        """Features on disk, [N, F], for their shape and type only."""
         return torch.from_numpy(np.asarray(self.store.x.array))
 
     @property
     def edge_index(self) -> Tensor:  # type: ignore[override]
         """Refused: edges are read in blocks, as rows of P."""
-        raise IncompatibleError("graph: a store's edges are read in blocks, never as a whole")
+        raise IncompatibleError("graph: edge_index is not supported with GraphStore")
 
     @property
     def device(self) -> torch.device:
-        """Where work is done."""
+        """Where computations run."""
         device: torch.device = self.__dict__["_device"]
         return device
 
     @property
     def adjacency(self) -> StoredMatrix:  # type: ignore[override]
-        """P, streamed."""
+        """P, read from its files."""
         return StoredMatrix(self.store)
 
     @property
@@ -74,22 +74,22 @@ class StoredGraph(Graph):
         """The store's."""
         return self.store.fingerprint
 
-    def pieces(self) -> Iterator[tuple[slice, Graph]]:
+    def blocks(self) -> Iterator[tuple[slice, Graph]]:
         """Rows, and a graph of these nodes without edges."""
         none = torch.zeros(2, 0, dtype=torch.long, device=self.device)
         for rows, block in self.store.x.blocks(self.plan.rows):
             yield rows, Graph(torch.from_numpy(block).to(self.device), none)
 
     def sample_links(self, most: int, seed: int) -> Tensor:
-        """The edges that were set aside when the store was written."""
+        """The edges that were sampled when the store was written."""
         return self.store.links[:, :most].to(self.device)
 
     def neighbour_sums(self, values: Tensor) -> Tensor:
-        """See `Target.neighbour_sums`."""
+        """See `BaseGraph.neighbour_sums`."""
         return self.adjacency.neighbour_sums(values)
 
     def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
-        """See `Target.message_sums`."""
+        """See `BaseGraph.message_sums`."""
         return self.adjacency.message_sums(message, sent, received)
 
     @property
@@ -98,9 +98,9 @@ class StoredGraph(Graph):
         return self.adjacency.reciprocal
 
     def hops(self, model: "Backbone") -> StoredHops:
-        """A model's hops, from the store's folder; what is missing there is made first."""
+        """A model's hops, from the store's folder; missing ones are computed first."""
         key, plan = model.hops_key(self), self.plan
-        files = hop_files(self.store, key, model, plan.slab)
+        files = hop_files(self.store, key, model, plan.block_width)
         if files.missing():
             make_hops(model, self, files, self.progress)
         where = files.all(), self.store.hops_dtype, key
@@ -111,14 +111,14 @@ class StoredGraph(Graph):
         return f"StoredGraph({self.store.folder}, {self.num_nodes:,} nodes)"
 
 
-def hop_files(store: GraphStore, key: HopsKey, model: "Backbone", slab: int) -> HopFiles:
-    """Files of a model's hops: those that are there if they are whole or can be gone on with.
+def hop_files(store: GraphStore, key: HopsKey, model: "Backbone", block_width: int) -> HopFiles:
+    """Files of a model's hops: existing ones if they are complete or can be resumed.
 
     Args:
         store: whose folder they are in.
         key: of the hops.
-        model: that they are made by.
-        slab: columns that may be propagated at a time.
+        model: that computes them.
+        block_width: columns that may be propagated at a time.
     """
     shape = (store.num_nodes, model.num_hops + 1, model.head.in_features)
     folder = store.hops_folder(key.encoder, key.graph)
@@ -126,10 +126,10 @@ def hop_files(store: GraphStore, key: HopsKey, model: "Backbone", slab: int) -> 
         HopFiles(folder, shape, store.hops_dtype, width) for width in HopFiles.widths_in(folder)
     ]
     whole = (files for files in begun if not files.missing())
-    # Free memory is never twice the same: a run that goes on keeps to the slabs it was begun with,
-    # unless they are so narrow that P would be read more than twice as often.
-    near = (files for files in begun if slab // 2 <= files.widths[0] <= slab)
-    return next(whole, None) or next(near, HopFiles(folder, shape, store.hops_dtype, slab))
+    # Free memory varies: a resumed run keeps the column blocks that it was started with, unless
+    # they are so narrow that P would be read more than twice as often.
+    near = (files for files in begun if block_width // 2 <= files.widths[0] <= block_width)
+    return next(whole, None) or next(near, HopFiles(folder, shape, store.hops_dtype, block_width))
 
 
 def target_of(
@@ -139,17 +139,17 @@ def target_of(
     settings: dict[str, Any],
     memory: int | str | None,
 ) -> Graph:
-    """A graph as adaptation takes it: checked, and planned for where it is a store.
+    """A checked graph for adaptation, with a memory plan where it is a store.
 
     Args:
         graph: as given to `adapt`.
         model: the trained backbone.
         method: the base method.
-        settings: every argument of `adapt` that decides the outcome.
-        memory: the promise, for a store.
+        settings: every argument of `adapt` that determines the result.
+        memory: the limit, for a store.
 
     Raises:
-        IncompatibleError: model, method or settings that cannot be streamed.
+        IncompatibleError: model, method or settings that are not supported with a store.
         InvalidArgumentError: too little memory or disk.
         InvalidFileError: a store whose files are not as they were written.
     """
@@ -160,14 +160,14 @@ def target_of(
     graph.verify()
     work = _work(graph, model, method, settings)
     target = StoredGraph(graph, plan_for(work, memory), model.gamma.device)
-    files = hop_files(graph, model.hops_key(target), model, target.plan.slab)
+    files = hop_files(graph, model.hops_key(target), model, target.plan.block_width)
     missing = sum(files.bytes_of(*each) for each in files.missing())
     graph.tell(str(estimate(work, target.plan, graph.folder, graph.folder / "x.npy", missing)))
     return target
 
 
 def require_float32(model: "Backbone") -> None:
-    """Refuse a model that is more precise than the hops that a store keeps."""
+    """Raise InvalidArgumentError for a model of higher precision than a store's hops."""
     if model.gamma.dtype != torch.float32:
         allowed = "float32 weights for a store; model.float() makes them float32"
         raise InvalidArgumentError("model", f"{model.gamma.dtype} weights", allowed)
@@ -180,7 +180,7 @@ def _in_memory(
     settings: dict[str, Any],
     memory: int | str | None,
 ) -> Graph:
-    """The graph itself, or one whose hops stay on the host where a GPU has no room for them."""
+    """The graph, or a copy whose hops stay on the host where a GPU has no room for them."""
     if graph.device.type != "cuda":
         if memory is not None:
             allowed = "a limit for a GraphStore, or for a graph on a GPU"
@@ -194,22 +194,25 @@ def _in_memory(
 
 
 def _require_streaming(model: "Backbone", method: BaseMethod, settings: dict[str, Any]) -> None:
-    """Refuse what needs more than blocks, and name what does not."""
+    """Raise IncompatibleError for what cannot be computed in blocks."""
     if not method.streams:
         able = ", ".join(name for name, kind in METHODS.items() if kind.streams)
         raise IncompatibleError(
-            f"method: {method.name} needs the whole graph in memory; from a store go {able}"
+            f"method: {method.name} is not supported with GraphStore (supported: {able})"
         )
     if not (model.is_filter and model.mixes_linearly and model.is_its_layers):
         raise IncompatibleError(
-            f"model: hops of {model.name} are no powers of P; from a store go GPRGNN and APPNP"
+            f"model: {model.name} is not supported with GraphStore (supported: GPRGNN, APPNP)"
         )
     if settings["moves"] != "gamma" or settings["features"] != "source":
-        raise IncompatibleError("moves, features: a store takes moves='gamma', features='source'")
+        raise IncompatibleError(
+            f"moves, features: got {settings['moves']!r}, {settings['features']!r}; allowed with "
+            "GraphStore: 'gamma', 'source'"
+        )
     if settings["protect"] and Touches.NORM in method.touches and settings["epochs"] > 0:
         raise IncompatibleError(
-            f"method: {method.name} has hops of its own, which cannot be streamed: accuracy can "
-            "be estimated for a graph in memory, not for a store"
+            f"method: accuracy with {method.name} cannot be estimated with GraphStore; use a graph "
+            "in memory"
         )
 
 
@@ -218,7 +221,7 @@ def _work(
 ) -> Work:
     classes, hops = model.head.out_features, model.num_hops + 1
     rounds = settings["epochs"] + 1
-    # Predictions now and before, logits, labels, and what is made on the way to them.
+    # Predictions now and before, logits, labels, and temporaries.
     node_bytes, reads, for_logits = 32 * classes + 16, 3 + rounds, rounds
     if Touches.HEAD in method.touches:
         node_bytes, reads, for_logits = node_bytes + 20 * classes + 48, 3 + 4 * rounds, 0
