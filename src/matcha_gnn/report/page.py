@@ -79,7 +79,7 @@ def write_page(
         labels: true classes [N], to show accuracy.
         mask: the nodes that accuracy counts, bool [N]; all by default.
         projection: how the map of the nodes is drawn: "pca" or "tsne".
-        command: the command line that made the result, to show it.
+        command: the command line that made the result, to be shown.
 
     Raises:
         InvalidArgumentError: labels or mask do not fit the result, or the projection is unknown.
@@ -176,7 +176,7 @@ def _gamma(result: Adaptation) -> list[Change]:
 
 
 def _stages(result: Adaptation) -> list[Stage]:
-    """The final prediction has a forward pass and a loss, too: it counts as a round here."""
+    """The final prediction has a forward pass and a loss, so it counts as a round here."""
     rounds = max(1, len(result.history.loss))
     return [
         Stage(name, seconds, None if name in ONCE else seconds / rounds)
@@ -192,17 +192,17 @@ def _call(settings: dict[str, Any]) -> str:
         ...        "loss_settings": {}, "epochs": 3})
         'mg.adapt(model, graph, mg.T3A(k=2), mg.PIC(), epochs=3)'
     """
-    parts = [_constructor(settings, "method", METHODS)]
-    parts += [_constructor(settings, "loss", LOSSES)] if settings["loss"] else []
+    arguments = [_constructor(settings, "method", METHODS)]
+    arguments += [_constructor(settings, "loss", LOSSES)] if settings["loss"] else []
     built = ("method", "method_settings", "loss", "loss_settings")
-    parts += [f"{name}={value!r}" for name, value in settings.items() if name not in built]
-    return f"mg.adapt(model, graph, {', '.join(parts)})"
+    arguments += [f"{name}={value!r}" for name, value in settings.items() if name not in built]
+    return f"mg.adapt(model, graph, {', '.join(arguments)})"
 
 
-def _constructor(settings: dict[str, Any], part: str, known: Mapping[str, type]) -> str:
-    name = settings[part]
-    own = ", ".join(f"{key}={value!r}" for key, value in settings[f"{part}_settings"].items())
-    return f"mg.{known[name].__name__}({own})" if name in known else f"{name}({own})"
+def _constructor(settings: dict[str, Any], argument: str, known: Mapping[str, type]) -> str:
+    name, given = settings[argument], settings[f"{argument}_settings"]
+    inner = ", ".join(f"{key}={value!r}" for key, value in given.items())
+    return f"mg.{known[name].__name__}({inner})" if name in known else f"{name}({inner})"
 
 
 def _flat(settings: dict[str, Any]) -> list[tuple[str, str]]:
