@@ -57,7 +57,7 @@ _HOME = {
     "SURE": "matcha_gnn.losses",
     "T3A": "matcha_gnn.methods",
     "Tent": "matcha_gnn.methods",
-    "Touches": "matcha_gnn.methods",
+    "Modifies": "matcha_gnn.methods",
     "View": "matcha_gnn.methods",
     "find_gamma": "matcha_gnn.backbones",
     "fit": "matcha_gnn.train",
@@ -118,7 +118,7 @@ __all__ = [
     "Status",
     "T3A",
     "Tent",
-    "Touches",
+    "Modifies",
     "View",
     "adapt",
     "add_hops",
@@ -183,9 +183,9 @@ if TYPE_CHECKING:
         BaseMethod,
         GraphPatcher,
         GTrans,
+        Modifies,
         Prediction,
         Tent,
-        Touches,
         View,
     )
     from matcha_gnn.result import Adaptation, Decision, Status

@@ -12,10 +12,10 @@ from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import (
     Artefact,
     BaseMethod,
+    Modifies,
     Prediction,
     Prepared,
     State,
-    Touches,
     View,
     require_linear_head,
 )
@@ -74,7 +74,7 @@ class AdaNPC(BaseMethod):
     """
 
     name = "adanpc"
-    touches = frozenset({Touches.HEAD})
+    modifies = frozenset({Modifies.HEAD})
 
     def __init__(
         self,

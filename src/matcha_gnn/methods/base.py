@@ -27,7 +27,7 @@ Artefact = dict[str, Tensor]
 """A method's source state: tensors that training stores in the model file."""
 
 
-class Touches(enum.Enum):
+class Modifies(enum.Enum):
     """What a method modifies for its prediction; the caller's model and graph never change."""
 
     NORM = "norm"
@@ -183,7 +183,7 @@ class BaseMethod(abc.ABC):
     streams: ClassVar[bool] = False
 
     @property
-    def touches(self) -> frozenset[Touches]:
+    def modifies(self) -> frozenset[Modifies]:
         """What this method modifies: nothing; a subclass may set a frozenset instead."""
         return frozenset()
 

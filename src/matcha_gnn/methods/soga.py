@@ -14,9 +14,9 @@ from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import (
     BaseMethod,
+    Modifies,
     Prediction,
     State,
-    Touches,
     View,
     require_linear_head,
 )
@@ -72,7 +72,7 @@ class SOGA(BaseMethod):
     """
 
     name = "soga"
-    touches = frozenset({Touches.ENCODER, Touches.NORM, Touches.HEAD})
+    modifies = frozenset({Modifies.ENCODER, Modifies.NORM, Modifies.HEAD})
     draws_at_random = True
 
     def __init__(

@@ -14,10 +14,10 @@ from matcha_gnn.hops import joined
 from matcha_gnn.kernels import turned
 from matcha_gnn.methods.base import (
     BaseMethod,
+    Modifies,
     Prediction,
     Prepared,
     State,
-    Touches,
     View,
     require_linear_head,
 )
@@ -86,7 +86,7 @@ class T3A(BaseMethod):
     """
 
     name = "t3a"
-    touches = frozenset({Touches.HEAD})
+    modifies = frozenset({Modifies.HEAD})
     streams = True
 
     def __init__(

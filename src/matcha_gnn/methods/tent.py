@@ -13,9 +13,9 @@ from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.parts import Part
 from matcha_gnn.methods.base import (
     BaseMethod,
+    Modifies,
     Prediction,
     State,
-    Touches,
     View,
     require_linear_head,
 )
@@ -70,7 +70,7 @@ class Tent(BaseMethod):
     """
 
     name = "tent"
-    touches = frozenset({Touches.NORM})
+    modifies = frozenset({Modifies.NORM})
     streams = True
 
     def __init__(

@@ -24,7 +24,7 @@ from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import PIC, SURE, Loss
-from matcha_gnn.methods import BaseMethod, Touches
+from matcha_gnn.methods import BaseMethod, Modifies
 from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.result import (
     Adaptation,
@@ -198,7 +198,7 @@ class _Judge:
         """Hop weights in closed form, and fitted to the posterior, where own features say it is."""
         shift, prefix = self.posterior.shift, ""
         base = source
-        moves_norm = Touches.NORM in self.method.touches
+        moves_norm = Modifies.NORM in self.method.modifies
         if shift.explanation.moves_offset and model.takes_offset and not moves_norm:
             moved = copy.deepcopy(model)
             moved.move(offset=shift.offset.to(model.gamma))

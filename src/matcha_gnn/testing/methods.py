@@ -5,7 +5,7 @@ import torch
 from matcha_gnn.adaptation import adapt
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import MatchaError, NonFiniteError
-from matcha_gnn.methods import BaseMethod, Prediction, Prepared, State, Touches, View
+from matcha_gnn.methods import BaseMethod, Modifies, Prediction, Prepared, State, View
 from matcha_gnn.testing.graphs import (
     awkward_graphs,
     permuted,
@@ -66,7 +66,9 @@ def check_method(method: BaseMethod, model: Backbone | None = None) -> None:
         _check_awkward_graphs(method, model, epochs)
     _check_only_gamma_moved(method, model)
     _check_view_untouched(method, model)
-    assert all(isinstance(part, Touches) for part in method.touches), "touches holds Touches only"
+    assert all(isinstance(each, Modifies) for each in method.modifies), (
+        "modifies holds Modifies only"
+    )
 
 
 def _check_probabilities(method: BaseMethod, model: Backbone, epochs: int) -> None:

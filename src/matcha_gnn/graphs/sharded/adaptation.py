@@ -17,7 +17,7 @@ from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.graphs.stored.plan import in_words
 from matcha_gnn.graphs.stored.target import require_float32
 from matcha_gnn.losses import Loss
-from matcha_gnn.methods import ERM, BaseMethod, Touches
+from matcha_gnn.methods import ERM, BaseMethod, Modifies
 from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.result import Adaptation
 
@@ -145,7 +145,7 @@ def _checked(
             f"model, moves: got {model.name}, {decided['moves']!r}; allowed over ranks: a model "
             "that mixes cached hops linearly, 'gamma'; use mg.adapt for others"
         )
-    if not model.is_filter and (Touches.NORM in method.touches or isinstance(graph, GraphStore)):
+    if not model.is_filter and (Modifies.NORM in method.modifies or isinstance(graph, GraphStore)):
         what = "a store" if isinstance(graph, GraphStore) else method.name
         raise IncompatibleError(f"model: hops of {model.name} are not powers of P; {what} needs it")
     if isinstance(graph, GraphStore):

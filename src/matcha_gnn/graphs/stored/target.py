@@ -17,7 +17,7 @@ from matcha_gnn.graphs.stored.propagation import HopFiles, make_hops
 from matcha_gnn.graphs.stored.store import GraphStore
 from matcha_gnn.graphs.stored.streaming import TORCH_TYPES, StoredHops
 from matcha_gnn.hops import HopsKey
-from matcha_gnn.methods import METHODS, BaseMethod, Touches
+from matcha_gnn.methods import METHODS, BaseMethod, Modifies
 from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.typing import Progress
 
@@ -209,7 +209,7 @@ def _require_streaming(model: "Backbone", method: BaseMethod, settings: dict[str
             f"moves, features: got {settings['moves']!r}, {settings['features']!r}; allowed with "
             "GraphStore: 'gamma', 'source'"
         )
-    if settings["protect"] and Touches.NORM in method.touches and settings["epochs"] > 0:
+    if settings["protect"] and Modifies.NORM in method.modifies and settings["epochs"] > 0:
         raise IncompatibleError(
             f"method: accuracy with {method.name} cannot be estimated with GraphStore; use a graph "
             "in memory"
@@ -223,9 +223,9 @@ def _work(
     rounds = settings["epochs"] + 1
     # Predictions now and before, logits, labels, and temporaries.
     node_bytes, reads, for_logits = 32 * classes + 16, 3 + rounds, rounds
-    if Touches.HEAD in method.touches:
+    if Modifies.HEAD in method.modifies:
         node_bytes, reads, for_logits = node_bytes + 20 * classes + 48, 3 + 4 * rounds, 0
-    if Touches.NORM in method.touches:
+    if Modifies.NORM in method.modifies:
         node_bytes, for_logits = node_bytes + 4 * (classes - 1) * (2 * hops + 8), 0
     guarded = settings["protect"] and settings["epochs"] > 0
     if guarded:

@@ -8,7 +8,7 @@ from torch import Tensor
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.methods.base import Artefact, BaseMethod, Prediction, State, Touches, View
+from matcha_gnn.methods.base import Artefact, BaseMethod, Modifies, Prediction, State, View
 from matcha_gnn.methods.graphpatcher.patching import (
     Patcher,
     Patching,
@@ -69,7 +69,7 @@ class GraphPatcher(BaseMethod):
     """
 
     name = "graphpatcher"
-    touches = frozenset({Touches.FEATURES, Touches.EDGES})
+    modifies = frozenset({Modifies.FEATURES, Modifies.EDGES})
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from matcha_gnn.backbones import AddedHops, Backbone
 from matcha_gnn.backbones.foreign.calling import takes_edge_weight
 from matcha_gnn.backbones.foreign.wrap import Foreign
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
-from matcha_gnn.methods.base import BaseMethod, Prediction, Prepared, State, Touches, View
+from matcha_gnn.methods.base import BaseMethod, Modifies, Prediction, Prepared, State, View
 from matcha_gnn.methods.gtrans.editing import Editor, FilterEditor
 from matcha_gnn.methods.gtrans.whole import ForeignEditor, LayersEditor
 from matcha_gnn.methods.tuning import Values
@@ -128,10 +128,10 @@ class GTrans(BaseMethod):
         return bool(self.epochs and self._steps(what))
 
     @property
-    def touches(self) -> frozenset[Touches]:
+    def modifies(self) -> frozenset[Modifies]:
         """Features and edges, and the norm where its statistics drift."""
-        edited = frozenset({Touches.FEATURES, Touches.EDGES})
-        return edited | {Touches.NORM} if self.drift else edited
+        edited = frozenset({Modifies.FEATURES, Modifies.EDGES})
+        return edited | {Modifies.NORM} if self.drift else edited
 
     def require(self, model: Backbone) -> None:
         """A model that is differentiable in the edge weights, if edges are edited."""
