@@ -92,7 +92,7 @@ def runs(model: Any, graph: Any, case: Case, seed: int, methods: list[str]) -> I
 def evidence(posterior: Any, model: Any, score: Any) -> dict:
     """What the evidence says, and how right it would be as an answer."""
     return {
-        "explanation": str(posterior.shift.explanation),
+        "explanation": str(posterior.shift.kind),
         "contradicted": posterior.contradicted,
         "homophily": posterior.homophily,
         "sharpness": posterior.inverse_temperature / model.source.inverse_temperature,

@@ -83,7 +83,7 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
     expected = [c.expected_accuracy for c in decision.candidates] or [math.nan]
     middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS
     advice = LEAVE
-    if shift.explanation.moves_offset and not model.takes_offset:
+    if shift.kind.moves_offset and not model.takes_offset:
         advice = MEND_FEATURES
     elif decision.adapted:
         advice = ADAPT
@@ -95,7 +95,7 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
         homophily=(source.edge_homophily, posterior.homophily),
         class_edges=(source.class_edges, posterior.edge_shares.cpu().float()),
         class_shares=(source.class_prior, posterior.probs.mean(0).cpu().float()),
-        features=shift.explanation,
+        features=shift.kind,
         drift=_length(shift.offset.cpu(), source.own_covariance.double()),
         confidence=(
             float(source.confidence_histogram @ middles),

@@ -61,8 +61,8 @@ def test_the_lower_bound_of_a_gain_is_its_least_over_all_alternatives(model):
         float((p.gather(1, labels[:, None]) - p.gather(1, before[:, None])).mean())
         for p in (posterior.probs, *posterior.alternatives)
     ]
-    assert posterior.least_gain(labels, over=before) == pytest.approx(min(gains))
-    assert posterior.least_gain(before, over=before) == 0
+    assert posterior.gain_lower_bound(labels, over=before) == pytest.approx(min(gains))
+    assert posterior.gain_lower_bound(before, over=before) == 0
 
 
 def test_an_estimate_above_the_accuracy_on_the_source_is_rejected(model):

@@ -45,7 +45,7 @@ def source() -> FeatureStatistics:
 )
 def test_the_true_kind_is_found(shares, offset, expected, scale):
     shift = estimate_shift(FeatureSample.of(draw(shares, offset, scale)), source(), torch.zeros(3))
-    assert shift.explanation is expected
+    assert shift.kind is expected
     np.testing.assert_allclose(shift.shares, shares, atol=0.04)
 
 
@@ -60,7 +60,7 @@ def test_the_offset_allows_for_the_fitted_distance_between_classes():
     offset = (0.9, -0.4, 0.6)
     points = draw((0.9, 0.05, 0.05), offset, scale=0.5, number=20_000)
     shift = estimate_shift(FeatureSample.of(points), source(), torch.zeros(3))
-    assert shift.explanation is ShiftKind.BOTH
+    assert shift.kind is ShiftKind.BOTH
     np.testing.assert_allclose(shift.offset, offset, atol=0.15)
 
 
@@ -76,12 +76,12 @@ def test_a_misfit_of_the_source_is_no_evidence():
     centres = CENTROIDS.numpy()[rng.choice(3, 4000, p=SHARES.numpy())]
     points = torch.from_numpy(centres + rng.exponential(2.0, (4000, 3)) - 2.0)
     assert (
-        estimate_shift(FeatureSample.of(points), source(), torch.zeros(3)).explanation
+        estimate_shift(FeatureSample.of(points), source(), torch.zeros(3)).kind
         is not ShiftKind.SAME
     )
     excess = misfit(points, source())
     assert excess.max() > 1e-4
-    assert estimate_shift(FeatureSample.of(points), source(), excess).explanation is ShiftKind.SAME
+    assert estimate_shift(FeatureSample.of(points), source(), excess).kind is ShiftKind.SAME
 
 
 def test_shares_agree_with_a_peer():

@@ -65,7 +65,7 @@ def test_without_a_shift_nothing_is_lost(model, seed):
 def test_moved_features_are_moved_back(model):
     target = mg.datasets.csbm(**SIZE, homophily=0.1, shift=1.0, seed=3)
     result = mg.adapt(model, target)
-    assert result.decision.posterior.shift.explanation == "offset"
+    assert result.decision.posterior.shift.kind == "offset"
     assert result.decision.chosen.startswith("moved back")
     assert gain(result, target) > 0.15
 
@@ -73,7 +73,7 @@ def test_moved_features_are_moved_back(model):
 def test_other_class_shares_bring_an_intercept(model):
     target = mg.datasets.csbm(**SIZE, homophily=0.1, shares=(0.85, 0.15), seed=4)
     result = mg.adapt(model, target)
-    assert result.decision.posterior.shift.explanation == "shares"
+    assert result.decision.posterior.shift.kind == "shares"
     assert float(result.decision.posterior.shift.shares[0]) == pytest.approx(0.85, abs=0.06)
     assert gain(result, target) > 0.05
 

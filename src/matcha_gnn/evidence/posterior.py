@@ -67,7 +67,7 @@ class Posterior:
         """Probability that a label [N] is true, averaged over nodes."""
         return self._hits(self.probs, labels)
 
-    def least_gain(self, labels: Tensor, over: Tensor) -> float:
+    def gain_lower_bound(self, labels: Tensor, over: Tensor) -> float:
         """Lower bound of the accuracy that labels [N] gain over others, over all alternatives."""
         every = (self.probs, *self.alternatives)
         return min(self._hits(probs, labels) - self._hits(probs, over) for probs in every)

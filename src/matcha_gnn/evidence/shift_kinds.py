@@ -81,14 +81,14 @@ class FeatureShift:
     """How node-only features differ between source and target.
 
     Attributes:
-        explanation: the chosen kind.
+        kind: the best supported one.
         shares: estimated class shares of the target, [C]; the source's unless they differ.
         offset: what was added to u on the target, [D]; zero unless there is an offset.
         support: log-likelihood gained over "same" by each kind, less misfit and the BIC penalty of
             further parameters.
     """
 
-    explanation: ShiftKind
+    kind: ShiftKind
     shares: Tensor
     offset: Tensor
     support: dict[str, float]

@@ -59,7 +59,7 @@ def shift_card(result: Adaptation) -> list[Quantity]:
         ),
     ]
     if posterior is not None:
-        rows.append(Quantity("node-only features", "", SHIFTS[posterior.shift.explanation]))
+        rows.append(Quantity("node-only features", "", SHIFTS[posterior.shift.kind]))
     return rows + _class_shares(source.class_prior, shares)
 
 

@@ -183,7 +183,7 @@ class _Judge:
         with self.watch.stage("judge"):
             labels = run.prediction.probs.argmax(1)
             expected = self.posterior.expected_accuracy(labels)
-            gain = self.posterior.least_gain(labels, over=self.labels_before)
+            gain = self.posterior.gain_lower_bound(labels, over=self.labels_before)
         return _Trial(name, run, expected, gain)
 
     def candidate(self, trial: _Trial, source_accuracy: float) -> Candidate:
@@ -199,7 +199,7 @@ class _Judge:
         shift, prefix = self.posterior.shift, ""
         base = source
         moves_norm = Modifies.NORM in self.method.modifies
-        if shift.explanation.moves_offset and model.takes_offset and not moves_norm:
+        if shift.kind.moves_offset and model.takes_offset and not moves_norm:
             moved = copy.deepcopy(model)
             moved.move(offset=shift.offset.to(model.gamma))
             model, prefix = moved, "moved back, "
@@ -208,7 +208,7 @@ class _Judge:
         if model.is_filter and model.gamma_is_coefficients:
             yield self.score(prefix + CLOSED_FORM, self._closed_form(model, base))
         yield self.score(prefix + "fitted", self._fit(model, base, intercept=False))
-        if shift.explanation.moves_shares and model.takes_intercept:
+        if shift.kind.moves_shares and model.takes_intercept:
             name = prefix + "fitted with intercept"
             yield self.score(name, self._fit(model, base, intercept=True))
 
