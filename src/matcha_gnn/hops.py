@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from matcha_gnn import functional, kernels
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.parts import WHOLE, Part
+from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 _WIDE_BLOCK = 1 << 16
@@ -63,7 +63,7 @@ class Hops:
     Attributes:
         stack: [N, K+1, D], node-major: a node's hops lie side by side in memory.
         key: what the stack was made from; None for hops that are not passed on.
-        part: the shard that these nodes are.
+        shard: the shard of these nodes.
 
     Example:
         >>> hops = Hops(torch.tensor([[[1.0], [2.0]], [[3.0], [0.0]]]))
@@ -77,7 +77,7 @@ class Hops:
 
     stack: HopStack
     key: HopsKey | None = None
-    part: Part = WHOLE
+    shard: Shard = WHOLE
     _kept: dict[tuple[int, ...], tuple[kernels.Classifier | None, Tensor, "Hops"]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -97,7 +97,7 @@ class Hops:
     @property
     def num_nodes(self) -> int:
         """N, over all shards."""
-        return self.part.count(self.shape[0])
+        return self.shard.count(self.shape[0])
 
     @property
     def one_block(self) -> bool:
@@ -111,7 +111,7 @@ class Hops:
     @cached_property
     def node_sums(self) -> FloatArray:
         """Σ_i H_k[i], [K+1, D]."""
-        return self.part.total(self._own_node_sums)[0]
+        return self.shard.total(self._own_node_sums)[0]
 
     @cached_property
     def _own_node_sums(self) -> FloatArray:
@@ -126,7 +126,7 @@ class Hops:
     @cached_property
     def gram(self) -> HopForm:
         """S with σ²_total = cᵀ S c in float64, [K+1, K+1]; the same in every round."""
-        return self.part.total(sum_of(kernels.gram(b, self.mean) for _, b in self.blocks()))[0]
+        return self.shard.total(sum_of(kernels.gram(b, self.mean) for _, b in self.blocks()))[0]
 
     def mix(self, coef: Coefficients) -> Repr:
         """Z = Σ_k c_k H_k, [N, D]."""
@@ -151,7 +151,7 @@ class Hops:
 
     def class_sums(self, weights: Tensor) -> ClassSums:
         """Σ_i weights[i, c] H_k[i] in float64, [C, K+1, D], for weights [N, C]."""
-        return self.part.total(self._own_class_sums(weights))[0]
+        return self.shard.total(self._own_class_sums(weights))[0]
 
     def _own_class_sums(self, weights: Tensor) -> ClassSums:
         return sum_of(kernels.class_sums(block, weights[rows]) for rows, block in self.blocks())
@@ -170,19 +170,19 @@ class Hops:
         over = over or self
         if isinstance(head, nn.Linear) and (in_one_read := self._classifier(head, over)):
             probs, sums, mass = in_one_read(coef)
-            sums, mass = self.part.total(sums, mass)
+            sums, mass = self.shard.total(sums, mass)
             return probs, sums, mass
         probs, own_sums, own_mass = self._classify_mixed(coef, head)
         if probs.shape[1] < 2:
             raise IncompatibleError("model: expected at least 2 classes, got 1")
         if over is not self or self._whole_sums_pay_after_mixing(probs.shape[1]):
             own_sums = over._own_sums(coef, probs)
-        sums, mass = self.part.total(own_sums, own_mass)
+        sums, mass = self.shard.total(own_sums, own_mass)
         return probs, _named(coef, sums), mass
 
     def sums(self, coef: Coefficients, probs: Probs) -> ClassSums | MixedSums:
         """The sums that `between_slope` needs for predictions [N, C], whichever cost less."""
-        return _named(coef, self.part.total(self._own_sums(coef, probs))[0])
+        return _named(coef, self.shard.total(self._own_sums(coef, probs))[0])
 
     def _own_sums(self, coef: Coefficients, probs: Probs) -> FloatArray:
         if self._whole_sums_pay(probs.shape[1]):
@@ -218,7 +218,7 @@ class Hops:
         apart = np.where(kept[:, None], sums.sums - mass[:, None] * centre, 0)
         directions = apart / np.where(kept, mass, 1)[:, None]
         own = sum_of(kernels.hop_slopes(b, probs[rows], directions) for rows, b in self.blocks())
-        return np.asarray(self.part.total(own)[0] - self.mean @ apart.sum(0))
+        return np.asarray(self.shard.total(own)[0] - self.mean @ apart.sum(0))
 
     def _whole_sums_pay(self, num_classes: int) -> bool:
         return kernels.whole_sums_pay(self.shape[1], num_classes, self.device)
@@ -276,7 +276,7 @@ class Hops:
             >>> hops.stack.dtype, hops.mix(torch.tensor([1.0, 0.5]))
             (torch.float16, tensor([[2.]]))
         """
-        return Hops(self.stack.to(dtype), self.key, self.part)
+        return Hops(self.stack.to(dtype), self.key, self.shard)
 
     def require(self, key: HopsKey) -> "Hops":
         """Return these hops if they have this key; raise IncompatibleError otherwise."""

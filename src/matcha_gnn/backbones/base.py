@@ -139,7 +139,7 @@ class Backbone(nn.Module, abc.ABC):
         if graph.make_hops is not None:
             made: Hops = graph.make_hops(self)
             return made
-        return Hops(self._stack(graph), self.hops_key(graph) if keyed else None, graph.part)
+        return Hops(self._stack(graph), self.hops_key(graph) if keyed else None, graph.shard)
 
     def hops_key(self, graph: Graph) -> HopsKey:
         """Content hashes of the graph and of all that decides the hops in this model."""

@@ -14,7 +14,7 @@ from matcha_gnn.errors import IncompatibleError, NoEvidenceError
 from matcha_gnn.evidence.neighbours import SAMPLE, believe, fit_edge_shares
 from matcha_gnn.evidence.shift_kinds import FeatureSample, FeatureShift, estimate_shift, stride
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.graphs.parts import WHOLE, Part, tensor_total
+from matcha_gnn.graphs.shards import WHOLE, Shard, tensor_total
 from matcha_gnn.hops import joined
 from matcha_gnn.typing import Probs
 
@@ -42,7 +42,7 @@ class Posterior:
             temperature explains the edges, or the mean confidence exceeds the model's accuracy on
             the source by more than `MAX_OVERCONFIDENCE`. Both happen where linked nodes are alike
             in more than their classes.
-        part: the shard that these nodes are.
+        shard: the shard of these nodes.
     """
 
     probs: Probs
@@ -51,7 +51,7 @@ class Posterior:
     inverse_temperature: float
     alternatives: tuple[Probs, ...]
     contradiction: str
-    part: Part = WHOLE
+    shard: Shard = WHOLE
 
     @property
     def contradicted(self) -> bool:
@@ -74,8 +74,8 @@ class Posterior:
 
     def _hits(self, probs: Probs, labels: Tensor) -> float:
         hits = probs.gather(1, labels[:, None].to(probs.device))
-        (total,) = self.part.total(float(hits.sum()))
-        return float(total) / self.part.count(len(hits))
+        (total,) = self.shard.total(float(hits.sum()))
+        return float(total) / self.shard.count(len(hits))
 
 
 @torch.no_grad()
@@ -95,15 +95,15 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
         raise IncompatibleError(
             "the model has no source statistics, which are needed to estimate target accuracy"
         )
-    part, features = graph.part, _NodeFeatures(model, graph)
+    shard, features = graph.shard, _NodeFeatures(model, graph)
     statistics = source.feature_statistics.to(graph.device)
     shift = estimate_shift(features.sample(), statistics, source.misfit)
     logits = joined([model.own_logits(u - shift.offset).double() for _, u in features])
     logits = logits - logits.mean(1, keepdim=True)
-    _require_finite(logits, part)
+    _require_finite(logits, shard)
     links = graph.sample_links(SAMPLE, seed=0)
-    ends = part.rows(logits, links.flatten()).view(*links.shape, logits.shape[1])
-    calibration = _Calibration(logits, shift.shares, ends, part)
+    ends = shard.rows(logits, links.flatten()).view(*links.shape, logits.shape[1])
+    calibration = _Calibration(logits, shift.shares, ends, shard)
     # Classes that do not differ at all, or without any spread, have no inverse temperature.
     on_source = min(max(source.inverse_temperature, 1e-3), 1e3)
     fits = _plausible(calibration, on_source)
@@ -114,8 +114,8 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
         return believe(evidence, fit.edge_shares, shift.shares, graph)
 
     probs = believed(best)
-    (confidence,) = part.total(float(probs.amax(1).sum()))
-    excess = float(confidence) / part.count(len(probs)) - float(source.accuracy)
+    (confidence,) = shard.total(float(probs.amax(1).sum()))
+    excess = float(confidence) / shard.count(len(probs)) - float(source.accuracy)
     return Posterior(
         probs=probs,
         shift=shift,
@@ -123,12 +123,12 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
         inverse_temperature=best.inverse_temperature,
         alternatives=tuple(map(believed, others)),
         contradiction=_contradiction(fits, excess),
-        part=part,
+        shard=shard,
     )
 
 
-def _require_finite(values: Tensor, part: Part) -> None:
-    (other,) = part.total(float((~values.isfinite()).sum()))
+def _require_finite(values: Tensor, shard: Shard) -> None:
+    (other,) = shard.total(float((~values.isfinite()).sum()))
     if other > 0:
         raise NoEvidenceError("features of this graph overflow the model's precision")
 
@@ -151,22 +151,22 @@ class _NodeFeatures:
 
     def sample(self) -> FeatureSample:
         """Every n-th of all nodes, and the mean."""
-        part = self.graph.part
-        number = part.count(self.graph.num_nodes)
+        shard = self.graph.shard
+        number = shard.count(self.graph.num_nodes)
         every, sums, filled = stride(number), np.zeros(()), 0
         points: Tensor | None = None
         for rows, u in self:
             if points is None:
                 # One buffer for all: many small ones would keep freed memory from the system.
                 points = u.new_empty(-(-self.graph.num_nodes // every) + 1, u.shape[1])
-            some = u[-(part.start + rows.start) % every :: every]
+            some = u[-(shard.start + rows.start) % every :: every]
             points[filled : filled + len(some)] = some
             filled += len(some)
             sums = sums + u.sum(0).cpu().numpy()
         assert points is not None
-        (total,) = part.total(sums)
-        sample = part.gather(points[:filled])
-        _require_finite(sample, part)
+        (total,) = shard.total(sums)
+        sample = shard.gather(points[:filled])
+        _require_finite(sample, shard)
         return FeatureSample(sample, torch.from_numpy(total).to(sample) / number, number)
 
 
@@ -186,15 +186,15 @@ class _Calibration(NamedTuple):
     logits: Tensor
     shares: Tensor
     ends: Tensor
-    part: Part
+    shard: Shard
 
     def at(self, step: int, on_source: float) -> _Fit:
         factor = on_source * STEP**step
-        prior = _matched(factor * self.logits, self.shares, self.part)
+        prior = _matched(factor * self.logits, self.shares, self.shard)
         senders, receivers = (factor * self.ends + prior).softmax(2)
         edge_shares, gain = fit_edge_shares(senders, receivers, self.shares)
         # An edge is an observation of two nodes, and all nodes make half as many pairs.
-        pairs = min(len(senders), self.part.count(len(self.logits))) / 2
+        pairs = min(len(senders), self.shard.count(len(self.logits))) / 2
         return _Fit(step, factor, prior, edge_shares, gain * pairs)
 
 
@@ -237,11 +237,11 @@ def _contradiction(fits: list[_Fit], excess: float) -> str:
     return ""
 
 
-def _matched(logits: Tensor, shares: Tensor, part: Part) -> Tensor:
+def _matched(logits: Tensor, shares: Tensor, shard: Shard) -> Tensor:
     """What to add to logits so that the mean prediction is `shares`, [C]."""
     added = torch.zeros_like(shares)
     for _ in range(50):
-        mean = tensor_total(part, (logits + added).softmax(1).sum(0)) / part.count(len(logits))
+        mean = tensor_total(shard, (logits + added).softmax(1).sum(0)) / shard.count(len(logits))
         step = shares.log() - mean.clamp_min(1e-12).log()
         added = added + step
         if float(step.abs().max()) < 1e-4:

@@ -125,7 +125,7 @@ class _Regression(NamedTuple):
             flat = (each * probs[:, :, None].sqrt()).reshape(-1, len(point))
             curvature += flat.T @ flat - mean.T @ mean
         number = view.hops.num_nodes
-        sums = view.graph.part.total(value, slope.cpu().numpy(), curvature.cpu().numpy())
+        sums = view.graph.shard.total(value, slope.cpu().numpy(), curvature.cpu().numpy())
         total, of_slope, of_curvature = (torch.from_numpy(each).to(point) / number for each in sums)
         return _Sums(float(total), of_slope, of_curvature)
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from matcha_gnn.graphs.parts import WHOLE, Part
+from matcha_gnn.graphs.shards import WHOLE, Shard
 
 EDGE_BLOCK = 1 << 20
 Message = Callable[[Tensor, Tensor], Tensor]
@@ -21,7 +21,7 @@ class BaseGraph:
     """The base of every graph that a model can be adapted to.
 
     Attributes:
-        part: the shard that these nodes are.
+        shard: the shard of these nodes.
         one_block: all nodes of the shard are in memory at once.
         make_hops: computes a model's hops on this graph where the model itself cannot; called with
             the model, it returns `Hops`.
@@ -30,7 +30,7 @@ class BaseGraph:
 
     x: Tensor
     edge_index: Tensor
-    part: Part = WHOLE
+    shard: Shard = WHOLE
     one_block: ClassVar[bool] = True
     make_hops: Callable[[Any], Any] | None = None
     most_columns: int = 1 << 30

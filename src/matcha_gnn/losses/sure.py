@@ -102,7 +102,7 @@ def stein_forms(view: View, noise_share: float | None = None) -> SteinForms:
     for rows, logits in view.hops.hop_logits(view.model.head):
         centred = logits - logits.mean(2, keepdim=True) - ones[rows, :, None] * own_mean
         sums = sums + kernels.gram(centred, np.zeros(centred.shape[1:]))
-    gram = view.graph.part.total(sums)[0] / view.hops.num_nodes
+    gram = view.graph.shard.total(sums)[0] / view.hops.num_nodes
     noise = float(gram[0, 0]) * noise_share if noise_share is not None else _source_noise(view)
     return SteinForms(gram, gram[0] - noise * traces, noise)
 
@@ -121,7 +121,7 @@ def _powers(view: View) -> tuple[Tensor, FloatArray]:
             if group.data_ptr() == columns.data_ptr():
                 powers[:, k] = h[:, 0]
                 traces[k] -= float(h[:, 0].sum(dtype=torch.float64))
-    (total,) = view.graph.part.total(traces)
+    (total,) = view.graph.shard.total(traces)
     return powers, total / (PROBES * view.hops.num_nodes)
 
 
@@ -133,7 +133,7 @@ def _dot(h: Tensor, signs: Tensor) -> float:
 
 def _ones_and_signs(view: View, num_nodes: int) -> Tensor:
     """Ones, and random signs as drawn for all nodes of the graph at once; bytes, [N, 1+PROBES]."""
-    generator, first = torch.Generator().manual_seed(view.seed), view.graph.part.start
+    generator, first = torch.Generator().manual_seed(view.seed), view.graph.shard.start
     columns = torch.ones(num_nodes, 1 + PROBES, dtype=torch.int8)
     for start in range(0, first + num_nodes, _BLOCK):
         size = min(_BLOCK, first + num_nodes - start)

@@ -15,7 +15,7 @@ from matcha_gnn import kernels
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.graphs.parts import WHOLE, Part
+from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.hops import Hops, MixedSums, joined
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, Probs, Repr
 
@@ -44,7 +44,7 @@ class Prediction:
         probs: class probabilities, [N, C], detached.
         hops: the method's own hops where it modified the norm, encoder, features or edges; they
             enter the loss when `adapt` is called with `features="base"`.
-        part: the shard that these nodes are; set by the loop, not by methods.
+        shard: the shard of these nodes; set by the loop, not by methods.
 
     Args:
         probs: as above.
@@ -62,14 +62,14 @@ class Prediction:
         class_sums: tuple[Hops, ClassSums | MixedSums] | None = None,
     ) -> None:
         self.probs, self.hops, self._mass, self._class_sums = probs, hops, mass, class_sums
-        self.part: Part = WHOLE
+        self.shard: Shard = WHOLE
 
     @property
     def mass(self) -> FloatArray:
         """Σ_i probs[i, c], [C]."""
         if self._mass is None:
             here = self.probs.sum(0, dtype=torch.float64).cpu().numpy()
-            (self._mass,) = self.part.total(here)
+            (self._mass,) = self.shard.total(here)
         return self._mass
 
     @property
@@ -80,7 +80,7 @@ class Prediction:
     @property
     def class_shares(self) -> FloatArray:
         """Mean prediction, [C]."""
-        return self.mass / self.part.count(self.probs.shape[0])
+        return self.mass / self.shard.count(self.probs.shape[0])
 
     def class_sums(self, view: "View") -> ClassSums:
         """Σ_i probs[i, c] H_k[i] of the view's hops, [C, K+1, D]."""
@@ -175,7 +175,7 @@ class BaseMethod(abc.ABC):
         name: its name on the command line.
         draws_at_random: its prediction depends on the seed, so renumbering nodes changes it.
         streams: it iterates over nodes by `View.blocks` and `BaseGraph.blocks` only and sums by
-            `Part.total`, so that a graph need not be in memory, or in one process.
+            `Shard.total`, so that a graph need not be in memory, or in one process.
     """
 
     name: ClassVar[str]

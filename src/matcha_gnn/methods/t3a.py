@@ -9,7 +9,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.graphs.parts import WHOLE, Part, tensor_total
+from matcha_gnn.graphs.shards import WHOLE, Shard, tensor_total
 from matcha_gnn.hops import joined
 from matcha_gnn.kernels import turned
 from matcha_gnn.methods.base import (
@@ -138,24 +138,24 @@ class T3A(BaseMethod):
                 1, labels[first:][block, None], (kept[first:][block] / lengths)[:, None]
             )
             sums = sums + shares.T @ z
-        sums = tensor_total(view.graph.part, sums)
+        sums = tensor_total(view.graph.shard, sums)
         lost = torch.linalg.vector_norm(sums, dim=1, keepdim=True) == 0
         return F.normalize(torch.where(lost, rows.raw, sums))
 
     def _kept(self, rows: "Rows", view: View, labels: Tensor) -> Tensor:
         """Which supports are kept, bool [C + N]; entropies are computed only if some are not."""
-        part, num_rows = view.graph.part, len(rows.labels)
+        shard, num_rows = view.graph.shard, len(rows.labels)
         # Of several shards, only the first counts the classifier's rows as supports.
-        away = 0 if part.is_first else num_rows
+        away = 0 if shard.is_first else num_rows
         labels = labels[away:]
         here = torch.bincount(labels, minlength=num_rows)
-        counts = [int(n) for n in part.total(here.cpu().numpy().astype(float))[0]]
+        counts = [int(n) for n in shard.total(here.cpu().numpy().astype(float))[0]]
         limits = [self._limit(count) for count in counts]
         if all(count <= limit for count, limit in zip(counts, limits, strict=True)):
             kept = torch.ones_like(labels, dtype=torch.bool)
         else:
             entropies = torch.cat([rows.entropy, _entropy(view.logits)])[away:]
-            kept = lowest(entropies, labels, counts, limits, part)
+            kept = lowest(entropies, labels, counts, limits, shard)
         return F.pad(kept, (away, 0)) if away else kept
 
     def _limit(self, count: int) -> int:
@@ -166,7 +166,7 @@ class T3A(BaseMethod):
 
 
 def lowest(
-    values: Tensor, labels: Tensor, counts: list[int], limits: list[int], part: Part = WHOLE
+    values: Tensor, labels: Tensor, counts: list[int], limits: list[int], shard: Shard = WHOLE
 ) -> Tensor:
     """Mark the lowest values of each class, the earlier one where two are equal; no sorting.
 
@@ -175,7 +175,7 @@ def lowest(
         labels: their classes, [M].
         counts: how many there are of each class in all shards, [C].
         limits: how many to mark of each class in all shards, [C].
-        part: the shard that these values are of.
+        shard: the shard of these values.
 
     Returns:
         bool [M].
@@ -188,14 +188,14 @@ def lowest(
     for c, (count, limit) in enumerate(zip(counts, limits, strict=True)):
         if limit < count:
             of_class = values.masked_select(labels == c)
-            thresholds[c] = part.kth_lowest(of_class, limit) if limit else -math.inf
+            thresholds[c] = shard.kth_lowest(of_class, limit) if limit else -math.inf
     marked = values <= thresholds.index_select(0, labels)
-    if part.total(float(marked.sum()))[0] > sum(map(min, counts, limits)):
+    if shard.total(float(marked.sum()))[0] > sum(map(min, counts, limits)):
         for c, limit in enumerate(limits):
             chosen = (labels == c) & marked
             tied = (chosen & (values == thresholds[c])).nonzero().squeeze(1)
-            (below,) = part.total(float(chosen.sum()) - len(tied))
-            room = max(0, limit - int(below) - part.before(len(tied)))
+            (below,) = shard.total(float(chosen.sum()) - len(tied))
+            room = max(0, limit - int(below) - shard.before(len(tied)))
             marked[tied[room:]] = False
     return marked
 
@@ -209,7 +209,7 @@ def _entropy(logits: Tensor) -> Tensor:
 def _matching_scale(view: View, prototypes: Tensor) -> float:
     """The factor that gives the prototypes' logits the spread of the model's over classes."""
     logits = (prototypes @ z.T for _, z in view.blocks())
-    got, wanted = view.graph.part.total(sum(map(_spread, logits)), _spread(view.logits.T))
+    got, wanted = view.graph.shard.total(sum(map(_spread, logits)), _spread(view.logits.T))
     return math.sqrt(wanted / got) if got > 0 else 1.0
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.base import BaseGraph
-from matcha_gnn.graphs.parts import Part
+from matcha_gnn.graphs.shards import Shard
 from matcha_gnn.methods.base import (
     BaseMethod,
     Modifies,
@@ -113,10 +113,10 @@ class Tent(BaseMethod):
 
         if not graph.one_block:
             hiddens = (hidden(block) for _, block in graph.blocks())
-            normalise = normaliser(hiddens, norm, self.statistics, graph.part)
+            normalise = normaliser(hiddens, norm, self.statistics, graph.shard)
             return StreamedTuner(view, lambda v, block: from_normal(v, normalise(hidden(block))))
         whole = hidden(graph)
-        normal = normaliser([whole], norm, self.statistics, graph.part)(whole)
+        normal = normaliser([whole], norm, self.statistics, graph.shard)(whole)
         # It caches hops in memory; where `make_hops` is set there is no room for them.
         if graph.make_hops is None and _is_identity(model.after_norm, normal):
             return AffineTuner(view, normal)
@@ -129,7 +129,7 @@ class Tent(BaseMethod):
 
 
 def normaliser(
-    hiddens: Iterable[Tensor], norm: nn.BatchNorm1d, statistics: str, part: Part
+    hiddens: Iterable[Tensor], norm: nn.BatchNorm1d, statistics: str, shard: Shard
 ) -> Callable[[Tensor], Tensor]:
     """The map from [n, D] to û: less the mean, over the deviation, of the target or the source.
 
@@ -137,21 +137,21 @@ def normaliser(
         hiddens: the input of the norm, block by block; read only for the target's statistics.
         norm: the batch norm.
         statistics: "target" or "source".
-        part: the shard that the blocks are of.
+        shard: the shard of the blocks.
     """
     if statistics == "target":
-        mean, variance = moments(hiddens, part)
+        mean, variance = moments(hiddens, shard)
     else:
         variance, mean = cast(Tensor, norm.running_var), cast(Tensor, norm.running_mean)
     scale = torch.rsqrt(variance + norm.eps)
     return lambda hidden: (hidden - mean) * scale
 
 
-def moments(blocks: Iterable[Tensor], part: Part) -> tuple[Tensor, Tensor]:
+def moments(blocks: Iterable[Tensor], shard: Shard) -> tuple[Tensor, Tensor]:
     """Mean and biased variance of all rows, [D] each, from blocks of them.
 
     Example:
-        >>> from matcha_gnn.graphs.parts import WHOLE
+        >>> from matcha_gnn.graphs.shards import WHOLE
         >>> moments([torch.tensor([[1.0], [2.0]]), torch.tensor([[6.0]])], WHOLE)
         (tensor([3.]), tensor([4.6667]))
     """
@@ -161,7 +161,7 @@ def moments(blocks: Iterable[Tensor], part: Part) -> tuple[Tensor, Tensor]:
         variance, mean = (each.double().cpu().numpy() for each in of_block)
         count += len(block)
         first, second = first + len(block) * mean, second + len(block) * (variance + mean**2)
-    total, first, second = part.total(count, first, second)
+    total, first, second = shard.total(count, first, second)
     mean = first / total
     found = (torch.from_numpy(each) for each in (mean, np.maximum(second / total - mean**2, 0)))
     to_mean, to_variance = (each.to(block) for each in found)

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from matcha_gnn import kernels
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.graphs.parts import WHOLE, Part, tensor_total
+from matcha_gnn.graphs.shards import WHOLE, Shard, tensor_total
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels import Operator, propagate
 from matcha_gnn.methods.base import Prediction, View
@@ -253,11 +253,11 @@ def descend(
 ) -> tuple[Prediction, Tuned]:
     """Take steps down a loss of the logits, and predict after the last one."""
     tuner, point, moments = tuned
-    logits_at, part = tuner.mixer(view), view.graph.part
+    logits_at, shard = tuner.mixer(view), view.graph.shard
     with torch.enable_grad():
         logits = logits_at(point)
         # The loss is a mean over the nodes of all shards.
-        share = len(logits) / part.count(len(logits))
+        share = len(logits) / shard.count(len(logits))
         for _ in range(steps):
             upward = slope(_class_major(logits).log_softmax(0))[:-1].T
             if share != 1:
@@ -265,20 +265,20 @@ def descend(
             trained = list(point.values.values())
             # Later rounds may start at this point again, so the graph is retained.
             slopes = torch.autograd.grad(logits, trained, upward, True, materialize_grads=True)
-            totals = [tensor_total(part, each) for each in slopes]
+            totals = [tensor_total(shard, each) for each in slopes]
             values, moments = descent.step(point.values, totals, moments)
             point = tuner.at(values)
             logits = logits_at(point)
     probs = kernels.turned(_class_major(logits).softmax(0))
-    hops = LazyHops(partial(tuner.stack, point), part)
+    hops = LazyHops(partial(tuner.stack, point), shard)
     return Prediction(probs, hops=hops), Tuned(tuner, point, moments)
 
 
 class LazyHops(Hops):
     """Hops whose stack is computed when it is first read."""
 
-    def __init__(self, make: Callable[[], HopStack], part: Part = WHOLE) -> None:
-        self.__dict__.update(key=None, part=part, _kept={}, _logits=[], _make=make)
+    def __init__(self, make: Callable[[], HopStack], shard: Shard = WHOLE) -> None:
+        self.__dict__.update(key=None, shard=shard, _kept={}, _logits=[], _make=make)
 
     @cached_property
     def stack(self) -> HopStack:

@@ -141,7 +141,7 @@ def _missing_classes(source: SourceSummary, run: Run) -> str:
         return ""
     if absent.sum() == len(absent) - 1:
         return _ONE_CLASS
-    (counts,) = run.graph.part.total(class_counts_of(run.prediction.probs))
+    (counts,) = run.graph.shard.total(class_counts_of(run.prediction.probs))
     shares = counts / counts.sum()
     most = int((shares * absent).argmax())
     if shares[absent].sum() < AGREED_MARGIN:
@@ -189,8 +189,8 @@ class _Judge:
     def candidate(self, trial: _Trial, source_accuracy: float) -> Candidate:
         """What the decision says of a trial."""
         labels = trial.run.prediction.probs.argmax(1)
-        part, other = self.graph.part, float(labels.ne(self.labels_before).sum())
-        changed = float(part.total(other)[0]) / part.count(len(labels))
+        shard, other = self.graph.shard, float(labels.ne(self.labels_before).sum())
+        changed = float(shard.total(other)[0]) / shard.count(len(labels))
         gained = trial.expected - source_accuracy
         return Candidate(trial.name, trial.expected, gained, trial.gain, changed)
 

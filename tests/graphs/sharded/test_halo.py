@@ -7,7 +7,7 @@ import torch
 from spawning import run_ranks
 
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.graphs.sharded.halo import Columns, Halo, PartAdjacency
+from matcha_gnn.graphs.sharded.halo import Columns, Halo, ShardAdjacency
 from matcha_gnn.graphs.sharded.partition import Partition, contiguous, metis
 from matcha_gnn.graphs.sharded.ranks import Ranks
 from matcha_gnn.kernels import Adjacency
@@ -33,7 +33,7 @@ def products(rank, owners):
     columns = Columns.of(rows.indices, *partition.cuts[rank : rank + 2])
     halo = Halo.around(columns.needed.astype(np.int64), partition, ranks)
     local = Adjacency(csr_tensor(columns.renumbered(rows), torch.float64))
-    part = PartAdjacency(local, halo)
+    part = ShardAdjacency(local, halo)
     nodes = partition.nodes(rank)
     h = torch.randn(NODES, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     ranks.sent.clear()

@@ -3,6 +3,6 @@
 from matcha_gnn.graphs.sharded.adaptation import adapt
 from matcha_gnn.graphs.sharded.outputs import write_shards
 from matcha_gnn.graphs.sharded.ranks import Ranks, joined
-from matcha_gnn.graphs.sharded.result import PartAdaptation
+from matcha_gnn.graphs.sharded.result import ShardAdaptation
 
-__all__ = ["PartAdaptation", "Ranks", "adapt", "joined", "write_shards"]
+__all__ = ["ShardAdaptation", "Ranks", "adapt", "joined", "write_shards"]

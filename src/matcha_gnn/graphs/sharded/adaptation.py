@@ -9,10 +9,10 @@ from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_kind
 from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.graphs.sharded import costs
-from matcha_gnn.graphs.sharded.part import GraphPart, part_of
 from matcha_gnn.graphs.sharded.ranks import TIMEOUT, Ranks, joined
-from matcha_gnn.graphs.sharded.result import gathered, part_result
-from matcha_gnn.graphs.sharded.stored import part_of_store
+from matcha_gnn.graphs.sharded.result import gathered, shard_result
+from matcha_gnn.graphs.sharded.shard import GraphShard, shard_of
+from matcha_gnn.graphs.sharded.stored import shard_of_store
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.graphs.stored.plan import in_words
 from matcha_gnn.graphs.stored.target import require_float32
@@ -60,7 +60,7 @@ def adapt(
         settings: the other arguments of `mg.adapt`.
 
     Returns:
-        A `PartAdaptation`: γ, model, history and status of the whole graph, predictions of this
+        A `ShardAdaptation`: γ, model, history and status of the whole graph, predictions of this
         rank's nodes. With `gather` rank 0 has the predictions of all nodes.
 
     Raises:
@@ -85,37 +85,37 @@ def adapt(
             decided = _checked(model, whole, method, loss, settings, ranks)
             digest = f"{content_hash(*model.state_dict().values())} {whole.fingerprint} {decided}"
         _require_same(digest, ranks)
-        part, in_memory = _shared_out(whole, ranks, partition)
+        shard, in_memory = _sharded(whole, ranks, partition)
         tell = whole.tell if isinstance(whole, GraphStore) else logger.info
-        tell(_estimate(model, part))
+        tell(_estimate(model, shard))
         bar = {"progress": _no_progress if ranks.rank else LateBar("adapting")}
-        found = adaptation.adapt(model, cast(GraphLike, part), method, loss, **bar | settings)
-        result = part_result(found, part)
-        return gathered(result, part, in_memory) if gather else result
+        found = adaptation.adapt(model, cast(GraphLike, shard), method, loss, **bar | settings)
+        result = shard_result(found, shard)
+        return gathered(result, shard, in_memory) if gather else result
 
 
-def _shared_out(
+def _sharded(
     whole: Graph | GraphStore, ranks: Ranks, partition: str
-) -> tuple[GraphPart, Graph | None]:
+) -> tuple[GraphShard, Graph | None]:
     """This rank's shard, and the whole graph where it is in memory."""
     if isinstance(whole, GraphStore):
-        return part_of_store(whole, ranks, partition), None
-    return part_of(whole, ranks, partition), whole
+        return shard_of_store(whole, ranks, partition), None
+    return shard_of(whole, ranks, partition), whole
 
 
 def _no_progress(done: int, total: int) -> None:
     """Only rank 0 shows a bar."""
 
 
-def _estimate(model: Backbone, part: GraphPart) -> str:
+def _estimate(model: Backbone, graph: GraphShard) -> str:
     """Memory and messages of this rank, in one line."""
-    ranks, halo = part.part.ranks, part.adjacency.halo
+    ranks, halo = graph.shard.ranks, graph.adjacency.halo
     classes, width = model.head.weight.shape
     rows = len(halo.given) - halo.to[ranks.rank]
-    stack = part.num_nodes * (model.num_hops + 1) * width * model.gamma.element_size()
+    stack = graph.num_nodes * (model.num_hops + 1) * width * model.gamma.element_size()
     hop = costs.hop_bytes(rows, width, model.gamma.element_size())
     round_bytes = costs.round_bytes(classes, model.num_hops, width, ranks.size)
-    nodes = f"{part.num_nodes:,} of {part.part.partition.num_nodes:,} nodes"
+    nodes = f"{graph.num_nodes:,} of {graph.shard.partition.num_nodes:,} nodes"
     return (
         f"rank {ranks.rank} of {ranks.size}: {nodes}, {in_words(stack)} of hops; "
         f"sends {in_words(hop)} per hop, {round_bytes:,} bytes per round"

@@ -72,7 +72,7 @@ class Halo:
 
 
 @dataclass(frozen=True, eq=False)
-class PartAdjacency(Operator):
+class ShardAdjacency(Operator):
     """This rank's rows of P; maps this rank's rows of h to those of P h.
 
     Attributes:
@@ -83,22 +83,22 @@ class PartAdjacency(Operator):
     local: Adjacency
     halo: Halo
 
-    def to(self, dtype: torch.dtype) -> "PartAdjacency":
+    def to(self, dtype: torch.dtype) -> "ShardAdjacency":
         """The same matrix in another precision."""
-        return PartAdjacency(self.local.to(dtype), self.halo)
+        return ShardAdjacency(self.local.to(dtype), self.halo)
 
     def __matmul__(self, h: Repr) -> Repr:
         """This rank's rows of P h."""
         return self.local @ self.halo.extended(h)
 
     @cached_property
-    def transposed(self) -> "PartTranspose":
+    def transposed(self) -> "ShardTranspose":
         """Pᵀ: values of other ranks' nodes are sent to them; as many bytes as for P."""
-        return PartTranspose(self, self.local.transposed)
+        return ShardTranspose(self, self.local.transposed)
 
 
 @dataclass(frozen=True, eq=False)
-class PartTranspose(Operator):
+class ShardTranspose(Operator):
     """This rank's rows of Pᵀ.
 
     Attributes:
@@ -106,7 +106,7 @@ class PartTranspose(Operator):
         local: their transpose, [n + H, n].
     """
 
-    straight: PartAdjacency
+    straight: ShardAdjacency
     local: Adjacency
 
     def __matmul__(self, h: Repr) -> Repr:
@@ -114,7 +114,7 @@ class PartTranspose(Operator):
         return self.straight.halo.returned(self.local @ h)
 
     @property
-    def transposed(self) -> PartAdjacency:
+    def transposed(self) -> ShardAdjacency:
         """P."""
         return self.straight
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from matcha_gnn.graphs.sharded.ranks import Ranks
-from matcha_gnn.graphs.sharded.result import PartAdaptation
+from matcha_gnn.graphs.sharded.result import ShardAdaptation
 from matcha_gnn.io.files import output_folder, replacing
 from matcha_gnn.io.jsontext import json_text
 from matcha_gnn.io.models import save_model
@@ -24,7 +24,7 @@ from matcha_gnn.metrics import Scorable, scorable
 
 
 def write_shards(
-    result: PartAdaptation,
+    result: ShardAdaptation,
     folder: str | Path,
     ranks: Ranks,
     labels: object = None,
@@ -65,7 +65,7 @@ def write_shards(
     return summary
 
 
-def _write_own(result: PartAdaptation, path: Path) -> None:
+def _write_own(result: ShardAdaptation, path: Path) -> None:
     probs, labels = result.probs.cpu().numpy(), result.labels.cpu().numpy()
     with open(path, "wb") as file:
         np.savez(file, nodes=result.nodes.numpy(), probs=probs, labels=labels)
@@ -75,7 +75,9 @@ def _shard(rank: int | str, size: int, hidden: bool = False) -> str:
     return f"{'.' if hidden else ''}predictions-{rank}-of-{size}.npz"
 
 
-def _put_in_place(result: PartAdaptation, folder: Path, size: int, summary: dict[str, Any]) -> None:
+def _put_in_place(
+    result: ShardAdaptation, folder: Path, size: int, summary: dict[str, Any]
+) -> None:
     shards = [(_shard(rank, size, hidden=True), _shard(rank, size)) for rank in range(size)]
     begin_outputs(folder, {MODEL, HISTORY, *(name for pair in shards for name in pair)})
     for hidden, shown in shards:
@@ -86,7 +88,7 @@ def _put_in_place(result: PartAdaptation, folder: Path, size: int, summary: dict
         beside.write_text(json_text(summary) + "\n")
 
 
-def _scores(result: PartAdaptation, ranks: Ranks, scored: Scorable) -> dict[str, Any]:
+def _scores(result: ShardAdaptation, ranks: Ranks, scored: Scorable) -> dict[str, Any]:
     """Over the nodes of all ranks."""
     if not scored.number:
         return score_entries(scored, None, None)

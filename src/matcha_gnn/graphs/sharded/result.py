@@ -9,13 +9,13 @@ from torch import Tensor
 
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.graphs.sharded.part import GraphPart
+from matcha_gnn.graphs.sharded.shard import GraphShard
 from matcha_gnn.result import Adaptation
 from matcha_gnn.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PartAdaptation(Adaptation):
+class ShardAdaptation(Adaptation):
     """An adaptation with the predictions of one rank's nodes.
 
     γ, model, history, status and decision are those of the whole graph, the same on all ranks.
@@ -53,22 +53,22 @@ class PartAdaptation(Adaptation):
         raise IncompatibleError("plot: this is the result of one rank; use gather=True")
 
 
-def part_result(result: Adaptation, graph: GraphPart) -> PartAdaptation:
+def shard_result(result: Adaptation, graph: GraphShard) -> ShardAdaptation:
     """A rank's result, with counts over all ranks."""
-    part = graph.part
+    shard = graph.shard
     moved = float((result.labels != result.labels_before).sum())
-    changed, before, after = part.total(moved, *result.class_counts)
-    return PartAdaptation(
+    changed, before, after = shard.total(moved, *result.class_counts)
+    return ShardAdaptation(
         **{each.name: getattr(result, each.name) for each in fields(result)},
-        nodes=torch.from_numpy(part.nodes),
-        num_nodes=part.partition.num_nodes,
-        sent=dict(part.ranks.sent),
-        changed_in_all=float(changed) / part.partition.num_nodes,
+        nodes=torch.from_numpy(shard.nodes),
+        num_nodes=shard.partition.num_nodes,
+        sent=dict(shard.ranks.sent),
+        changed_in_all=float(changed) / shard.partition.num_nodes,
         counts_in_all=(before, after),
     )
 
 
-def gathered(result: PartAdaptation, graph: GraphPart, whole: Graph | None) -> Adaptation:
+def gathered(result: ShardAdaptation, graph: GraphShard, whole: Graph | None) -> Adaptation:
     """Predictions of all nodes on rank 0; the other ranks keep those of their nodes.
 
     Args:
@@ -76,29 +76,29 @@ def gathered(result: PartAdaptation, graph: GraphPart, whole: Graph | None) -> A
         graph: its shard.
         whole: the graph, where rank 0 has it, for the report.
     """
-    part = graph.part
+    shard = graph.shard
     probs, before = (_collected(graph, rows) for rows in (result.probs, result.probs_before))
-    if part.ranks.rank != 0:
+    if shard.ranks.rank != 0:
         return result
     values = {each.name: getattr(result, each.name) for each in fields(result)}
     values |= {"probs": probs, "probs_before": before}
     if whole is None:
-        values["nodes"] = torch.arange(part.partition.num_nodes)
-        return PartAdaptation(**values)
+        values["nodes"] = torch.arange(shard.partition.num_nodes)
+        return ShardAdaptation(**values)
     names, place = {each.name for each in fields(Adaptation)}, whole.x.device
     kept = {name: value for name, value in values.items() if name in names}
     moved = {name: kept[name].to(place) for name in ("probs", "probs_before", "model", "gamma")}
     return Adaptation(**kept | moved | {"graph": whole})
 
 
-def _collected(graph: GraphPart, rows: Tensor) -> Tensor:
+def _collected(graph: GraphShard, rows: Tensor) -> Tensor:
     """On rank 0 the rows of all nodes by their numbers; nothing elsewhere."""
-    part, ranks = graph.part, graph.part.ranks
+    shard, ranks = graph.shard, graph.shard.ranks
     to = [len(rows)] + [0] * (ranks.size - 1)
-    of = np.diff(part.partition.cuts).tolist() if ranks.rank == 0 else [0] * ranks.size
+    of = np.diff(shard.partition.cuts).tolist() if ranks.rank == 0 else [0] * ranks.size
     received = ranks.exchange(rows.to(ranks.device), to, of, purpose="gathered predictions")
-    if ranks.rank != 0 or part.partition.order is None:
+    if ranks.rank != 0 or shard.partition.order is None:
         return received
     ordered = torch.empty_like(received)
-    ordered[torch.from_numpy(part.partition.order).to(received.device)] = received
+    ordered[torch.from_numpy(shard.partition.order).to(received.device)] = received
     return ordered

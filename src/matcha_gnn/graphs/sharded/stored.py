@@ -12,9 +12,9 @@ from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.graphs.sharded.part import GraphPart, RankPart, Rows, assembled
 from matcha_gnn.graphs.sharded.partition import contiguous
 from matcha_gnn.graphs.sharded.ranks import Ranks
+from matcha_gnn.graphs.sharded.shard import GraphShard, RankShard, Rows, assembled
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.graphs.stored.arrays import as_bytes
 from matcha_gnn.graphs.stored.propagation import HopFiles
@@ -25,7 +25,7 @@ from matcha_gnn.typing import Repr
 
 
 @dataclass(frozen=True, eq=False)
-class StoredPart(GraphPart):
+class StoredShard(GraphShard):
     """A shard of a store; the hops of a filter are stored with the graph, a file for each.
 
     Attributes:
@@ -39,7 +39,7 @@ class StoredPart(GraphPart):
     @property
     def fingerprint(self) -> str:
         """Of what was read, and of the rank."""
-        ranks = self.part.ranks
+        ranks = self.shard.ranks
         return f"{self.content}-{ranks.rank}-of-{ranks.size}"
 
     @property
@@ -48,7 +48,7 @@ class StoredPart(GraphPart):
         return partial(hops_of, graph=self)
 
 
-def part_of_store(store: GraphStore, ranks: Ranks, kind: str) -> StoredPart:
+def shard_of_store(store: GraphStore, ranks: Ranks, kind: str) -> StoredShard:
     """This rank's shard of a store on a file system that all ranks share.
 
     Args:
@@ -60,11 +60,11 @@ def part_of_store(store: GraphStore, ranks: Ranks, kind: str) -> StoredPart:
         if kind != "contiguous":
             allowed = "contiguous for a store"
             raise InvalidArgumentError("partition", repr(kind), allowed)
-        part = RankPart(ranks, contiguous(store.indptr.array, ranks.size))
-        rows, digest = _rows(store, part)
-    plain = assembled(part, rows)
+        shard = RankShard(ranks, contiguous(store.indptr.array, ranks.size))
+        rows, digest = _rows(store, shard)
+    plain = assembled(shard, rows)
     values = {each.name: getattr(plain, each.name) for each in fields(plain) if each.init}
-    return StoredPart(**values, store=store, content=_of_all(digest, ranks))
+    return StoredShard(**values, store=store, content=_of_all(digest, ranks))
 
 
 def _of_all(digest: bytes, ranks: Ranks) -> str:
@@ -73,9 +73,9 @@ def _of_all(digest: bytes, ranks: Ranks) -> str:
     return xxhash.xxh3_128_hexdigest(ranks.gather(here, purpose="fingerprint").numpy().data)
 
 
-def _rows(store: GraphStore, part: RankPart) -> tuple[Rows, bytes]:
+def _rows(store: GraphStore, shard: RankShard) -> tuple[Rows, bytes]:
     """The rows of this rank, checked, and a hash of them."""
-    first, last = part.start, part.stop
+    first, last = shard.start, shard.stop
     starts = np.array(store.indptr.rows(first, last + 1))
     begin, end = int(starts[0]), int(starts[-1])
     x, senders = store.x.rows(first, last), np.array(store.indices.rows(begin, end))
@@ -95,12 +95,12 @@ def _rows(store: GraphStore, part: RankPart) -> tuple[Rows, bytes]:
 
 
 @torch.no_grad()
-def hops_of(model: Backbone, graph: StoredPart) -> Hops:
+def hops_of(model: Backbone, graph: StoredShard) -> Hops:
     """A model's hops of this rank's nodes: stored ones are read, others computed and stored.
 
     All ranks resume from the last hop that all of them have.
     """
-    key, ranks = model.hops_key(graph), graph.part.ranks
+    key, ranks = model.hops_key(graph), graph.shard.ranks
     shape = (graph.num_nodes, model.num_hops + 1, model.head.in_features)
     folder = graph.store.hops_folder(key.encoder, graph.content)
     name = f"rank-{ranks.rank}-of-{ranks.size}"
@@ -119,10 +119,10 @@ def hops_of(model: Backbone, graph: StoredPart) -> Hops:
         if not files.path(hop, 0).is_file():
             with files.writing(hop, 0) as file:
                 file.write(files.stored(made).numpy())
-    return Hops(stack, key, graph.part)
+    return Hops(stack, key, graph.shard)
 
 
-def _made(model: Backbone, graph: StoredPart, stack: Tensor, hop: int) -> Repr:
+def _made(model: Backbone, graph: StoredShard, stack: Tensor, hop: int) -> Repr:
     """A hop from the stored one before it, so that a resumed run gives the same numbers."""
     if hop == 0:
         return model.encode(model.accept(graph.x))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from matcha_gnn import kernels
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.parts import WHOLE
+from matcha_gnn.graphs.shards import WHOLE
 from matcha_gnn.graphs.stored.mapped import MappedArray
 from matcha_gnn.hops import Hops, HopsKey, sum_of
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
@@ -49,7 +49,7 @@ class StreamedHops(Hops, abc.ABC):
         logit_bytes: int,
         device: torch.device,
     ) -> None:
-        fields: dict[str, Any] = {"key": key, "part": WHOLE, "_kept": {}, "_logits": []}
+        fields: dict[str, Any] = {"key": key, "shard": WHOLE, "_kept": {}, "_logits": []}
         self.__dict__.update(fields, _shape=shape, _logit_bytes=logit_bytes, _device=device)
 
     @abc.abstractmethod
@@ -82,7 +82,7 @@ class StreamedHops(Hops, abc.ABC):
     def gram(self) -> HopForm:
         """See `Hops.gram`; summed in float64."""
         forms = (kernels.gram(block.double(), self.mean) for _, block in self.blocks())
-        return self.part.total(sum_of(forms))[0]
+        return self.shard.total(sum_of(forms))[0]
 
     def mix(self, coef: Coefficients) -> Repr:
         """Refused, as `stack` is; use `View.blocks`."""

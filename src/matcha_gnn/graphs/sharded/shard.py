@@ -11,10 +11,10 @@ from torch import Tensor
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graphs.base import Message, imbalance
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.graphs.parts import Part
-from matcha_gnn.graphs.sharded.halo import Columns, Halo, PartAdjacency
+from matcha_gnn.graphs.sharded.halo import Columns, Halo, ShardAdjacency
 from matcha_gnn.graphs.sharded.partition import PARTITIONS, Nodes, Partition, contiguous, metis
 from matcha_gnn.graphs.sharded.ranks import Ranks
+from matcha_gnn.graphs.shards import Shard
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.propagate import csr_tensor, scipy_csr
 from matcha_gnn.typing import FloatArray
@@ -22,7 +22,7 @@ from matcha_gnn.typing import FloatArray
 LINKS, LINKS_SEED = 20_000, 0
 
 
-class RankPart(Part):
+class RankShard(Shard):
     """The nodes of one rank; nodes are numbered by their position in the partition.
 
     Args:
@@ -75,26 +75,26 @@ class RankPart(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class GraphPart(Graph):
+class GraphShard(Graph):
     """The nodes of one rank, with their incoming edges.
 
     Attributes:
         x: features of this rank's nodes, [n, F].
         edge_index: their incoming edges, [2, E_r]; senders are numbered as the columns of the
             adjacency: this rank's nodes, then those needed from other ranks.
-        part: the shard that these nodes are.
+        shard: the shard of these nodes.
         adjacency: this rank's rows of P.
         links: a sample of edges between different nodes of the whole graph, by position.
         both_ways: every edge of the whole graph has its reverse.
     """
 
-    part: RankPart = field(kw_only=True)
-    own_adjacency: PartAdjacency = field(kw_only=True)
+    shard: RankShard = field(kw_only=True)
+    own_adjacency: ShardAdjacency = field(kw_only=True)
     links: Tensor = field(kw_only=True)
     both_ways: bool = field(kw_only=True)
 
     @property
-    def adjacency(self) -> PartAdjacency:  # type: ignore[override]
+    def adjacency(self) -> ShardAdjacency:  # type: ignore[override]
         """This rank's rows of P; a product exchanges rows with other ranks."""
         return self.own_adjacency
 
@@ -128,19 +128,19 @@ class Rows(NamedTuple):
     links: Nodes
 
 
-def assembled(part: RankPart, rows: Rows) -> GraphPart:
+def assembled(shard: RankShard, rows: Rows) -> GraphShard:
     """Build a rank's shard; the ranks exchange which rows they need."""
-    columns = Columns.of(rows.matrix.indices.astype(np.int64), part.start, part.stop)
-    halo = Halo.around(columns.needed, part.partition, part.ranks)
+    columns = Columns.of(rows.matrix.indices.astype(np.int64), shard.start, shard.stop)
+    halo = Halo.around(columns.needed, shard.partition, shard.ranks)
     matrix = csr_tensor(columns.renumbered(rows.matrix), rows.x.dtype)
-    device = part.ranks.device
-    return GraphPart(
+    device = shard.ranks.device
+    return GraphShard(
         rows.x.to(device),
         torch.from_numpy(columns.numbers(rows.edges)).to(device),
-        part=part,
-        own_adjacency=PartAdjacency(Adjacency(matrix.to(device)), halo),
+        shard=shard,
+        own_adjacency=ShardAdjacency(Adjacency(matrix.to(device)), halo),
         links=torch.from_numpy(rows.links).to(device),
-        both_ways=_both_ways(rows.edges, part.ranks),
+        both_ways=_both_ways(rows.edges, shard.ranks),
     )
 
 
@@ -152,7 +152,7 @@ def _both_ways(edges: Nodes, ranks: Ranks) -> bool:
     return ((high << 32) + low) % 2**64 == 0
 
 
-def part_of(graph: Graph, ranks: Ranks, kind: str) -> GraphPart:
+def shard_of(graph: Graph, ranks: Ranks, kind: str) -> GraphShard:
     """This rank's shard of a graph that every rank has in memory.
 
     Args:
@@ -165,15 +165,15 @@ def part_of(graph: Graph, ranks: Ranks, kind: str) -> GraphPart:
         partition = partition_of(matrix, ranks, kind)
     if kind == "metis":
         partition = ranks.broadcast(partition)
-    part = RankPart(ranks, partition)
-    rows = scipy.sparse.csr_array(matrix[part.nodes])
+    shard = RankShard(ranks, partition)
+    rows = scipy.sparse.csr_array(matrix[shard.nodes])
     columns = partition.positions(rows.indices.astype(np.int64))
     rows = scipy.sparse.csr_array((rows.data, columns, rows.indptr), shape=rows.shape)
     edges = partition.positions(graph.edge_index.cpu().numpy())
-    ends_here = (edges[1] >= part.start) & (edges[1] < part.stop)
+    ends_here = (edges[1] >= shard.start) & (edges[1] < shard.stop)
     links = partition.positions(graph.sample_links(LINKS, LINKS_SEED).cpu().numpy())
-    x = _taken(graph.x, part.nodes)
-    return assembled(part, Rows(rows, x, edges[:, ends_here], links))
+    x = _taken(graph.x, shard.nodes)
+    return assembled(shard, Rows(rows, x, edges[:, ends_here], links))
 
 
 def partition_of(matrix: scipy.sparse.csr_array, ranks: Ranks, kind: str) -> Partition:

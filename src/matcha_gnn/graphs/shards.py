@@ -11,7 +11,7 @@ from torch import Tensor
 from matcha_gnn.typing import FloatArray
 
 
-class Part:
+class Shard:
     """All nodes.
 
     Attributes:
@@ -19,7 +19,7 @@ class Part:
         start: number of nodes in the shards before this one.
 
     Example:
-        >>> Part().total(np.ones(2), 3.0)
+        >>> Shard().total(np.ones(2), 3.0)
         [array([1., 1.]), array(3.)]
     """
 
@@ -51,12 +51,12 @@ class Part:
         return 0
 
 
-WHOLE = Part()
+WHOLE = Shard()
 
 
-def tensor_total(part: Part, tensor: Tensor) -> Tensor:
-    """`Part.total` of one tensor, on its device and in its precision."""
-    if part is WHOLE:
+def tensor_total(shard: Shard, tensor: Tensor) -> Tensor:
+    """`Shard.total` of one tensor, on its device and in its precision."""
+    if shard is WHOLE:
         return tensor
-    (total,) = part.total(tensor.detach().double().cpu().numpy())
+    (total,) = shard.total(tensor.detach().double().cpu().numpy())
     return torch.from_numpy(total).to(tensor)
