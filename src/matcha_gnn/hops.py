@@ -105,7 +105,7 @@ class Hops:
         return True
 
     def blocks(self) -> Iterator[tuple[slice, HopStack]]:
-        """Rows and their hops, [n, K+1, D]; a block may be used until the next one is asked for."""
+        """Rows and their hops, [n, K+1, D]; a block is valid until the next one."""
         yield slice(0, self.shape[0]), self.stack
 
     @cached_property

@@ -17,7 +17,7 @@ class Fit(NamedTuple):
 
     Attributes:
         gamma: hop-aggregation parameters.
-        intercept: to add to the logits, [C]; zero unless asked for.
+        intercept: to add to the logits, [C]; zero unless it is fitted.
         passes: how often the hops were read.
     """
 

@@ -222,7 +222,7 @@ class BaseMethod(abc.ABC):
 
 
 def require_linear_head(method: str, model: Backbone) -> None:
-    """Refuse a model whose classifier is not one linear layer."""
+    """Raise IncompatibleError for a model whose classifier is not one linear layer."""
     head: nn.Module = model.head
     if not isinstance(head, nn.Linear):
         kind = type(head).__name__

@@ -42,7 +42,7 @@ class StreamedTuner(FilterTuner):
         return self._no_whole(point.values)
 
     def _no_whole(self, values: Values) -> Tensor:
-        raise IncompatibleError("features: a base method's own hops cannot be streamed")
+        raise IncompatibleError("features: 'base' is not supported with GraphStore")
 
 
 class _Narrow(torch.autograd.Function):

@@ -111,12 +111,12 @@ def round_curves(result: Adaptation) -> Picture | None:
         panels[-1].yaxis.set_major_formatter(PercentFormatter(1))
         panels[-1].set_xlabel("rounds done")
         panels[-1].xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-        said = _said(done)
-        svg = inline_svg(figure, "rounds", f"Curves of {', '.join(curves)}. {said}")
-    return Picture("Rounds", svg, f"{said} {_how(result)}{thinned(len(result.history.gamma))}")
+        ends = _ends(done)
+        svg = inline_svg(figure, "rounds", f"Curves of {', '.join(curves)}. {ends}")
+    return Picture("Rounds", svg, f"{ends} {_how(result)}{thinned(len(result.history.gamma))}")
 
 
-def _said(done: Replay) -> str:
+def _ends(done: Replay) -> str:
     most = int(done.churn.argmax())
     ends = "InfoMax, which is high for confident and diverse predictions: "
     ends += f"{text(done.infomax[0])} at first, {text(done.infomax[-1])} at the end."

@@ -107,7 +107,7 @@ class GraphPatcher(BaseMethod):
                 "GraphPatcher needs a patcher that was trained on the source graph: train with "
                 "fit(..., ship=[GraphPatcher()]) or `matcha train --ship graphpatcher`"
             )
-        if model.in_channels:  # a wrapped network does not say
+        if model.in_channels:  # unknown for a wrapped network
             _patcher(model.artefacts[self.name], model.in_channels)
 
     def ship(
