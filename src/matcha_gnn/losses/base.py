@@ -1,4 +1,4 @@
-"""Step 5: what γ minimises, in two forms that agree in value and gradient."""
+"""Losses for γ, in two forms that agree in value and gradient."""
 
 import abc
 from typing import Any, ClassVar
@@ -20,8 +20,8 @@ class Loss(abc.ABC):
     models that mix cached hops linearly: the value, and its exact gradient in the hop weights.
 
     Attributes:
-        name: what the command line calls it.
-        needs_filter: it judges the hop weights of a filter, and has no plain form on Z.
+        name: its name on the command line.
+        needs_filter: it is a function of the hop weights of a filter, and has no plain form on Z.
     """
 
     name: ClassVar[str]
@@ -38,7 +38,7 @@ class Loss(abc.ABC):
         """
 
     def prepare(self, view: View) -> Prepared:
-        """What stays the same in every round, taken once for a target graph."""
+        """What is the same in every round, computed once for a target graph."""
         return None
 
     @abc.abstractmethod
@@ -57,7 +57,7 @@ class Loss(abc.ABC):
         return type(self).minimiser is not Loss.minimiser
 
     def minimiser(self, view: View, prediction: Prediction, prepared: Prepared) -> FloatArray:
-        """The hop weights [K+1] that minimise the loss for fixed predictions, where that is known.
+        """The hop weights [K+1] that minimise the loss for fixed predictions, in closed form.
 
         Raises:
             IncompatibleError: there is no closed form.
@@ -65,7 +65,7 @@ class Loss(abc.ABC):
         raise IncompatibleError(f"loss {self.name!r} has no minimum in closed form")
 
     def settings(self) -> dict[str, Any]:
-        """Constructor arguments, for the record."""
+        """Constructor arguments, for records."""
         return dict(vars(self))
 
 
@@ -73,15 +73,15 @@ class ClusterLoss(Loss):
     """A loss of the two variances, σ²_total = cᵀSc and σ²_inter = cᵀBc.
 
     Args:
-        min_share: a class that holds less than this share of the predicted mass has no mean of
-            its own and adds nothing to σ²_inter.
+        min_share: a class that holds less than this share of the predicted mass is left out of
+            σ²_inter.
     """
 
     def __init__(self, min_share: float = 1e-9) -> None:
         self.min_share = min_share
 
     def prepare(self, view: View) -> None:
-        """Have the hops take their Gram matrix, which they keep."""
+        """Compute the Gram matrix of the hops, which is cached."""
         _ = view.hops.gram
 
     def _slopes(self, view: View, prediction: Prediction) -> tuple[FloatArray, FloatArray]:
@@ -118,5 +118,5 @@ class LogitLoss(Loss):
         sums = view.hops.class_sums(slopes)
         head = view.model.head.weight.detach().double().cpu().numpy()
         gradient = np.einsum("ckd,cd->k", sums, head) / view.hops.num_nodes
-        (value,) = view.graph.part.total(float(terms.sum(dtype=torch.float64)))
+        (value,) = view.graph.shard.total(float(terms.sum(dtype=torch.float64)))
         return float(value) / view.hops.num_nodes, gradient

@@ -132,9 +132,11 @@ def test_few_columns_at_a_time_give_the_same_hops(store, monkeypatch):
     model = source_model()
     expected = model.hops(unlabelled(target_graph())).stack
     settings = {"moves": "gamma", "features": "source", "protect": False, "epochs": 1}
-    for slab in (WIDTH, 3, 1):
+    for width in (WIDTH, 3, 1):
         target = target_of(store, model, mg.ERM(), settings, None)
-        target.__dict__["plan"] = target.plan.__class__(**{**vars(target.plan), "slab": slab})
+        target.__dict__["plan"] = target.plan.__class__(
+            **{**vars(target.plan), "block_width": width}
+        )
         hops = target.hops(model)
         found = torch.cat([block.clone() for _, block in hops.blocks()])
         assert largest(found, expected) < 1e-5
