@@ -94,7 +94,7 @@ def over_ranks(folder: Path, size: int, alone: mg.Adaptation) -> dict[str, Any]:
     subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     found = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(size)]
     probs = torch.from_numpy(np.load(folder / "probs.npy"))
-    model = costs.epoch_bytes(CLASSES, HOPS, WIDTH, size)
+    model = costs.round_bytes(CLASSES, HOPS, WIDTH, size)
     return {
         "epoch_ms": 1e3 * max(each["epoch"] for each in found),
         "epoch_cpu_ms": 1e3 * max(each["epoch_cpu"] for each in found),

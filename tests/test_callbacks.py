@@ -1,4 +1,4 @@
-"""Callbacks hear of every round; trackers get the same numbers as history.csv."""
+"""Callbacks are called for every round; trackers get the same numbers as history.csv."""
 
 import logging
 import sys
@@ -29,7 +29,7 @@ class Heard(mg.Callback):
         self.results.append(result)
 
 
-def test_every_round_and_the_end_are_told():
+def test_callbacks_are_called_for_every_round_and_at_the_end():
     heard = Heard()
     result = adapt(heard, mg.Callback())
     assert heard.rounds == result.trace.rows()
@@ -97,7 +97,7 @@ def test_what_is_not_installed_is_named(monkeypatch, package, make):
         make()
 
 
-def test_runs_are_logged_and_nothing_is_said_unasked(caplog, capsys):
+def test_runs_are_logged_and_nothing_is_printed(caplog, capsys):
     adapt()
     assert capsys.readouterr() == ("", "")
     with caplog.at_level(logging.INFO, logger="matcha_gnn"):

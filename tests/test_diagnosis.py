@@ -39,7 +39,7 @@ def test_an_offset_of_features_is_measured(model):
     assert card.drift > 0.3
 
 
-def test_a_model_that_cannot_be_moved_is_sent_to_other_methods():
+def test_a_model_without_offset_is_referred_to_other_methods():
     deep = mg.GCNII(64, 2, hidden_channels=8, K=2)
     mg.fit(deep, mg.datasets.csbm(**SIZE, homophily=0.85, seed=0), epochs=120)
     card = mg.diagnose(deep, mg.datasets.csbm(**SIZE, homophily=0.85, shift=1.5, seed=1))
@@ -56,6 +56,6 @@ def test_labels_are_not_read(model):
     assert torch.equal(seen.class_edges[1], unseen.class_edges[1])
 
 
-def test_without_a_summary_there_is_nothing_to_set_beside():
+def test_without_a_source_summary_it_is_refused():
     with pytest.raises(mg.IncompatibleError, match="remember_source"):
         mg.diagnose(mg.GPRGNN(8, 2), mg.datasets.csbm(100, 8))

@@ -1,4 +1,4 @@
-"""Numbers that are not finite: refused in models, never answered with, and null in JSON."""
+"""Numbers that are not finite: refused in models, never predicted, and null in JSON."""
 
 import json
 import math
@@ -118,7 +118,7 @@ def test_a_last_step_that_runs_away_is_refused(monkeypatch):
             parameter.data.fill_(math.nan)
 
     monkeypatch.setattr(torch.optim.Adam, "step", step)
-    with pytest.raises(mg.InvalidArgumentError, match=r"^lr: got .* ran away"):
+    with pytest.raises(mg.InvalidArgumentError, match=r"^lr: got .* diverged"):
         mg.fit(mg.GPRGNN(6, 3, 8, 2), tiny_graph(), epochs=1)
 
 
@@ -133,7 +133,7 @@ def test_features_that_overflow_are_refused(name, strategy):
 
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"gtrans"}))
-def test_large_features_that_do_not_overflow_are_answered_finitely(name):
+def test_large_features_that_do_not_overflow_give_finite_predictions(name):
     graph, model = tiny_graph(), trained_model(ship=[METHODS[name]()])
     graph.x = graph.x * 1e15
     result = mg.adapt(model, graph, METHODS[name](), mg.Matcha(rounds=2))

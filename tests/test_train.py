@@ -1,4 +1,4 @@
-"""Source training against a plain PyTorch and PyG loop, and the promises of `fit`."""
+"""Source training against a plain PyTorch and PyG loop, and the contract of `fit`."""
 
 import random
 
@@ -405,7 +405,7 @@ def test_train_accuracy_is_that_of_the_training_nodes():
     assert run.train_accuracy == pytest.approx(right[mask].double().mean().item())
 
 
-def test_progress_is_told_every_epoch():
+def test_progress_is_called_every_epoch():
     calls = []
     trained(epochs=4, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]
@@ -479,7 +479,7 @@ class ShipsRandomNumbers(mg.ERM):
         return {"drawn": torch.rand(3)}
 
 
-def test_what_is_shipped_follows_the_seed_and_leaves_the_generator_alone():
+def test_source_state_follows_the_seed_and_leaves_the_generator_alone():
     models = [mg.GPRGNN(6, 3), mg.GPRGNN(6, 3)]
     torch.manual_seed(5)
     before = torch.random.get_rng_state()

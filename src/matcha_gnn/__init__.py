@@ -68,7 +68,7 @@ _HOME = {
     "SURE": "matcha_gnn.losses",
     "T3A": "matcha_gnn.methods",
     "Tent": "matcha_gnn.methods",
-    "Touches": "matcha_gnn.methods",
+    "Modifies": "matcha_gnn.methods",
     "TrainableBackbone": "matcha_gnn.backbones",
     "View": "matcha_gnn.methods",
     "find_gamma": "matcha_gnn.backbones",
@@ -139,7 +139,7 @@ __all__ = [
     "T3A",
     "Task",
     "Tent",
-    "Touches",
+    "Modifies",
     "Unadapted",
     "TrainableBackbone",
     "View",
@@ -210,9 +210,9 @@ if TYPE_CHECKING:
         BaseMethod,
         GraphPatcher,
         GTrans,
+        Modifies,
         Prediction,
         Tent,
-        Touches,
         View,
     )
     from matcha_gnn.result import Adaptation, Decision, Status

@@ -66,7 +66,7 @@ def adapt(
     progress = progress_of(callbacks)
 
     def work(target: Graph, quiet: bool) -> Adaptation:
-        _, block = next(target.pieces())
+        _, block = next(target.blocks())
         model.accept(block.x)
         if hops is not None:
             hops.require(model.hops_key(target))

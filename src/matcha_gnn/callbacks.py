@@ -1,8 +1,7 @@
-"""Followers of an adaptation: told of every recorded round and of the end.
+"""Callbacks of an adaptation, called for every recorded round and at the end.
 
-They are told after the run: a round is too short to wait for anybody.
-
-The trackers are thin: each writes to a library that the user has installed and set up.
+They are called after the run: a round is too short to wait for them. The trackers write to a
+library that the user has installed and set up.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Told of every recorded round and of the end; both do nothing by default.
+    """Called for every recorded round and at the end; both do nothing by default.
 
     Example:
         >>> import matcha_gnn as mg
@@ -33,7 +32,7 @@ class Callback:
     """
 
     def on_result(self, result: "Adaptation") -> None:
-        """Called by `adapt`: tell of the rounds, then of the end."""
+        """Called by `adapt`: calls `on_round` for each round, then `on_end`."""
         for number in range(len(result.trace)):
             self.on_round(number, result.trace.row(number))
         self.on_end(result)

@@ -1,4 +1,4 @@
-"""How a target graph differs from a model's source, and whether to adapt: no label is read."""
+"""How a target graph differs from the source, and whether to adapt; labels are not read."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from torch import Tensor
 from matcha_gnn.adaptation import adapt
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
-from matcha_gnn.evidence.shift_kinds import Explanation
+from matcha_gnn.evidence.shift_kinds import ShiftKind
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS
 from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.metrics import average_degree
@@ -27,11 +27,11 @@ class Diagnosis:
         homophily: share of edges inside a class.
         class_edges: share of edges from class a to class b, [C, C] each.
         class_shares: [C] each.
-        features: what tells own features from the source's.
-        drift: length of the offset of own features, in standard deviations within classes.
+        features: how node-only features differ from the source's.
+        drift: length of their offset, in standard deviations within classes.
         confidence: mean largest probability of the source model.
-        expected_accuracy: of the source model and of the best that was tried, on the target; NaN
-            where nothing can be judged.
+        expected_accuracy: of the source model and of the best candidate, on the target; NaN where
+            it cannot be estimated.
         advice: "adapt", "adapt with Tent or T3A (attribute shift)" or "leave it".
         reason: one sentence.
     """
@@ -40,7 +40,7 @@ class Diagnosis:
     homophily: tuple[float, float]
     class_edges: tuple[Tensor, Tensor]
     class_shares: tuple[Tensor, Tensor]
-    features: Explanation
+    features: ShiftKind
     drift: float
     confidence: tuple[float, float]
     expected_accuracy: tuple[float, float]
@@ -49,15 +49,15 @@ class Diagnosis:
 
 
 def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
-    """Set a target graph beside the source that a model was trained on.
+    """Compare a target graph with the source that a model was trained on.
 
     Args:
-        model: a trained model with the summary of its source (`fit`, `remember_source`).
+        model: a trained model with a source summary (`fit`, `remember_source`).
         graph: the target; labels are not read.
 
     Raises:
-        IncompatibleError: the model has no summary of its source.
-        NoEvidenceError: nothing can be estimated on this graph.
+        IncompatibleError: the model has no source summary.
+        NoEvidenceError: accuracy cannot be estimated on this graph.
 
     Example:
         >>> import matcha_gnn as mg
@@ -73,7 +73,8 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
     source, decision = model.source, result.decision
     if source is None or decision is None:
         raise IncompatibleError(
-            "diagnose needs the summary of the source that fit or remember_source puts into a model"
+            "diagnose needs a model with a source summary: train it with mg.fit, or call "
+            "mg.remember_source(model, source_graph)"
         )
     if decision.posterior is None:
         raise NoEvidenceError(decision.obstacle)
@@ -82,7 +83,7 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
     expected = [c.expected_accuracy for c in decision.candidates] or [math.nan]
     middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS
     advice = LEAVE
-    if shift.explanation.moves_offset and not model.takes_offset:
+    if shift.kind.moves_offset and not model.takes_offset:
         advice = MEND_FEATURES
     elif decision.adapted:
         advice = ADAPT
@@ -94,7 +95,7 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
         homophily=(source.edge_homophily, posterior.homophily),
         class_edges=(source.class_edges, posterior.edge_shares.cpu().float()),
         class_shares=(source.class_prior, posterior.probs.mean(0).cpu().float()),
-        features=shift.explanation,
+        features=shift.kind,
         drift=_length(shift.offset.cpu(), source.own_covariance.double()),
         confidence=(
             float(source.confidence_histogram @ middles),

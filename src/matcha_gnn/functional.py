@@ -1,11 +1,11 @@
-"""Each formula once. No classes, no defaults, no graph.
+"""The formulas, each in one place; functions of tensors and arrays.
 
 The cluster losses exist in two forms that agree in value and gradient:
 
 - on representations Z [N, D] and predictions Y [N, C], differentiable by autograd;
 - from sums: with Z = Σ_k c_k H_k, the variances are quadratic forms in c,
   σ²_total = cᵀ S c and σ²_inter = cᵀ B c, so K+1 by K+1 numbers are all that is needed.
-  These few numbers live on the host as float64 arrays, wherever the hops are.
+  These few numbers are float64 arrays on the host, wherever the hops are.
 """
 
 import numpy as np
@@ -30,8 +30,8 @@ def entropy(probs: Probs) -> Tensor:
 def class_means(z: Repr, probs: Probs, min_share: float) -> tuple[Tensor, Tensor]:
     """Soft class means [C, D] and the mass of each class [C].
 
-    A class that holds less than `min_share` of all mass has no mean of its own: its mass is
-    returned as zero, so it adds nothing to σ²_inter.
+    A class that holds less than `min_share` of all mass is left out: its mass is returned as zero,
+    so it adds nothing to σ²_inter.
     """
     mass = probs.sum(0)
     mass = torch.where(mass > min_share * mass.sum(), mass, torch.zeros_like(mass))
@@ -63,7 +63,7 @@ def pic(z: Repr, probs: Probs, min_share: float) -> Tensor:
 
 
 def difference(z: Repr, probs: Probs, min_share: float) -> Tensor:
-    """(σ²_intra − σ²_inter) / N, the paper's ablation; per node, so that step sizes carry over."""
+    """(σ²_intra − σ²_inter) / N, the paper's ablation; per node, so that step sizes stay valid."""
     return (total_variance(z) - 2 * inter_variance(z, probs, min_share)) / z.shape[0]
 
 
@@ -138,8 +138,8 @@ def difference_from_slopes(
 def best_coefficients(between: HopForm, total: HopForm) -> FloatArray:
     """The c that minimises PIC for fixed predictions: top generalised eigenvector of (B, S).
 
-    Scaled to unit total variance; its sign is arbitrary, as PIC does not see it. NaN where there is
-    none: no variance, or forms that are not finite.
+    Scaled to unit total variance; its sign is arbitrary, as PIC does not depend on it. NaN where
+    there is none: no variance, or forms that are not finite.
     """
     if not (np.isfinite(total).all() and np.isfinite(between).all() and total.any()):
         return np.full(len(total), np.nan)
@@ -161,9 +161,9 @@ def stein_risk(coef: FloatArray, gram: HopForm, signal: FloatArray, noise: float
         noise: σ², the noise's variance per node.
 
     Example:
-        >>> own, mixed = np.array([1.0, 0.0]), np.array([0.5, 0.5])
+        >>> first, mixed = np.array([1.0, 0.0]), np.array([0.5, 0.5])
         >>> gram, signal, noise = np.eye(2), np.array([0.5, 0.25]), 0.5
-        >>> stein_risk(own, gram, signal, noise), stein_risk(mixed, gram, signal, noise)
+        >>> stein_risk(first, gram, signal, noise), stein_risk(mixed, gram, signal, noise)
         (0.5, 0.25)
     """
     return float(coef @ gram @ coef - 2 * coef @ signal + gram[0, 0] - noise)
@@ -174,8 +174,8 @@ def scaled_stein_risk(
 ) -> tuple[float, FloatArray]:
     """`stein_risk` of the best multiple of c, S_00 − σ² − (cᵀs)² / cᵀSc, and its gradient in c.
 
-    Labels do not change with the scale of the logits, so neither should their judge. For c that
-    point away from the signal, whose best multiple is negative, the last term is added instead.
+    Labels do not change with the scale of the logits, so neither should the risk. For c that point
+    away from the signal, whose best multiple is negative, the last term is added instead.
     """
     slope = gram @ coef
     size, along = float(coef @ slope), float(coef @ signal)

@@ -1,4 +1,4 @@
-"""Step 2: the per-depth stack, kept with the key of the graph and encoder it was made from."""
+"""Hops H_0 … H_K as one stack, with the key of the graph and encoder it was made from."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from matcha_gnn import functional, kernels
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.parts import WHOLE, Part
+from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 _WIDE_BLOCK = 1 << 16
-"""Nodes that are taken to float64 at a time."""
+"""Nodes that are converted to float64 at a time."""
 
 
 class HopsKey(NamedTuple):
@@ -56,14 +56,14 @@ def _named(coef: Coefficients, sums: FloatArray) -> ClassSums | MixedSums:
 class Hops:
     """H_0 … H_K of every node, and the sums that adaptation takes over them.
 
-    Whatever is a sum over nodes is taken block by block and then over all parts, so that blocks on
-    disk and the ranks of a cluster need no algorithms of their own; what has a row for each node
-    is of the nodes here.
+    Sums over nodes are taken block by block and then over all shards, so that hops on disk and the
+    ranks of a cluster need no algorithms of their own. What has a row for each node covers the
+    nodes of this shard.
 
     Attributes:
         stack: [N, K+1, D], node-major: a node's hops lie side by side in memory.
-        key: what the stack was made from; None for hops that never leave their maker.
-        part: which nodes these are.
+        key: what the stack was made from; None for hops that are not passed on.
+        shard: the shard of these nodes.
 
     Example:
         >>> hops = Hops(torch.tensor([[[1.0], [2.0]], [[3.0], [0.0]]]))
@@ -77,7 +77,7 @@ class Hops:
 
     stack: HopStack
     key: HopsKey | None = None
-    part: Part = WHOLE
+    shard: Shard = WHOLE
     _kept: dict[tuple[int, ...], tuple[kernels.Classifier | None, Tensor, "Hops"]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -85,19 +85,19 @@ class Hops:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Nodes here, K+1 and D."""
+        """Nodes of this shard, K+1 and D."""
         nodes, hops, width = self.stack.shape
         return nodes, hops, width
 
     @property
     def device(self) -> torch.device:
-        """Where blocks lie when they are worked on."""
+        """Where blocks are processed."""
         return self.stack.device
 
     @property
     def num_nodes(self) -> int:
-        """N, over all parts."""
-        return self.part.count(self.shape[0])
+        """N, over all shards."""
+        return self.shard.count(self.shape[0])
 
     @property
     def one_block(self) -> bool:
@@ -105,17 +105,17 @@ class Hops:
         return True
 
     def blocks(self) -> Iterator[tuple[slice, HopStack]]:
-        """Rows and their hops, [n, K+1, D]; a block may be used until the next one is asked for."""
+        """Rows and their hops, [n, K+1, D]; a block is valid until the next one."""
         yield slice(0, self.shape[0]), self.stack
 
     @cached_property
     def node_sums(self) -> FloatArray:
         """Σ_i H_k[i], [K+1, D]."""
-        return self.part.total(self._own_node_sums)[0]
+        return self.shard.total(self._own_node_sums)[0]
 
     @cached_property
     def _own_node_sums(self) -> FloatArray:
-        """The same of the nodes here."""
+        """The same of this shard's nodes."""
         return sum_of(kernels.node_sums(block) for _, block in self.blocks())
 
     @cached_property
@@ -125,8 +125,8 @@ class Hops:
 
     @cached_property
     def gram(self) -> HopForm:
-        """S with σ²_total = cᵀ S c in float64, [K+1, K+1]; the same in every epoch."""
-        return self.part.total(sum_of(kernels.gram(b, self.mean) for _, b in self.blocks()))[0]
+        """S with σ²_total = cᵀ S c in float64, [K+1, K+1]; the same in every round."""
+        return self.shard.total(sum_of(kernels.gram(b, self.mean) for _, b in self.blocks()))[0]
 
     def mix(self, coef: Coefficients) -> Repr:
         """Z = Σ_k c_k H_k, [N, D]."""
@@ -135,7 +135,7 @@ class Hops:
     def hop_logits(self, head: nn.Linear) -> Iterator[tuple[slice, Tensor]]:
         """Rows and the logits of each of their hops by itself, [n, K+1, C] in float64, no bias.
 
-        They may lack what is the same for all classes, which no softmax sees.
+        A constant over classes may be missing: softmax does not depend on it.
         """
         weight = head.weight.detach()
         if self._keeps_logits(len(weight)):
@@ -151,7 +151,7 @@ class Hops:
 
     def class_sums(self, weights: Tensor) -> ClassSums:
         """Σ_i weights[i, c] H_k[i] in float64, [C, K+1, D], for weights [N, C]."""
-        return self.part.total(self._own_class_sums(weights))[0]
+        return self.shard.total(self._own_class_sums(weights))[0]
 
     def _own_class_sums(self, weights: Tensor) -> ClassSums:
         return sum_of(kernels.class_sums(block, weights[rows]) for rows, block in self.blocks())
@@ -162,7 +162,7 @@ class Hops:
         """Softmax predictions of a head on Z [N, C], class sums, mass [C].
 
         The class sums are of the hops `over`, of the same nodes; of these hops by default. They
-        are whole, [C, K+1, D], or those of Z alone where `between_slope` costs less from them.
+        are of every hop, [C, K+1, D], or of Z alone where `between_slope` costs less from them.
 
         With few classes a linear head is applied to the hops once and kept, and every later call is
         one read of the stack.
@@ -170,19 +170,19 @@ class Hops:
         over = over or self
         if isinstance(head, nn.Linear) and (in_one_read := self._classifier(head, over)):
             probs, sums, mass = in_one_read(coef)
-            sums, mass = self.part.total(sums, mass)
+            sums, mass = self.shard.total(sums, mass)
             return probs, sums, mass
         probs, own_sums, own_mass = self._classify_mixed(coef, head)
         if probs.shape[1] < 2:
-            raise IncompatibleError("model: one output, and classes are told apart from two on")
+            raise IncompatibleError("model: expected at least 2 classes, got 1")
         if over is not self or self._whole_sums_pay_after_mixing(probs.shape[1]):
             own_sums = over._own_sums(coef, probs)
-        sums, mass = self.part.total(own_sums, own_mass)
+        sums, mass = self.shard.total(own_sums, own_mass)
         return probs, _named(coef, sums), mass
 
     def sums(self, coef: Coefficients, probs: Probs) -> ClassSums | MixedSums:
-        """What `between_slope` needs of predictions [N, C], whichever costs less."""
-        return _named(coef, self.part.total(self._own_sums(coef, probs))[0])
+        """The sums that `between_slope` needs for predictions [N, C], whichever cost less."""
+        return _named(coef, self.shard.total(self._own_sums(coef, probs))[0])
 
     def _own_sums(self, coef: Coefficients, probs: Probs) -> FloatArray:
         if self._whole_sums_pay(probs.shape[1]):
@@ -193,9 +193,9 @@ class Hops:
     def _classify_mixed(
         self, coef: Coefficients, head: nn.Module
     ) -> tuple[Probs, FloatArray, FloatArray]:
-        """The first of two passes over the nodes here."""
-        answers = [kernels.classify_mixed(block, coef, head) for _, block in self.blocks()]
-        probs, sums, mass = zip(*answers, strict=True)
+        """The first of two passes over this shard's nodes."""
+        each = [kernels.classify_mixed(block, coef, head) for _, block in self.blocks()]
+        probs, sums, mass = zip(*each, strict=True)
         return joined(probs), sum_of(sums), sum_of(mass)
 
     def between_slope(
@@ -218,7 +218,7 @@ class Hops:
         apart = np.where(kept[:, None], sums.sums - mass[:, None] * centre, 0)
         directions = apart / np.where(kept, mass, 1)[:, None]
         own = sum_of(kernels.hop_slopes(b, probs[rows], directions) for rows, b in self.blocks())
-        return np.asarray(self.part.total(own)[0] - self.mean @ apart.sum(0))
+        return np.asarray(self.shard.total(own)[0] - self.mean @ apart.sum(0))
 
     def _whole_sums_pay(self, num_classes: int) -> bool:
         return kernels.whole_sums_pay(self.shape[1], num_classes, self.device)
@@ -228,7 +228,7 @@ class Hops:
         return self._whole_sums_pay(num_classes) and not second_pays
 
     def _keeps_logits(self, num_classes: int) -> bool:
-        """Whether one read is the cheaper way, and hop logits are few beside the stack."""
+        """Whether one read costs less, and hop logits are few compared with the stack."""
         few = 0 < 3 * (num_classes - 1) <= self.shape[2]
         return few and self._whole_sums_pay(num_classes)
 
@@ -239,7 +239,7 @@ class Hops:
         key = (weight.data_ptr(), *versions, id(over))
         if key not in self._kept:
             self._kept.clear()
-            # What is kept keeps its address, which is in the key, from being given to another.
+            # Holding the weight keeps its address, which is in the key, from being used again.
             self._kept[key] = self._new_classifier(head, over), weight, over
         return self._kept[key][0]
 
@@ -276,12 +276,12 @@ class Hops:
             >>> hops.stack.dtype, hops.mix(torch.tensor([1.0, 0.5]))
             (torch.float16, tensor([[2.]]))
         """
-        return Hops(self.stack.to(dtype), self.key, self.part)
+        return Hops(self.stack.to(dtype), self.key, self.shard)
 
     def require(self, key: HopsKey) -> "Hops":
-        """Return these hops if they were made from what `key` says, else refuse."""
+        """Return these hops if they have this key; raise IncompatibleError otherwise."""
         if self.key == key:
             return self
         if self.key is None or self.key.graph != key.graph:
-            raise IncompatibleError("hops: they were made from another graph than the one given")
-        raise IncompatibleError("hops: they were made by another encoder than this model's")
+            raise IncompatibleError("hops: made from another graph than the one given")
+        raise IncompatibleError("hops: made by another encoder than this model's")

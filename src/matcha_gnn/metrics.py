@@ -1,4 +1,4 @@
-"""How good predictions are and what a labelled graph is like: the only reader of target labels."""
+"""Scores of predictions and statistics of labelled graphs; only here are target labels read."""
 
 from dataclasses import asdict, dataclass, replace
 
@@ -54,9 +54,9 @@ def evaluate(predicted: Tensor, labels: Tensor, mask: Tensor | None = None) -> S
         raise InvalidArgumentError("labels", f"class {int(labels.min())}", "classes >= 0")
     if not len(labels):
         raise InvalidArgumentError("mask", "no node", "at least one node to score")
-    hits, true, guessed = _counts(predicted.long(), labels.long())
+    hits, true, given = _counts(predicted.long(), labels.long())
     recall = hits / true.clamp_min(1)
-    f1 = 2 * hits / (true + guessed).clamp_min(1)
+    f1 = 2 * hits / (true + given).clamp_min(1)
     return Scores(
         accuracy=float(hits.sum() / true.sum()),
         balanced_accuracy=float(recall[true > 0].mean()),
@@ -80,8 +80,8 @@ def _check_mask(mask: Tensor, labels: Tensor) -> None:
 def _counts(predicted: Tensor, labels: Tensor) -> list[Tensor]:
     """Hits, true nodes and predicted nodes of each class that occurs in either, float64."""
     classes, codes = torch.unique(torch.cat([labels, predicted]), return_inverse=True)
-    true, guessed = codes.split(len(labels))
-    each = (true[true == guessed], true, guessed)
+    true, given = codes.split(len(labels))
+    each = (true[true == given], true, given)
     return [torch.bincount(nodes, minlength=len(classes)).double() for nodes in each]
 
 
@@ -104,7 +104,7 @@ class Scorable:
     Attributes:
         labels: true classes, int64 [N] on the CPU; 0 where they are unknown.
         mask: which nodes can be scored, bool [N].
-        remarks: one sentence for everything that was left out, and why.
+        remarks: what was left out and why, one sentence each.
     """
 
     labels: Tensor
@@ -118,13 +118,13 @@ class Scorable:
 
 
 def scorable(labels: object, mask: object, num_nodes: int, num_classes: int) -> Scorable:
-    """Find what can be scored of a target's labels, whatever they are; nothing is refused.
+    """Find the nodes of a target that can be scored; bad labels give a remark, not an error.
 
     Args:
-        labels: true classes as they came: whole numbers of any type, [N] or [N, 1], where what is
-            no class, such as −1 or NaN, is unknown; None for none.
-        mask: the nodes to count as it came: bool, or zeros and ones, [N] or [N, 1]; all nodes
-            count where it cannot be used; None for all.
+        labels: true classes: whole numbers of any type, [N] or [N, 1]; other values, such as −1 or
+            NaN, are unknown; None for none.
+        mask: the nodes to count: bool, or zeros and ones, [N] or [N, 1]; all nodes count where it
+            cannot be used; None for all.
         num_nodes: N.
         num_classes: classes are 0 to C − 1.
 
@@ -177,7 +177,7 @@ def _one_per_node(values: object, num_nodes: int) -> tuple[Tensor | None, str]:
 
 
 def node_homophily(edge_index: Tensor, labels: Tensor) -> float:
-    """Mean over nodes with incoming edges of the share that comes from their own class."""
+    """Mean over nodes with incoming edges of the share that comes from the same class."""
     sender, receiver = edge_index
     degree = torch.bincount(receiver, minlength=len(labels)).double()
     same = (labels[sender] == labels[receiver]).double()

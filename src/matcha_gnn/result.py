@@ -89,14 +89,14 @@ class Candidate:
         name: "source", or how it was made.
         expected_accuracy: share of its labels that are expected to be true.
         expected_gain: by how much that is more than the source's.
-        least_gain: lower bound of the gain, over all estimates that fit the edges as well.
+        gain_lower_bound: lower bound of the gain, over all estimates that fit the edges as well.
         changed: share of labels that differ from the source's: accuracy cannot differ by more.
     """
 
     name: str
     expected_accuracy: float
     expected_gain: float
-    least_gain: float
+    gain_lower_bound: float
     changed: float
 
 
@@ -138,14 +138,14 @@ class Decision:
                 f"{estimate(source.expected_accuracy)} → {estimate(chosen.expected_accuracy)}. "
                 f"{chosen.changed:.1%} of labels changed: accuracy cannot move by more."
             )
-        best = max(self.candidates[1:], key=lambda c: c.least_gain, default=source)
-        if not math.isfinite(source.expected_accuracy + best.expected_gain + best.least_gain):
+        best = max(self.candidates[1:], key=lambda c: c.gain_lower_bound, default=source)
+        if not math.isfinite(source.expected_accuracy + best.expected_gain + best.gain_lower_bound):
             return f"Kept the source model: its accuracy {UNKNOWN}."
         threshold = 100 * (self.threshold or 0)
         return (
             f"Kept the source model: estimated accuracy {source.expected_accuracy:.1%}; best "
             f"candidate ({best.name}): expected gain {100 * best.expected_gain:+z.1f} points, "
-            f"lower bound {_below(100 * best.least_gain, threshold)}, below the threshold of "
+            f"lower bound {_below(100 * best.gain_lower_bound, threshold)}, below the threshold of "
             f"{threshold:g}."
         )
 
@@ -410,8 +410,8 @@ def outcome(trace: Trace, first: Prediction, last: Prediction, finite: bool) -> 
     num_nodes, num_classes = first.probs.shape
     entropies = float(entropy(first.probs).sum(dtype=torch.float64))
     counts = class_counts_of(first.probs), class_counts_of(last.probs)
-    doubt, had, has = first.part.total(entropies, *counts)
-    if doubt / first.part.count(num_nodes) > UNINFORMATIVE_FROM * math.log(num_classes):
+    doubt, had, has = first.shard.total(entropies, *counts)
+    if doubt / first.shard.count(num_nodes) > UNINFORMATIVE_FROM * math.log(num_classes):
         return Status.UNINFORMATIVE
     if emptied(had, has):
         return Status.COLLAPSED_CLASS

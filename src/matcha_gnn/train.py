@@ -1,4 +1,4 @@
-"""Source training with the published recipe, and the summary that ships with a model."""
+"""Source training with the published recipe, and the source summary of a model."""
 
 import copy
 import logging
@@ -30,7 +30,7 @@ _NOT_TRAINABLE = (
 
 @dataclass
 class Training:
-    """What happened during `fit`.
+    """The record of a training run.
 
     Attributes:
         loss: training loss per epoch.
@@ -62,24 +62,24 @@ def fit(
     """Train a model on a labelled source graph, full batch with Adam, in place.
 
     Starts from fresh parameters drawn from `seed`: the same call gives the same model. The
-    defaults are the published recipe: every epoch counts, no validation, last epoch kept.
+    defaults are the published recipe: no validation, and the last epoch is kept.
 
     Args:
         model: trained in place and left in evaluation mode, with `model.source` filled.
         graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N]. The source summary
-            is taken on labelled nodes (y >= 0) outside of `train_mask` and `graph.test_mask` where
-            there are enough, else on the training nodes; `model.source.basis` says which.
+            is taken on labelled nodes (y >= 0) outside `train_mask` and `graph.test_mask` where
+            there are enough, else on the training nodes; see `model.source.basis`.
         epochs: full-batch steps.
         lr: Adam's step size.
         weight_decay: Adam's, on every parameter that is trained.
         train_mask: nodes to train on, bool [N]; default `graph.train_mask`, else all.
         val_mask: nodes to choose the epoch by; default none: the last epoch is kept.
         patience: stop after this many epochs without a better validation accuracy.
-        ship: base methods that need something from the source graph (AdaNPC's memory,
-            GraphPatcher's patcher): it is made here and travels with the model.
-        seed: decides starting values and dropout; torch's own generator is left as it was.
+        ship: base methods that need state from the source graph (AdaNPC's memory, GraphPatcher's
+            patcher): it is computed here and stored in the model.
+        seed: random seed of starting values and dropout; torch's global generator is not changed.
         progress: called after each epoch with the epochs done and their number; by default a
-            bar on a terminal, once a run has lasted a second.
+            bar on a terminal, for runs longer than a second.
 
     Returns:
         Losses and accuracies of the run.
@@ -100,7 +100,7 @@ def fit(
     _check(epochs, lr, weight_decay, patience, val_mask, labels)
     run, kept, progress = Training(), _Best(), progress or LateBar("training")
     logger.info("training %s on %d nodes", model.name, source.num_nodes)
-    with _own_generator(seed, x):
+    with _seeded(seed, x):
         model.reset_parameters()
         model.requires_grad_(True).gamma.requires_grad_(model.trains_gamma)
         trained = [p for p in model.parameters() if p.requires_grad]
@@ -108,7 +108,7 @@ def fit(
         for epoch in range(epochs):
             run.loss.append(_step(model, source, labels, labelled, steps))
             if not math.isfinite(run.loss[-1]):
-                raise InvalidArgumentError("lr", lr, f"a step size below: epoch {epoch} ran away")
+                raise _diverged(lr, f"epoch {epoch}")
             if val_mask is not None:
                 run.val_accuracy.append(_score(model, source, labels, val_mask))
                 kept.offer(run.val_accuracy[-1], epoch, model)
@@ -122,16 +122,20 @@ def fit(
     logger.info("accuracy %.4f on its training nodes", run.train_accuracy)
     held_out = _held_out(graph, labels, labelled, model.head.out_features)
     model.source = _summary(model, source, labels, labelled, held_out)
-    with _own_generator(seed, x):
+    with _seeded(seed, x):
         model.artefacts = {m.name: m.ship(model, source, labels, labelled, seed) for m in ship}
     require_finite(model)
     return run
 
 
+def _diverged(lr: float, when: str) -> InvalidArgumentError:
+    return InvalidArgumentError("lr", lr, f"a smaller step size: the loss diverged in {when}")
+
+
 def _require_finite_training(model: Backbone, lr: float) -> None:
-    """The loss of an epoch is seen before its step: the last one may still have run away."""
+    """The loss of an epoch is computed before its step, so the last step may still diverge."""
     if first_non_finite(dict(model.named_parameters())) is not None:
-        raise InvalidArgumentError("lr", lr, "a step size below: the last epoch ran away")
+        raise _diverged(lr, "the last epoch")
     _refuse_overflow(first_non_finite(dict(model.named_buffers())))
 
 
@@ -142,8 +146,8 @@ def _refuse_overflow(name: str | None) -> None:
 
 
 @contextmanager
-def _own_generator(seed: int, like: Tensor) -> Iterator[None]:
-    """Torch's generators seeded anew, and afterwards as they were."""
+def _seeded(seed: int, like: Tensor) -> Iterator[None]:
+    """Seed torch's generators inside the block; restore them afterwards."""
     with torch.random.fork_rng(devices=[like.device] if like.is_cuda else []):
         torch.manual_seed(seed)
         yield
@@ -216,7 +220,7 @@ def _score(model: Backbone, graph: Graph, labels: Tensor, mask: Tensor) -> float
 
 
 def _held_out(graph: GraphLike, labels: Tensor, trained: Tensor, num_classes: int) -> Tensor:
-    """Labelled nodes that are neither trained on nor set aside for tests, bool [N]."""
+    """Labelled nodes that are neither training nor test nodes, bool [N]."""
     held_out = (labels >= 0) & (labels < num_classes) & ~trained
     test = getattr(graph, "test_mask", None)
     if isinstance(test, Tensor) and test.dtype == torch.bool and test.shape == labels.shape:
@@ -228,10 +232,10 @@ def _held_out(graph: GraphLike, labels: Tensor, trained: Tensor, num_classes: in
 def _summary(
     model: Backbone, graph: Graph, labels: Tensor, trained: Tensor, held_out: Tensor
 ) -> SourceSummary:
-    own = model.own_features(graph)
-    logits = model.own_logits(own)
+    features = model.own_features(graph)
+    logits = model.own_logits(features)
     probs = model.head(model.representation(graph)).softmax(-1)
-    found = summarise(own, logits, probs, labels, trained, held_out, graph.edge_index)
+    found = summarise(features, logits, probs, labels, trained, held_out, graph.edge_index)
     _refuse_overflow(first_non_finite(found.tensors()))
     return found
 
@@ -239,15 +243,15 @@ def _summary(
 def remember_source(model: Backbone, graph: GraphLike, trained: Tensor | None = None) -> None:
     """Fill `model.source` from the labelled graph that a model was trained on, in place.
 
-    `fit` does this itself. For networks that were trained elsewhere it is what lets `adapt`
-    estimate accuracy; a few statistics are kept, no rows of data. They are taken on labelled nodes
-    that the model was not trained on where there are at least five of every class, else on the
-    training nodes, of which a network is surer than of others: `model.source.basis` says which.
+    `fit` does this itself. For networks that were trained elsewhere, `adapt` needs it to estimate
+    accuracy; a few statistics are kept, no rows of data. They are taken on labelled nodes that the
+    model was not trained on where there are at least five of every class, else on the training
+    nodes, where confidence is higher than elsewhere; see `model.source.basis`.
 
     Args:
         model: a trained model, such as from `wrap` or `add_hops`.
-        graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N]; a label below 0 is
-            none. Nodes of `graph.test_mask` are left out.
+        graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N]; labels below 0 are
+            unknown. Nodes of `graph.test_mask` are left out.
         trained: the nodes that the model was trained on, bool [N]; default `graph.train_mask`,
             else all.
 

@@ -270,7 +270,7 @@ def test_a_curved_head_serves_erm_and_is_named_where_a_linear_one_is_needed():
     torch.testing.assert_close(result.probs_before, expected.detach(), rtol=1e-4, atol=1e-5)
     for method in (mg.T3A(), mg.Tent(), mg.SOGA()):
         with pytest.raises(
-            mg.IncompatibleError, match=f"{method.name}: needs a linear head, and that of APPNP"
+            mg.IncompatibleError, match=f"{method.name}: needs a linear head, but the head of APPNP"
         ):
             mg.adapt(mg.wrap(net, gamma="prop.alpha", head="lin2"), target, method, mg.Matcha())
 

@@ -1,4 +1,4 @@
-"""What edges say, against counts of known classes and exact marginals of small trees."""
+"""Evidence from edges, against counts of known classes and exact marginals of small trees."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn.evidence.neighbours import believe, fit_edge_shares, sample_edges
+from matcha_gnn.evidence.neighbours import SAMPLE, believe, fit_edge_shares
 from matcha_gnn.evidence.summary import class_edge_shares
 from matcha_gnn.graphs.memory import Graph
 
@@ -102,8 +102,8 @@ def test_beliefs_come_true_where_one_class_has_four_times_the_edges():
     found, _ = fit_edge_shares(*evidence.softmax(1)[graph.edge_index], shares)
     beliefs = believe(evidence, found, shares, graph)
     right = float((beliefs.argmax(1).numpy() == y).mean())
-    own = float((evidence.argmax(1).numpy() == y).mean())
-    assert right > own + 0.03
+    alone = float((evidence.argmax(1).numpy() == y).mean())
+    assert right > alone + 0.03
     assert float(beliefs.amax(1).mean()) == pytest.approx(right, abs=0.03)
 
 
@@ -125,7 +125,7 @@ def test_the_fit_of_many_classes_does_not_end_early():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_every_edge_having_its_reverse_is_seen(seed):
+def test_reciprocal_edges_are_detected(seed):
     graph = mg.datasets.csbm(300, 2, degree=4, seed=seed)
     edges = graph.edge_index
     shuffled = edges[:, torch.randperm(edges.shape[1])]
@@ -138,12 +138,12 @@ def test_every_edge_having_its_reverse_is_seen(seed):
 
 def test_a_sample_has_no_loops_and_is_bounded():
     edges = torch.randint(50, (2, 100_000))
-    sample = sample_edges(Graph(torch.ones(50, 1), edges))
+    sample = Graph(torch.ones(50, 1), edges).sample_links(SAMPLE, seed=0)
     assert sample.shape[1] <= 20_000
     assert not (sample[0] == sample[1]).any()
 
 
-def test_no_edges_say_nothing():
+def test_no_edges_give_no_evidence():
     probs = torch.full((3, 2), 0.5).double()
     nothing = torch.zeros(2, 0, dtype=torch.long)
     found, value = fit_edge_shares(*probs[nothing], probs.mean(0))

@@ -1,4 +1,4 @@
-"""The judge: how sharp own evidence is, what is in doubt, and when edges contradict it."""
+"""The posterior: its inverse temperature, its alternatives, and when the estimate is rejected."""
 
 import copy
 import dataclasses
@@ -25,7 +25,7 @@ def target(seed: int = 1, **options: float) -> Data:
     return mg.datasets.csbm(2000, 64, seed=seed, **settings)
 
 
-def test_sharpness_on_the_source_is_that_of_linear_discriminants(model):
+def test_inverse_temperature_on_the_source_is_that_of_linear_discriminants(model):
     source = model.source
     rng = np.random.default_rng(0)
     covariance = source.own_logit_covariance.double().numpy() + 1e-9 * np.eye(2)
@@ -35,7 +35,7 @@ def test_sharpness_on_the_source_is_that_of_linear_discriminants(model):
     logits = means[labels] + rng.standard_normal((40_000, 2)) @ root.T
     differences = logits[:, :1] - logits[:, 1:]
     peer = LinearDiscriminantAnalysis().fit(differences, labels)
-    assert source.own_sharpness == pytest.approx(-float(peer.coef_[0, 0]), rel=0.05)
+    assert source.inverse_temperature == pytest.approx(-float(peer.coef_[0, 0]), rel=0.05)
 
 
 def test_beliefs_come_true_as_often_as_they_say(model):
@@ -46,35 +46,35 @@ def test_beliefs_come_true_as_often_as_they_say(model):
     assert not posterior.contradicted
 
 
-def test_what_few_edges_leave_open_is_in_doubt(model):
+def test_few_edges_leave_more_alternatives(model):
     many = infer(model, mg.unlabelled(target(degree=6)))
     few = infer(model, mg.unlabelled(target(degree=0.3)))
-    assert len(few.doubts) > len(many.doubts)
+    assert len(few.alternatives) > len(many.alternatives)
 
 
-def test_a_gain_counts_only_if_it_survives_every_doubt(model):
+def test_the_lower_bound_of_a_gain_is_its_least_over_all_alternatives(model):
     graph = target(degree=0.3)
     posterior = infer(model, mg.unlabelled(graph))
     before = mg.predict(model, graph).probs.argmax(1)
     labels = posterior.probs.argmax(1)
     gains = [
         float((p.gather(1, labels[:, None]) - p.gather(1, before[:, None])).mean())
-        for p in (posterior.probs, *posterior.doubts)
+        for p in (posterior.probs, *posterior.alternatives)
     ]
-    assert posterior.least_gain(labels, over=before) == pytest.approx(min(gains))
-    assert posterior.least_gain(before, over=before) == 0
+    assert posterior.gain_lower_bound(labels, over=before) == pytest.approx(min(gains))
+    assert posterior.gain_lower_bound(before, over=before) == 0
 
 
-def test_a_judge_surer_than_the_source_is_right_steps_back(model):
+def test_an_estimate_above_the_accuracy_on_the_source_is_rejected(model):
     graph = mg.unlabelled(target())
     sure = float(infer(model, graph).probs.amax(1).mean())
     for accuracy, contradicted in ((sure - 0.06, True), (sure - 0.04, False)):
-        doubtful = copy.deepcopy(model)
-        doubtful.source = dataclasses.replace(model.source, accuracy=torch.tensor(accuracy))
-        assert infer(doubtful, graph).contradicted is contradicted
+        rated = copy.deepcopy(model)
+        rated.source = dataclasses.replace(model.source, accuracy=torch.tensor(accuracy))
+        assert infer(rated, graph).contradicted is contradicted
 
 
-def test_edges_between_lookalikes_are_no_judge(model):
+def test_edges_between_nodes_of_similar_features_are_rejected(model):
     """Linked nodes share most of their features, whatever their classes."""
     graph = target()
     generator = torch.Generator().manual_seed(0)
@@ -91,11 +91,11 @@ def test_edges_between_lookalikes_are_no_judge(model):
     assert np.isnan(mg.diagnose(model, alike).expected_accuracy[0])
 
 
-def test_a_source_whose_own_logits_say_nothing_can_still_be_judged(model):
+def test_accuracy_is_estimated_where_node_only_logits_are_constant(model):
     blank = copy.deepcopy(model)
     nothing = torch.zeros_like(model.source.own_logit_centroids)
     blank.source = dataclasses.replace(model.source, own_logit_centroids=nothing)
-    assert blank.source.own_sharpness == 0
+    assert blank.source.inverse_temperature == 0
     posterior = infer(blank, mg.unlabelled(target()))
     assert posterior.probs.isfinite().all()
-    assert posterior.sharpness > 0
+    assert posterior.inverse_temperature > 0

@@ -24,11 +24,11 @@ def source(num_nodes=200, num_edges=700, labelled_share=0.6, seed=0):
     """Arguments of `summarise` for a random graph."""
     draw = torch.Generator().manual_seed(seed)
     labels = torch.randint(CLASSES, (num_nodes,), generator=draw)
-    own = torch.randn(num_nodes, CLASSES, generator=draw) + 2 * nn.functional.one_hot(labels)
+    logits = torch.randn(num_nodes, CLASSES, generator=draw) + 2 * nn.functional.one_hot(labels)
     return {
-        "own_features": own @ torch.randn(CLASSES, 5, generator=draw),
-        "own_logits": own,
-        "probs": (3 * own).softmax(1),
+        "own_features": logits @ torch.randn(CLASSES, 5, generator=draw),
+        "own_logits": logits,
+        "probs": (3 * logits).softmax(1),
         "labels": labels,
         "trained": torch.rand(num_nodes, generator=draw) < labelled_share,
         "held_out": torch.zeros(num_nodes, dtype=torch.bool),

@@ -60,12 +60,12 @@ def test_a_fit_never_raises_the_cross_entropy():
     assert fit.intercept.abs().max() == 0
 
 
-def test_a_model_that_is_too_sure_is_not_made_less_sure_by_its_hop_weights():
-    """Labels that own features alone explain: α must go to one, however large the logits are."""
-    for sureness in (1.0, 30.0):
+def test_overconfidence_is_not_reduced_by_the_hop_weights():
+    """Labels that node-only features determine: α must go to one, however large the logits are."""
+    for temperature in (1.0, 30.0):
         view, _ = small_view(mg.APPNP, seed=3)
-        view.model.head.weight.data *= sureness
-        own = view.model.head(view.hops.stack[:, 0])
-        targets = (own / sureness).softmax(1)
+        view.model.head.weight.data *= temperature
+        logits = view.model.head(view.hops.stack[:, 0])
+        targets = (logits / temperature).softmax(1)
         fit = fit_hop_weights(view, targets, intercept=False)
         assert float(fit.gamma) > 0.9

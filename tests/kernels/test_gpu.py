@@ -1,4 +1,4 @@
-"""The Triton kernels give their twins' numbers: on a GPU where there is one, else interpreted."""
+"""The Triton kernels agree with the reference: on a GPU where there is one, else interpreted."""
 
 import numpy as np
 import pytest
@@ -104,8 +104,8 @@ def test_hops_in_half_precision_are_summed_in_single(dtype):
     assert_close(gpu.mix(stack, coef), reference.mix(exact, coef.double()))
     found = gpu.classify(stack, coef, head)
     wanted = two_pass.classify(exact, coef.double(), head.double(), reference.mix)
-    for ours, twin in zip(found, wanted, strict=True):
-        assert_close(ours, twin)
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize("num_hops", [0, 1, 3])

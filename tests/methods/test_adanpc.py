@@ -57,7 +57,7 @@ def plain_vote(queries, rows, labels, classes, method, own=None):
 
 
 def plain_two_passes(view, method):
-    """Predict, append who is sure, predict again without one's own row."""
+    """Predict, append confident nodes, predict again; no node votes for itself."""
     queries = unit_rows(view.z.numpy())
     memory = view.model.artefacts["adanpc"]
     rows, labels = memory["rows"].numpy(), memory["labels"].numpy()
@@ -138,7 +138,7 @@ def test_the_second_pass_has_an_effect_and_the_threshold_without_it_has_none():
     assert not torch.allclose(once, probs_of(AdaNPC(10, 0.1, passes=2), view), atol=0.05)
 
 
-def test_nobody_sure_enough_means_nobody_joins():
+def test_no_node_joins_below_the_threshold():
     view = view_of(shipped_model())
     once = probs_of(AdaNPC(500), view)
     assert torch.equal(once, probs_of(AdaNPC(500, threshold=1.1, passes=2), view))
@@ -148,13 +148,13 @@ def test_softmax_of_probabilities_cannot_reach_what_the_released_grid_asks():
     highest = math.e / (math.e + 2)
     view = view_of(shipped_model())
     quirk = {"k": 10, "temperature": 0.001, "passes": 2, "confidence": "softmax_of_prob"}
-    sure = probs_of(AdaNPC(10, 0.001), view)
-    assert float(sure.amax()) > 0.99
-    assert torch.equal(probs_of(AdaNPC(**quirk, threshold=0.75), view), sure)
-    assert torch.equal(probs_of(AdaNPC(**quirk, threshold=highest + 1e-4), view), sure)
-    assert not torch.equal(probs_of(AdaNPC(**quirk, threshold=highest - 1e-3), view), sure)
+    confident = probs_of(AdaNPC(10, 0.001), view)
+    assert float(confident.amax()) > 0.99
+    assert torch.equal(probs_of(AdaNPC(**quirk, threshold=0.75), view), confident)
+    assert torch.equal(probs_of(AdaNPC(**quirk, threshold=highest + 1e-4), view), confident)
+    assert not torch.equal(probs_of(AdaNPC(**quirk, threshold=highest - 1e-3), view), confident)
     plain = AdaNPC(10, 0.001, 0.75, passes=2)
-    assert not torch.equal(probs_of(plain, view), sure)
+    assert not torch.equal(probs_of(plain, view), confident)
 
 
 def test_a_node_never_votes_for_itself():
@@ -177,8 +177,8 @@ def test_the_target_memory_holds_only_sure_nodes():
     own = np.where(joins, np.cumsum(joins) - 1, -1)
     expected = plain_vote(unit, unit[joins], probs.argmax(1).numpy()[joins], 3, method, own)
     torch.testing.assert_close(probs_of(method, view), torch.from_numpy(expected))
-    nobody = probs_of(AdaNPC(memory="target", threshold=1.1), view)
-    torch.testing.assert_close(nobody, probs)
+    unchanged = probs_of(AdaNPC(memory="target", threshold=1.1), view)
+    torch.testing.assert_close(unchanged, probs)
 
 
 def test_prototypes_vote_as_a_cosine_classifier():

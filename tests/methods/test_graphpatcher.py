@@ -594,7 +594,7 @@ def test_any_batch_size_trains(batch_size):
 
 @pytest.mark.parametrize("name", awkward_graphs())
 @pytest.mark.parametrize("features", ["source", "base"])
-def test_awkward_targets_are_answered(small_model, name, features):
+def test_edge_cases_give_predictions(small_model, name, features):
     graph = awkward_graphs()[name]
     for patches in (1, 5):
         method = GraphPatcher(patches)

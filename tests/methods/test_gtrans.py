@@ -375,7 +375,7 @@ class OwnEncoder(mg.GPRGNN):
 
 def test_an_encoder_pass_serves_all_views_of_a_step(monkeypatch):
     calls, encode = [], OwnEncoder.encode
-    view = view_of(model=twin_of(trained_model(), OwnEncoder))
+    view = view_of(model=copied_as(trained_model(), OwnEncoder))
     monkeypatch.setattr(
         OwnEncoder, "encode", lambda self, x: (calls.append(len(x)), encode(self, x))[1]
     )
@@ -463,7 +463,7 @@ def test_the_candidate_of_lowest_loss_wins_and_the_dear_ones_are_not_considered(
     assert losses.index(min(losses)) > 0, "a draw beat the top of p, or the test shows nothing"
 
 
-def test_pairs_nobody_wants_removed_stay():
+def test_pairs_without_a_removal_step_stay():
     """PyGDA's version, whose p never moves, deletes an arbitrary budget of edges."""
     view = view_of()
     with torch.no_grad():
@@ -648,7 +648,7 @@ def test_a_model_with_hops_of_another_kind_is_refused():
         def stack(self, graph):
             return self.model.stack(graph)
 
-    with pytest.raises(IncompatibleError, match="how Other takes a hop"):
+    with pytest.raises(IncompatibleError, match="does not support Other"):
         mg.predict(Other(mg.GPRGNN(6, 3)), tiny_graph(), GTrans(epochs=5))
     GTrans().require(mg.GPRGNN(6, 3))
 
@@ -675,10 +675,10 @@ class UnknownNet(torch.nn.Module):
         return self.head(z)
 
 
-def twin_of(model, kind):
-    twin = kind(**model.config())
-    twin.load_state_dict(model.state_dict())
-    return twin
+def copied_as(model, kind):
+    copied = kind(**model.config())
+    copied.load_state_dict(model.state_dict())
+    return copied
 
 
 def small(build):
@@ -699,7 +699,7 @@ def test_layers_of_any_model_are_edited_as_those_of_a_filter(name):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_wrapped_network_has_the_gradients_of_its_twin(weighted):
+def test_a_wrapped_network_has_the_gradients_of_the_backbone(weighted):
     graph = tiny_graph()
     graph.edge_index = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
     if weighted:
@@ -784,9 +784,9 @@ def test_networks_that_give_no_gradient_are_refused_by_what_is_missing():
         adapted(Weightless, "both")
     with pytest.raises(IncompatibleError, match='added hops .* use edit="features"'):
         adapted(UnknownNet, "both", add=True)
-    with pytest.raises(IncompatibleError, match="of the edges gives them no gradient"):
+    with pytest.raises(IncompatibleError, match="no gradient in the edges"):
         adapted(Deaf, "edges")
-    with pytest.raises(IncompatibleError, match="of the features gives them no gradient"):
+    with pytest.raises(IncompatibleError, match="no gradient in the features"):
         adapted(Deaf, "features")
     assert adapted(Weightless, "features").probs.isfinite().all()
     assert adapted(UnknownNet, "features", add=True).probs.isfinite().all()

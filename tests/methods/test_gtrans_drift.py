@@ -10,7 +10,7 @@ from unknown_models import Unknown
 import matcha_gnn as mg
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.memory import Graph, unlabelled
-from matcha_gnn.methods import Touches, View
+from matcha_gnn.methods import Modifies, View
 from matcha_gnn.methods.gtrans.method import GTrans
 from matcha_gnn.methods.whole import drifted_statistics
 from matcha_gnn.testing import check_method, tiny_graph, trained_model
@@ -38,7 +38,7 @@ def gprgnn():
 
 
 def layered():
-    """The same model, of which nobody knows that its hops are powers of P."""
+    """The same model, not known to be a filter."""
     return Unknown(trained_model())
 
 
@@ -141,8 +141,8 @@ def test_it_keeps_the_contract_of_methods():
 
 
 def test_the_norm_is_touched_only_where_it_drifts():
-    assert GTrans(drift=1).touches - GTrans().touches == {Touches.NORM}
-    assert "touches" not in GTrans(drift=1).settings()
+    assert GTrans(drift=1).modifies - GTrans().modifies == {Modifies.NORM}
+    assert "modifies" not in GTrans(drift=1).settings()
 
 
 def test_refused_without_statistics_that_could_drift():

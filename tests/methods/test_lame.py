@@ -23,7 +23,7 @@ def points(rows, width=6, seed=0, dtype=torch.float64):
 
 
 def gathered(queries, rows, k, own=None):
-    """All blocks of a search in one piece."""
+    """All blocks of a search joined."""
     blocks = list(nearest(queries, rows, k, own))
     covered = torch.cat([torch.arange(len(queries))[block] for block, _, _ in blocks])
     assert covered.tolist() == list(range(len(queries)))

@@ -60,7 +60,7 @@ def plain_loss(probs, contrasts):
 
 
 def plain_soga(model, graph, method, contrasts):
-    """All weights, γ where asked, by torch's own optimizers through the whole model."""
+    """All weights, γ optionally, by torch's own optimizers through the whole model."""
     model = copy.deepcopy(model)
     if method.statistics == "target":
         model.dropout = 0.0
@@ -339,7 +339,7 @@ def test_one_class_predicted_with_certainty(dtype):
     torch.testing.assert_close(probs.sum(1), torch.ones(40, dtype=dtype))
 
 
-def test_diversity_brings_back_a_class_that_nobody_is_given():
+def test_diversity_restores_a_class_that_is_not_predicted():
     model, graph = model_of(), directed_graph()
     model.head.weight[2] *= 0
     shares = [answer(SOGA(steps=s, lr=0.3), model, graph)[0].class_shares for s in (0, 30)]

@@ -132,7 +132,7 @@ def test_a_row_competes_and_can_be_evicted():
 
 
 @pytest.mark.parametrize("k", [1, 5, None])
-def test_a_class_nobody_predicts_keeps_its_row(k):
+def test_a_class_that_is_not_predicted_keeps_its_row(k):
     rows = torch.tensor([[-1.0, 0.0], [-0.9, -0.2], [0.0, 3.0]], dtype=torch.float64)
     z = torch.tensor([[1.0, -1.0], [2.0, -1.5], [1.5, -3.0]], dtype=torch.float64)
     view = view_of(z, rows)
@@ -288,7 +288,7 @@ def test_degenerate_representations(k, drop_worst, scale):
         torch.testing.assert_close(probs.sum(1), torch.ones(len(z)), msg=name)
 
 
-def test_a_classifier_of_zeros_is_answered_too():
+def test_a_classifier_of_zeros_gives_a_prediction():
     probs = probs_of(T3A(2), view_of(torch.randn(5, 3), torch.zeros(2, 3)))
     assert bool(torch.isfinite(probs).all())
 

@@ -109,8 +109,8 @@ def test_the_slope_of_entropy():
     (expected,) = torch.autograd.grad(loss, logits)
     slope = module.entropy_slope(logits.detach().log_softmax(0))
     torch.testing.assert_close(slope, expected, atol=1e-14, rtol=0)
-    twin = functional.entropy_terms(logits.detach().T)[1].T / 9
-    torch.testing.assert_close(slope, twin, atol=1e-14, rtol=0)
+    expected = functional.entropy_terms(logits.detach().T)[1].T / 9
+    torch.testing.assert_close(slope, expected, atol=1e-14, rtol=0)
 
 
 def test_entropy_falls():

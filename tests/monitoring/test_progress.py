@@ -35,7 +35,7 @@ def test_short_runs_and_other_places_stay_silent(monkeypatch):
     assert elsewhere.getvalue() == ""
 
 
-def test_a_run_that_ends_early_leaves_no_bar_behind(monkeypatch):
+def test_a_run_that_ends_early_removes_its_bar(monkeypatch):
     on_terminal(monkeypatch)
     bar = LateBar("adapting", delay=0)
     bar(1, 3)

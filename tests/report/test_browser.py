@@ -68,7 +68,7 @@ def write_forty(labelled, bare):
 
 
 def write_kept(path):
-    """The source model is judged, and kept: the target is of the source's kind."""
+    """The source model is kept, as the target does not differ from the source."""
     source = mg.datasets.csbm(500, 20, homophily=0.8, signal=3, seed=0)
     target = mg.datasets.csbm(500, 20, homophily=0.8, signal=3, seed=1)
     model = mg.GPRGNN(20, 2)

@@ -1,4 +1,4 @@
-"""Pages of guarded runs: what was tried, judged and taken."""
+"""Pages of guarded runs: candidates, estimates and the decision."""
 
 import dataclasses
 import math
@@ -17,38 +17,38 @@ from matcha_gnn.testing import tiny_graph, trained_model
 
 
 @pytest.fixture(scope="module")
-def judged():
+def guarded():
     return mg.adapt(trained_model(), tiny_graph())
 
 
-def test_the_page_opens_with_the_decision(judged):
-    words = Page(render_page(judged)).words
-    assert f"Status: {judged.status.value}. {judged.decision.sentence}" in words
-    assert f"{judged.decision.chosen} taken:" in words
-    for one in judged.decision.candidates:
-        assert re.search(rf"{one.name}( \(taken\))? +{100 * one.expected_accuracy:.1f} %", words)
-    assert words.count("(taken)") == 1
+def test_the_page_opens_with_the_decision(guarded):
+    words = Page(render_page(guarded)).words
+    assert f"Status: {guarded.status.value}. {guarded.decision.sentence}" in words
+    assert f"{guarded.decision.chosen} chosen:" in words
+    for one in guarded.decision.candidates:
+        assert re.search(rf"{one.name}( \(chosen\))? +{100 * one.expected_accuracy:.1f} %", words)
+    assert words.count("(chosen)") == 1
 
 
-def test_rounds_that_were_not_run_are_not_drawn(judged):
-    words = Page(render_page(judged)).words
+def test_rounds_that_were_not_run_are_not_drawn(guarded):
+    words = Page(render_page(guarded)).words
     assert "Loss over the rounds" not in words
-    assert "Models that were tried" in words
+    assert "Expected accuracy of candidates" in words
     assert "ms per round" not in words
 
 
-def test_the_picture_names_every_model(judged):
-    picture = candidate_bars(judged)
-    for one in judged.decision.candidates:
+def test_the_picture_names_every_model(guarded):
+    picture = candidate_bars(guarded)
+    for one in guarded.decision.candidates:
         assert f"{one.name}: {one.expected_accuracy:.1%}" in picture.svg
-    assert f"({judged.decision.chosen})" in picture.caption
+    assert f"({guarded.decision.chosen})" in picture.caption
 
 
-def test_a_model_that_cannot_be_judged_gets_a_page_that_says_so(tmp_path):
+def test_a_page_says_that_accuracy_cannot_be_estimated(tmp_path):
     result = mg.adapt(mg.GPRGNN(6, 3), tiny_graph())
     page = Page(render_page(result, tiny_graph().y))
     assert "Kept the source model" in page.words
-    assert "Models that were tried" not in page.words
+    assert "Expected accuracy of candidates" not in page.words
     assert ("class", "status neutral") in page.attributes
     assert "no other could be compared" in page.words
     assert result.trace.frame().empty
@@ -72,8 +72,8 @@ def outcome_of(result, severity):
 
 
 @pytest.mark.parametrize("severity", OUTCOMES)
-def test_box_and_cell_are_coloured_by_severity(judged, severity):
-    result = outcome_of(judged, severity)
+def test_box_and_cell_are_coloured_by_severity(guarded, severity):
+    result = outcome_of(guarded, severity)
     page = Page(render_page(result))
     assert result.severity == severity
     assert ("class", f"status {severity}") in page.attributes
@@ -86,20 +86,20 @@ def test_box_and_cell_are_coloured_by_severity(judged, severity):
         assert alarm in Page(cell).words
 
 
-def test_estimates_that_are_not_numbers_are_not_shown_as_numbers(judged):
-    nothing = dict.fromkeys(("expected_accuracy", "expected_gain", "least_gain"), math.nan)
-    source, *others = judged.decision.candidates
+def test_estimates_that_are_not_numbers_are_not_shown_as_numbers(guarded):
+    nothing = dict.fromkeys(("expected_accuracy", "expected_gain", "gain_lower_bound"), math.nan)
+    source, *others = guarded.decision.candidates
     some = dataclasses.replace(others[0], name="broken", **nothing)
-    mixed = with_candidates(judged, (source, *others, some))
+    mixed = with_candidates(guarded, (source, *others, some))
     words = Page(render_page(mixed)).words
     assert re.search(rf"{some.name} +(cannot be estimated +){{3}}", words)
     assert f"{some.name}: cannot be estimated" in candidate_bars(mixed).svg
     assert not re.search(r"\b(nan|inf)\b|not finite", words)
     none = with_candidates(
-        judged, tuple(dataclasses.replace(c, **nothing) for c in (source, *others))
+        guarded, tuple(dataclasses.replace(c, **nothing) for c in (source, *others))
     )
     assert candidate_bars(none) is None
-    assert "models that were tried" not in [axes.get_title() for axes in none.plot().axes]
+    assert "candidates" not in [axes.get_title() for axes in none.plot().axes]
     assert not re.search(r"\b(nan|inf)\b|not finite", Page(render_page(none)).words)
 
 
@@ -108,26 +108,26 @@ def with_candidates(result, candidates):
     return dataclasses.replace(result, decision=decision, trace=Trace())
 
 
-def test_the_page_names_the_threshold_that_applied(judged):
+def test_the_page_names_the_threshold_that_applied(guarded):
     for threshold, said in ((0.02, "reaches 2 points"), (0.0075, "reaches 0.75 points")):
-        decision = dataclasses.replace(judged.decision, threshold=threshold)
-        assert said in candidate_bars(dataclasses.replace(judged, decision=decision)).caption
+        decision = dataclasses.replace(guarded.decision, threshold=threshold)
+        assert said in candidate_bars(dataclasses.replace(guarded, decision=decision)).caption
 
 
 @pytest.mark.parametrize("labelled", [True, False])
-def test_a_target_with_an_accuracy_table_is_not_said_to_have_no_labels(judged, labelled):
-    words = Page(render_page(judged, tiny_graph().y if labelled else None)).words
+def test_a_target_with_an_accuracy_table_is_not_said_to_have_no_labels(guarded, labelled):
+    words = Page(render_page(guarded, tiny_graph().y if labelled else None)).words
     assert ("The target has no labels" in words) is not labelled
     assert ("Labels of the target are not used here" in words) is labelled
 
 
-def test_the_call_and_the_title_leave_out_a_loss_that_was_not_given(judged):
-    text = render_page(judged)
+def test_the_call_and_the_title_leave_out_a_loss_that_was_not_given(guarded):
+    text = render_page(guarded)
     assert "mg.adapt(model, graph, mg.ERM(), protect=True" in text
     assert "<title>Adaptation: erm</title>" in text
 
 
-def test_figures_in_a_notebook_show_what_was_tried(judged):
-    titles = [axes.get_title() for axes in judged.plot().axes]
-    assert titles == ["hop weights", "models that were tried", "confidence"]
-    assert not math.isnan(judged.decision.candidates[0].expected_accuracy)
+def test_figures_in_a_notebook_show_the_candidates(guarded):
+    titles = [axes.get_title() for axes in guarded.plot().axes]
+    assert titles == ["hop weights", "candidates", "confidence"]
+    assert not math.isnan(guarded.decision.candidates[0].expected_accuracy)

@@ -37,12 +37,12 @@ def test_without_a_source_summary_there_is_no_card(make):
     assert "Source and target" not in render_page(result)
 
 
-def test_what_was_judged_says_what_the_target_is_like():
+def test_statistics_of_the_target_are_those_of_the_posterior():
     result = mg.adapt(trained_model(), tiny_graph())
     rows = {row.name: row for row in shift_card(result)}
     posterior = result.decision.posterior
     assert rows["edges inside a class"].target == f"{100 * posterior.homophily:.1f} %"
     first = float(posterior.probs.mean(0)[0])
     assert rows["share of class 0"].target == f"{100 * first:.1f} %"
-    assert rows["own features"].target in shift.EXPLAINED.values()
-    assert "estimated from own features and neighbours" in render_page(result)
+    assert rows["node-only features"].target in shift.SHIFTS.values()
+    assert "estimated from node-only features and neighbours" in render_page(result)

@@ -127,7 +127,7 @@ class Backbone(nn.Module, abc.ABC):
             return made
         with torch.no_grad(), evaluating(self):
             stack = self.stack(checked)
-        return Hops(stack, self.hops_key(checked) if keyed else None, checked.part)
+        return Hops(stack, self.hops_key(checked) if keyed else None, checked.shard)
 
     def hops_key(self, graph: Graph | GraphLike) -> HopsKey:
         """Content hashes of the graph and of all that decides the hops in this model."""

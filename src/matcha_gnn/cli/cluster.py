@@ -10,7 +10,7 @@ from matcha_gnn.cli import console
 from matcha_gnn.cli.commands import Job, for_scores, print_summary, read_target
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graphs.memory import GraphLike
-from matcha_gnn.graphs.sharded import PartAdaptation, Ranks, joined, shard, write_shards
+from matcha_gnn.graphs.sharded import Ranks, ShardAdaptation, joined, shard, write_shards
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.io.files import output_folder
 from matcha_gnn.io.models import load_model
@@ -62,7 +62,7 @@ def _in_shards(
     result: Adaptation, data: GraphLike | GraphStore, output: Path, ranks: Ranks, command: str
 ) -> dict[str, Any]:
     """Each rank's part of the predictions, and the rest from rank 0."""
-    return write_shards(cast(PartAdaptation, result), output, ranks, *for_scores(data))
+    return write_shards(cast(ShardAdaptation, result), output, ranks, *for_scores(data))
 
 
 def _unheard(line: str) -> None:

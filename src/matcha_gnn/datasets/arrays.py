@@ -1,4 +1,4 @@
-"""Array files in the layout of Syn-Cora: CSR parts `adj_*` and `attr_*`, and `labels`."""
+"""Array files in the layout of Syn-Cora: CSR arrays `adj_*` and `attr_*`, and `labels`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,13 +30,13 @@ def edges_from(arrays: Arrays) -> Tensor:
 
 def features_from(arrays: Arrays) -> Tensor:
     """The attributes as a sparse CSR tensor in float32, [N, F]."""
-    parts = (arrays["attr_data"], arrays["attr_indices"].astype(np.int64), arrays["attr_indptr"])
-    matrix = scipy.sparse.csr_array(parts, shape=tuple(arrays["attr_shape"].tolist()))
+    csr = (arrays["attr_data"], arrays["attr_indices"].astype(np.int64), arrays["attr_indptr"])
+    matrix = scipy.sparse.csr_array(csr, shape=tuple(arrays["attr_shape"].tolist()))
     matrix.sum_duplicates()
     return csr_tensor(matrix, torch.float32)
 
 
 def scipy_matrix(x: Tensor) -> scipy.sparse.csr_array:
     """A sparse CSR tensor as a SciPy matrix that shares its memory, [N, F]."""
-    parts = tuple(part.numpy() for part in (x.values(), x.col_indices(), x.crow_indices()))
-    return scipy.sparse.csr_array(parts, shape=(x.shape[0], x.shape[1]))
+    csr = tuple(tensor.numpy() for tensor in (x.values(), x.col_indices(), x.crow_indices()))
+    return scipy.sparse.csr_array(csr, shape=(x.shape[0], x.shape[1]))

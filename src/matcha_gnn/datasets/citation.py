@@ -18,17 +18,17 @@ COAUTHOR_CS = Origin(
     hint="Coauthor-CS as arrays adj_indptr, adj_indices, attr_data, attr_indices, attr_indptr, "
     "attr_shape, labels, written without pickles",
 )
-_CORA_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+_CORA_FILES = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
 
 def cora(root: str | Path | None = None) -> "Data":
     """Cora with Planetoid's split: 2,708 papers, 5,278 citations, 1,433 words, 7 topics.
 
-    The files are pickles: they are opened by PyG's own reader, and only after their checksums
-    have shown that they are the published ones.
+    The files are pickles: they are opened by PyG's reader, and only if their checksums are those of
+    the published files.
 
     Args:
-        root: where the files lie, see `matcha_gnn.datasets.rawfiles.data_root`.
+        root: where the files are, see `matcha_gnn.datasets.rawfiles.data_root`.
 
     Returns:
         A graph with dense binary features and `train_mask`, `val_mask`, `test_mask`.
@@ -39,7 +39,7 @@ def cora(root: str | Path | None = None) -> "Data":
     """
     from torch_geometric.io import read_planetoid_data
 
-    files = [raw_file(CORA, f"ind.cora.{part}", root) for part in _CORA_PARTS]
+    files = [raw_file(CORA, f"ind.cora.{name}", root) for name in _CORA_FILES]
     graph = read_planetoid_data(str(files[0].parent), "cora")
     return checked(graph, Statistics(2708, 5278, 1433, 7, 3.9, 0.825), "Cora")
 
@@ -48,7 +48,7 @@ def coauthor_cs(root: str | Path | None = None) -> "Data":
     """Coauthor-CS: 18,333 authors, 81,894 co-authorships, 6,805 keywords, 15 fields.
 
     Args:
-        root: where the file lies, see `matcha_gnn.datasets.rawfiles.data_root`.
+        root: where the file is, see `matcha_gnn.datasets.rawfiles.data_root`.
 
     Returns:
         A graph with sparse features and no masks.

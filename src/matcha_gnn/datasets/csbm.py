@@ -29,14 +29,15 @@ def csbm(
     """Draw a graph in time and memory O(N F + E).
 
     Edges are simple and undirected. Within a class every node has `degree · homophily` expected
-    neighbours; the rest of the edges go between classes, a pair of classes getting its part in
-    proportion to the product of their sizes. With two equal classes this is the paper's model.
+    neighbours; the other edges are between classes, for each pair of classes in proportion to the
+    product of their sizes. With two equal classes this is the paper's model.
 
     Features are (centre of the class + shift + standard normal noise) / √F. The centres are the
     corners of a regular simplex of radius `signal`, the same for every seed, so that source and
     target graphs agree; with two classes they are ±signal·1/√F. `shift` moves all of them along
-    1/√F. The paper prints centres ±0.03/√F·1 with unit noise, which nobody could classify; its
-    tables fit noise of variance 1/F, that is signal 0.03·√2000 ≈ 1.34 and shift 0.02·√2000 ≈ 0.89.
+    1/√F. The paper prints centres ±0.03/√F·1 with unit noise, where the best possible accuracy is
+    52%; its tables fit noise of variance 1/F, that is signal 0.03·√2000 ≈ 1.34 and shift
+    0.02·√2000 ≈ 0.89.
 
     Args:
         num_nodes: N.
@@ -47,7 +48,7 @@ def csbm(
         signal: norm of a class centre in units of the noise.
         shift: norm of the displacement of all centres in units of the noise.
         shares: class shares, summing to one; their number is the number of classes.
-        seed: everything random follows from it.
+        seed: random seed.
 
     Returns:
         A PyG `Data` with `x` [N, F], `edge_index` [2, E] in both directions, and `y` [N].
@@ -63,7 +64,7 @@ def csbm(
     check_csbm(num_features, homophily, signal, shift, len(shares), seed)
     rates = link_rates(sizes, degree, homophily)
     rng = np.random.default_rng(seed)
-    # Classes lie in one run each while edges are drawn, then nodes are shuffled.
+    # Each class is one range of nodes while edges are drawn; then nodes are shuffled.
     order = rng.permutation(num_nodes)
     edges = _draw_edges(rng, sizes, *rates)
     labels = np.repeat(np.arange(len(sizes)), sizes)
@@ -87,8 +88,7 @@ def class_centres(num_classes: int, num_features: int, signal: float) -> NDArray
         array([[ 0.5,  0.5,  0.5,  0.5],
                [-0.5, -0.5, -0.5, -0.5]])
     """
-    # Helmert's contrasts are an explicit basis of the simplex: no factorisation whose signs or
-    # order could differ between machines.
+    # Helmert's contrasts are an explicit basis of the simplex, the same on all machines.
     contrasts = np.zeros((num_classes - 1, num_classes))
     for j in range(1, num_classes):
         contrasts[j - 1, :j], contrasts[j - 1, j] = 1, -j
@@ -125,7 +125,7 @@ def check_csbm(
     num_classes: int,
     seed: int,
 ) -> None:
-    """Refuse what no such graph can have."""
+    """Raise InvalidArgumentError for arguments that no such graph has."""
     if num_features < num_classes - 1 or num_features < 1:
         raise InvalidArgumentError("num_features", num_features, f">= {max(1, num_classes - 1)}")
     if not 0 <= homophily <= 1:
@@ -156,7 +156,7 @@ def link_rates(
 def _draw_edges(
     rng: np.random.Generator, sizes: IntArray, within: NDArray[np.float64], across: float
 ) -> IntArray:
-    """One direction of every edge, [2, E/2], in the order where each class is one run of nodes."""
+    """One direction of every edge, [2, E/2], where each class is one range of nodes."""
     starts = np.cumsum(sizes) - sizes
     edges = [np.empty((2, 0), np.int64)]
     for a, size in enumerate(sizes):
@@ -180,20 +180,20 @@ def distinct(rng: np.random.Generator, total: int, rate: float) -> IntArray:
 
 
 def _sample(rng: np.random.Generator, total: int, count: int) -> IntArray:
-    """`count` distinct numbers below `total`, uniformly; draws again what collides."""
+    """`count` distinct numbers below `total`, uniformly; collisions are drawn again."""
     chosen = _sorted_once(rng.integers(total, size=count)) if count else np.empty(0, np.int64)
     while len(chosen) < count:
         more = _sorted_once(rng.integers(total, size=2 * (count - len(chosen)) + 8))
         place = np.searchsorted(chosen, more).clip(max=len(chosen) - 1)
         fresh = more[chosen[place] != more]
-        # They are sorted: shuffle before cutting, or small numbers would be preferred.
+        # They are sorted: without a shuffle, small numbers would be preferred.
         fresh = rng.permutation(fresh)[: count - len(chosen)]
         chosen = np.sort(np.concatenate([chosen, fresh]))
     return chosen
 
 
 def _sorted_once(numbers: IntArray) -> IntArray:
-    """Sorted without repeats; NumPy's own way by a hash table takes ten times as long."""
+    """Sorted without repeats; ten times as fast as `np.unique`."""
     numbers.sort()
     return np.asarray(numbers[np.append(True, numbers[1:] != numbers[:-1])])
 

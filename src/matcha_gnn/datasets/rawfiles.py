@@ -1,4 +1,4 @@
-"""Publishers' own files: where they lie, where they come from, and that they are the right ones."""
+"""Published data files: where they are stored, their download and their checksums."""
 
 import hashlib
 import http.client
@@ -26,8 +26,8 @@ class Origin:
     Attributes:
         folder: their folder inside the data root.
         address: a public address with `{file}` in place of the file's name, or None where there
-            is none for the files as we read them.
-        hint: what to tell somebody who has to get them by hand.
+            is none for the files in this form.
+        hint: how to get them by hand.
     """
 
     folder: str
@@ -55,7 +55,7 @@ def data_root(root: str | Path | None = None) -> Path:
 
 
 def raw_file(origin: Origin, file: str, root: str | Path | None = None) -> Path:
-    """A checked file of a data set, downloaded first if it is not there and can be had.
+    """A checked file of a data set, downloaded if it is missing.
 
     Args:
         origin: the data set.
@@ -78,7 +78,7 @@ def raw_file(origin: Origin, file: str, root: str | Path | None = None) -> Path:
 
 
 def has_file(origin: Origin, file: str, root: str | Path | None = None) -> bool:
-    """Whether the file lies in the data root already."""
+    """Whether the file is in the data root."""
     return (data_root(root) / origin.folder / file).is_file()
 
 
@@ -102,8 +102,8 @@ def _download(origin: Origin, file: str, path: Path) -> None:
     address = origin.address.format(file=file)
     logger.info("downloading %s to %s", address, path)
     try:
-        with urllib.request.urlopen(address, timeout=_TIMEOUT) as answer:
-            content = answer.read()
+        with urllib.request.urlopen(address, timeout=_TIMEOUT) as response:
+            content = response.read()
         expected = checksums().get(f"{origin.folder}/{file}")
         if expected not in (None, hashlib.sha256(content).hexdigest()):
             raise _missing(origin, path, "missing; its address has another file now", address)

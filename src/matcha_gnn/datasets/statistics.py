@@ -1,4 +1,4 @@
-"""What is published about a graph, and a check that a graph is the published one."""
+"""Published statistics of a graph, and a check against them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What is published about a graph, in the publication's way of counting.
+    """Published statistics of a graph, counted as in the publication.
 
     Attributes:
         nodes: N.
-        edges: half the columns of `edge_index`, rounded down, be the graph directed or not.
+        edges: half the columns of `edge_index`, rounded down, also for directed graphs.
         features: F.
         classes: C.
         degree: columns of `edge_index` per node, to two decimals.
-        homophily: mean over all nodes of the share of incoming edges that come from the own
-            class, where a node without any counts as 0 (PyG's `homophily(…, method="node")`).
-        tolerance: how far the homophily may be off; random draws are not the publication's.
+        homophily: mean over all nodes of the share of incoming edges from the same class, where a
+            node without any counts as 0 (PyG's `homophily(…, method="node")`).
+        tolerance: largest difference of the homophily; random draws differ from the published.
     """
 
     nodes: int
@@ -37,7 +37,7 @@ class Statistics:
 
 
 def statistics(graph: "Data") -> Statistics:
-    """Measure a graph the way `Statistics` counts.
+    """Statistics of a graph.
 
     Example:
         >>> from matcha_gnn.datasets import csbm
@@ -64,12 +64,12 @@ def _homophily_of_all_nodes(edge_index: Tensor, labels: Tensor) -> float:
 
 
 def checked(graph: "Data", published: Statistics, name: str) -> "Data":
-    """Return the graph if it is what was published, else say what differs.
+    """Return the graph if it has the published statistics, else raise InvalidFileError.
 
     Args:
         graph: a graph with labels.
         published: its statistics.
-        name: of the data set and its part, for the message.
+        name: of the graph, for the message.
     """
     found = statistics(graph)
     for each in ("nodes", "edges", "features", "classes", "degree", "homophily"):

@@ -1,4 +1,4 @@
-"""CSBM graphs that never are in memory as a whole: drawn in chunks, straight into a store."""
+"""CSBM graphs that do not fit memory: drawn in blocks and written to a store."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matcha_gnn.graphs.stored import GraphStore
 
 EDGES = 1 << 20
-"""Edges of a chunk."""
+"""Edges of a block."""
 ROWS = 1 << 16
 """Rows of features of a block."""
 
@@ -41,19 +41,19 @@ def store_csbm(
 ) -> "GraphStore":
     """Draw a graph of `csbm`'s law into a folder, some 60 bytes of memory a node.
 
-    Pairs of nodes are linked independently, so chunks of pairs can be drawn one after the other.
+    Pairs of nodes are linked independently, so blocks of pairs can be drawn one after the other.
     The same seed gives another graph than `csbm` does.
 
     Args:
-        folder: is made; must hold no store yet.
+        folder: is created; must not hold a store.
         num_nodes: N.
         num_features: F.
-        degree: see `csbm`, as all that follow.
+        degree: see `csbm`, also for the following arguments.
         homophily: share of edges inside a class.
         signal: norm of a class centre.
         shift: norm of the displacement of all centres.
         shares: of the classes.
-        seed: everything random follows from it.
+        seed: random seed.
 
     Example:
         >>> import tempfile
@@ -85,19 +85,19 @@ def store_csbm(
 def _both_ways(
     rng: np.random.Generator, sizes: IntArray, within: NDArray[np.float64], across: float
 ) -> Iterator[IntArray]:
-    """Chunks of edges in both directions, [2, E], in the order where each class is one run."""
+    """Blocks of edges in both directions, [2, E], where each class is one range of nodes."""
     starts = np.cumsum(sizes) - sizes
     for a, size in enumerate(sizes):
-        for cells in _chunks(rng, int(size * (size - 1) // 2), min(1.0, within[a])):
+        for cells in _blocks(rng, int(size * (size - 1) // 2), min(1.0, within[a])):
             pairs = upper_triangle(cells) + starts[a]
             yield np.concatenate([pairs, pairs[::-1]], 1)
         for b in range(a + 1, len(sizes)):
-            for cells in _chunks(rng, int(size * sizes[b]), min(1.0, across)):
+            for cells in _blocks(rng, int(size * sizes[b]), min(1.0, across)):
                 pairs = np.stack([cells // sizes[b] + starts[a], cells % sizes[b] + starts[b]])
                 yield np.concatenate([pairs, pairs[::-1]], 1)
 
 
-def _chunks(rng: np.random.Generator, total: int, rate: float) -> Iterator[IntArray]:
+def _blocks(rng: np.random.Generator, total: int, rate: float) -> Iterator[IntArray]:
     """Each of `total` numbers with probability `rate`, about `EDGES` of them at a time."""
     step = max(1, int(EDGES / max(rate, 1e-300))) if rate > 0 else total or 1
     for start in range(0, total, step):

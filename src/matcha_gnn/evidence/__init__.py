@@ -1,4 +1,4 @@
-"""What a target graph says about its classes without labels: own features, then edges."""
+"""Evidence for the classes of a graph without labels: node-only features, then edges."""
 
 from matcha_gnn.evidence.posterior import Posterior, infer
 from matcha_gnn.evidence.weights import fit_hop_weights

@@ -1,32 +1,28 @@
-"""What edges say: which classes are linked, and so what a node's neighbours say about it."""
+"""Evidence from edges: which classes are linked, and belief propagation by these shares."""
 
 import math
 
 from torch import Tensor
 
-from matcha_gnn.graphs.base import Target
+from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.typing import Probs
 
 SAMPLE = 20_000
-"""Edges to fit by."""
+"""Edges that the shares are fitted on."""
 _CYCLES, _TOLERANCE = 100, 1e-5
 """The fit ends when a cycle gains less log-likelihood per edge than the tolerance. That does not
 depend on the number of classes, while a cell of M holds about 1/C² of the edges."""
 
 
-def sample_edges(graph: Target, seed: int = 0) -> Tensor:
-    """At most `SAMPLE` edges between different nodes, [2, E']."""
-    return graph.sample_links(SAMPLE, seed)
-
-
 def fit_edge_shares(senders: Probs, receivers: Probs, shares: Tensor) -> tuple[Tensor, float]:
     """Share of edges to a receiver of class a from a sender of class b, by maximum likelihood.
 
-    Given the classes of its ends, what the two nodes look like by themselves is independent. So
-    an edge's likelihood relative to that of two unrelated nodes is Σ_ab M_ab (p_a/π_a)(q_b/π_b).
+    Given their classes, the node-only features of an edge's two ends are independent. So an edge's
+    likelihood relative to that of two unrelated nodes is Σ_ab M_ab (p_a/π_a)(q_b/π_b).
 
     Args:
-        senders: what each edge's sender is by its own features, calibrated, [E, C].
+        senders: calibrated class probabilities of each edge's sender, by node-only features,
+            [E, C].
         receivers: the same of its receiver, [E, C].
         shares: π, the mean over all nodes, [C].
 
@@ -49,7 +45,7 @@ def fit_edge_shares(senders: Probs, receivers: Probs, shares: Tensor) -> tuple[T
     def step(found: Tensor) -> tuple[Tensor, float]:
         likelihood = ((receivers @ found) * senders).sum(1).clamp_min(1e-300)
         update = found * ((receivers / likelihood[:, None]).T @ senders) / len(senders)
-        # A pair of classes that no edge shows is rare, not impossible.
+        # A pair of classes without an edge is rare, not impossible.
         return (update + 1e-4 * independent) / (1 + 1e-4), float(likelihood.log().mean())
 
     found, value = independent, -math.inf
@@ -65,7 +61,7 @@ def fit_edge_shares(senders: Probs, receivers: Probs, shares: Tensor) -> tuple[T
 
 
 def _extrapolated(found: Tensor, once: Tensor, twice: Tensor) -> Tensor:
-    """Where a fixed-point iteration on the simplex is heading (SQUAREM, Varadhan and Roland 2008).
+    """Extrapolate a fixed-point iteration on the simplex (SQUAREM, Varadhan and Roland 2008).
 
     Plain expectation maximisation needs hundreds of iterations with many classes.
     """
@@ -76,21 +72,23 @@ def _extrapolated(found: Tensor, once: Tensor, twice: Tensor) -> Tensor:
     return jump / jump.sum()
 
 
-def believe(evidence: Tensor, edge_shares: Tensor, shares: Tensor, graph: Target) -> Probs:
-    """Classes given a node's own evidence and that of nodes up to two hops away, [N, C].
+def believe(evidence: Tensor, edge_shares: Tensor, shares: Tensor, graph: BaseGraph) -> Probs:
+    """Class probabilities given the evidence of a node and of nodes up to two hops away, [N, C].
 
-    Two rounds of belief propagation. In the second, what a node sends to a neighbour leaves out
-    what came from that neighbour; otherwise a node's evidence is echoed back and counted twice.
+    Two rounds of belief propagation. In the second, the message to a neighbour leaves out what came
+    from that neighbour; otherwise a node's evidence is echoed back and counted more than once.
+    Directed graphs have no reverse messages, so nothing is subtracted.
+
     A message is log Σ_b M(b|a) q(b)/π_b: a sender is of class b with probability M(b|a) where
     the receiver is of class a, and q(b)/π_b is proportional to the likelihood of the sender's
-    evidence. π are the shares of nodes, which differ from the shares of edges' ends where classes
+    evidence. π are the class shares of nodes, which differ from those of edges' ends where classes
     have unequal degrees.
 
     Args:
-        evidence: log-probabilities by own features, with `shares` as prior, [N, C].
+        evidence: log-probabilities by node-only features, with `shares` as prior, [N, C].
         edge_shares: M from `fit_edge_shares`, [C, C].
         shares: π, [C].
-        graph: its edges; one from a node to itself says nothing.
+        graph: its edges; self loops are ignored.
 
     Example:
         >>> import torch
@@ -112,6 +110,6 @@ def believe(evidence: Tensor, edge_shares: Tensor, shares: Tensor, graph: Target
     if not graph.reciprocal:
         return (evidence + graph.neighbour_sums(message(gathered.softmax(1)))).softmax(1)
     second = graph.message_sums(
-        lambda sender, own: message((sender - own).softmax(1)), sent=gathered, received=first
+        lambda sender, back: message((sender - back).softmax(1)), sent=gathered, received=first
     )
     return (evidence + second).softmax(1)

@@ -1,4 +1,4 @@
-"""The class of every node, given its own features and its neighbours': a judge without labels."""
+"""Class probabilities of every node from its features and its neighbours', without labels."""
 
 import math
 from collections.abc import Iterator
@@ -11,20 +11,20 @@ from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
-from matcha_gnn.evidence.neighbours import believe, fit_edge_shares, sample_edges
-from matcha_gnn.evidence.shift_kinds import OwnSample, OwnShift, explain, stride
+from matcha_gnn.evidence.neighbours import SAMPLE, believe, fit_edge_shares
+from matcha_gnn.evidence.shift_kinds import FeatureSample, FeatureShift, estimate_shift, stride
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.graphs.parts import WHOLE, Part, tensor_total
+from matcha_gnn.graphs.shards import WHOLE, Shard, tensor_total
 from matcha_gnn.hops import joined
 from matcha_gnn.typing import Probs
 
 STEP = math.sqrt(2)
 LOWEST, HIGHEST = -8, 3
-"""Own evidence is sought from 1/16 to 2√2 times as sharp as on the source, in steps of √2."""
-SURER_THAN_SOURCE = 0.05
+"""Inverse temperatures from 1/16 to 2√2 times the source's are tried, in steps of √2."""
+MAX_OVERCONFIDENCE = 0.05
 """By how much the mean confidence may exceed the model's accuracy on the source."""
-DOUBT = 2.0
-"""Log-likelihood below the best up to which another sharpness is as good."""
+LIKELIHOOD_DROP = 2.0
+"""Log-likelihood below the best up to which another inverse temperature is an alternative."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,25 +32,26 @@ class Posterior:
     """Probabilities of the true classes under a simple model of features and edges.
 
     Attributes:
-        probs: by own features and neighbours, [N, C].
-        shift: how own features moved between source and target.
+        probs: by node-only features and neighbours, [N, C].
+        shift: how node-only features differ between source and target.
         edge_shares: share of edges from a sender of class a to a receiver of class b, [C, C].
-        sharpness: what own logits are multiplied by to make them log-probabilities.
-        doubts: `probs` for each other sharpness that explains edges about as well, [N, C] each.
-        contradiction: why the estimate is rejected, or empty. Either no sharpness but the largest
-            that is sought explains the edges, or the mean confidence exceeds the model's accuracy
-            on the source by more than `SURER_THAN_SOURCE`. Both happen where linked nodes are
-            alike in more than their classes.
-        part: which nodes these are.
+        inverse_temperature: factor that makes node-only logits log-probabilities.
+        alternatives: `probs` for each other inverse temperature that explains edges about as well,
+            [N, C] each.
+        contradiction: why the estimate is rejected, or empty. Either only the largest inverse
+            temperature explains the edges, or the mean confidence exceeds the model's accuracy on
+            the source by more than `MAX_OVERCONFIDENCE`. Both happen where linked nodes are alike
+            in more than their classes.
+        shard: the shard of these nodes.
     """
 
     probs: Probs
-    shift: OwnShift
+    shift: FeatureShift
     edge_shares: Tensor
-    sharpness: float
-    doubts: tuple[Probs, ...]
+    inverse_temperature: float
+    alternatives: tuple[Probs, ...]
     contradiction: str
-    part: Part = WHOLE
+    shard: Shard = WHOLE
 
     @property
     def contradicted(self) -> bool:
@@ -66,73 +67,74 @@ class Posterior:
         """Probability that a label [N] is true, averaged over nodes."""
         return self._hits(self.probs, labels)
 
-    def least_gain(self, labels: Tensor, over: Tensor) -> float:
-        """By how much labels [N] are expected to be better than others, whichever doubt holds."""
-        every = (self.probs, *self.doubts)
+    def gain_lower_bound(self, labels: Tensor, over: Tensor) -> float:
+        """Lower bound of the accuracy that labels [N] gain over others, over all alternatives."""
+        every = (self.probs, *self.alternatives)
         return min(self._hits(probs, labels) - self._hits(probs, over) for probs in every)
 
     def _hits(self, probs: Probs, labels: Tensor) -> float:
         hits = probs.gather(1, labels[:, None].to(probs.device))
-        (total,) = self.part.total(float(hits.sum()))
-        return float(total) / self.part.count(len(hits))
+        (total,) = self.shard.total(float(hits.sum()))
+        return float(total) / self.shard.count(len(hits))
 
 
 @torch.no_grad()
 def infer(model: Backbone, graph: Graph) -> Posterior:
     """Infer the classes of a target graph's nodes; labels are not read.
 
-    Own logits become probabilities whose mean is the estimated class shares, and whose sharpness
-    is that under which the two ends of an edge explain each other best. Then neighbours speak
-    through the class-to-class shares of edges estimated on the way.
+    Node-only logits become probabilities whose mean is the estimated class shares, with the
+    inverse temperature under which the edges are most likely. Evidence from neighbours is then
+    added by belief propagation with the class-to-class shares of edges from that fit.
 
     Raises:
-        IncompatibleError: the model has no summary of its source.
-        NoEvidenceError: what the model makes of the nodes' features is not finite.
+        IncompatibleError: the model has no source summary.
+        NoEvidenceError: the node-only features or logits are not finite.
     """
     source = model.source
     if source is None:
         raise IncompatibleError(
-            "the model has no summary of its source graph, without which nothing can be judged"
+            "the model has no source statistics, which are needed to estimate target accuracy"
         )
-    part, own = graph.part, _OwnFeatures(model, graph)
-    shift = explain(own.sample(), source.own_statistics.to(graph.device), source.misfit)
-    logits = joined([model.own_logits(each - shift.offset).double() for _, each in own])
+    shard, features = graph.shard, _NodeFeatures(model, graph)
+    statistics = source.feature_statistics.to(graph.device)
+    shift = estimate_shift(features.sample(), statistics, source.misfit)
+    logits = joined([model.own_logits(u - shift.offset).double() for _, u in features])
     logits = logits - logits.mean(1, keepdim=True)
-    _require_finite(logits, part)
-    links = sample_edges(graph)
-    ends = part.rows(logits, links.flatten()).view(*links.shape, logits.shape[1])
-    calibration = _Calibration(logits, shift.shares, ends, part)
-    # Classes that do not differ at all, or without any spread, have no sharpness of their own.
-    on_source = min(max(source.own_sharpness, 1e-3), 1e3)
+    _require_finite(logits, shard)
+    links = graph.sample_links(SAMPLE, seed=0)
+    ends = shard.rows(logits, links.flatten()).view(*links.shape, logits.shape[1])
+    calibration = _Calibration(logits, shift.shares, ends, shard)
+    # Classes that do not differ at all, or without any spread, have no inverse temperature.
+    on_source = min(max(source.inverse_temperature, 1e-3), 1e3)
     fits = _plausible(calibration, on_source)
     best, *others = fits
 
     def believed(fit: _Fit) -> Probs:
-        evidence = fit.sharpness * logits + fit.prior
+        evidence = fit.inverse_temperature * logits + fit.prior
         return believe(evidence, fit.edge_shares, shift.shares, graph)
 
     probs = believed(best)
-    (sure,) = part.total(float(probs.amax(1).sum()))
-    surer = float(sure) / part.count(len(probs)) - float(source.accuracy)
+    (confidence,) = shard.total(float(probs.amax(1).sum()))
+    excess = float(confidence) / shard.count(len(probs)) - float(source.accuracy)
     return Posterior(
         probs=probs,
         shift=shift,
         edge_shares=best.edge_shares.T,
-        sharpness=best.sharpness,
-        doubts=tuple(map(believed, others)),
-        contradiction=_contradiction(fits, surer),
-        part=part,
+        inverse_temperature=best.inverse_temperature,
+        alternatives=tuple(map(believed, others)),
+        contradiction=_contradiction(fits, excess),
+        shard=shard,
     )
 
 
-def _require_finite(values: Tensor, part: Part) -> None:
-    (other,) = part.total(float((~values.isfinite()).sum()))
+def _require_finite(values: Tensor, shard: Shard) -> None:
+    (other,) = shard.total(float((~values.isfinite()).sum()))
     if other > 0:
         raise NoEvidenceError("features of this graph overflow the model's precision")
 
 
-class _OwnFeatures:
-    """u piece by piece, [n, D] in float64; kept where the graph is one piece."""
+class _NodeFeatures:
+    """Node-only features u block by block, [n, D] in float64; kept where there is one block."""
 
     def __init__(self, model: Backbone, graph: Graph) -> None:
         self.model, self.graph, self._kept = model, graph, list[tuple[slice, Tensor]]()
@@ -141,68 +143,65 @@ class _OwnFeatures:
         if self._kept:
             yield from self._kept
             return
-        for rows, piece in self.graph.pieces():
-            own = rows, self.model.own_features(piece).double()
-            if self.graph.one_piece:
-                self._kept = [own]
-            yield own
+        for rows, block in self.graph.blocks():
+            found = rows, self.model.own_features(block).double()
+            if self.graph.one_block:
+                self._kept = [found]
+            yield found
 
-    def sample(self) -> OwnSample:
+    def sample(self) -> FeatureSample:
         """Every n-th of all nodes, and the mean."""
-        part = self.graph.part
-        number = part.count(self.graph.num_nodes)
+        shard = self.graph.shard
+        number = shard.count(self.graph.num_nodes)
         every, sums, filled = stride(number), np.zeros(()), 0
         points: Tensor | None = None
-        for rows, own in self:
+        for rows, u in self:
             if points is None:
-                # One place for all: many small ones would keep freed memory from the system.
-                points = own.new_empty(-(-self.graph.num_nodes // every) + 1, own.shape[1])
-            some = own[-(part.start + rows.start) % every :: every]
+                # One buffer for all: many small ones would keep freed memory from the system.
+                points = u.new_empty(-(-self.graph.num_nodes // every) + 1, u.shape[1])
+            some = u[-(shard.start + rows.start) % every :: every]
             points[filled : filled + len(some)] = some
             filled += len(some)
-            sums = sums + own.sum(0).cpu().numpy()
+            sums = sums + u.sum(0).cpu().numpy()
         assert points is not None
-        (total,) = part.total(sums)
-        sample = part.gather(points[:filled])
-        _require_finite(sample, part)
-        return OwnSample(sample, torch.from_numpy(total).to(sample) / number, number)
+        (total,) = shard.total(sums)
+        sample = shard.gather(points[:filled])
+        _require_finite(sample, shard)
+        return FeatureSample(sample, torch.from_numpy(total).to(sample) / number, number)
 
 
 class _Fit(NamedTuple):
-    """One sharpness, and how well it explains edges: a log-likelihood.
-
-    It is `STEP ** step` times the source's.
-    """
+    """An inverse temperature, `STEP ** step` times the source's, and its log-likelihood."""
 
     step: int
-    sharpness: float
+    inverse_temperature: float
     prior: Tensor
     edge_shares: Tensor
     value: float
 
 
 class _Calibration(NamedTuple):
-    """Own logits [N, C], the shares they should have [C], and those of edges' ends, [2, E, C]."""
+    """Node-only logits [N, C], target class shares [C], and logits of edges' ends, [2, E, C]."""
 
     logits: Tensor
     shares: Tensor
     ends: Tensor
-    part: Part
+    shard: Shard
 
     def at(self, step: int, on_source: float) -> _Fit:
-        sharpness = on_source * STEP**step
-        prior = _matched(sharpness * self.logits, self.shares, self.part)
-        senders, receivers = (sharpness * self.ends + prior).softmax(2)
+        factor = on_source * STEP**step
+        prior = _matched(factor * self.logits, self.shares, self.shard)
+        senders, receivers = (factor * self.ends + prior).softmax(2)
         edge_shares, gain = fit_edge_shares(senders, receivers, self.shares)
         # An edge is an observation of two nodes, and all nodes make half as many pairs.
-        pairs = min(len(senders), self.part.count(len(self.logits))) / 2
-        return _Fit(step, sharpness, prior, edge_shares, gain * pairs)
+        pairs = min(len(senders), self.shard.count(len(self.logits))) / 2
+        return _Fit(step, factor, prior, edge_shares, gain * pairs)
 
 
 def _plausible(calibration: _Calibration, on_source: float) -> list[_Fit]:
-    """The sharpness that explains edges best, and those that do about as well.
+    """The most likely inverse temperature, and those that are about as likely.
 
-    Climbs from the source's in steps of `STEP`, then looks to both sides of the summit.
+    Searches upwards from the source's in steps of `STEP`, then on both sides of the maximum.
     """
     found: dict[int, _Fit] = {}
 
@@ -218,31 +217,31 @@ def _plausible(calibration: _Calibration, on_source: float) -> list[_Fit]:
     plausible = [at(top)]
     for side in (-1, 1):
         step = top + side
-        while LOWEST <= step <= HIGHEST and at(step).value >= at(top).value - DOUBT:
+        while LOWEST <= step <= HIGHEST and at(step).value >= at(top).value - LIKELIHOOD_DROP:
             plausible.append(at(step))
             step += side
     return plausible
 
 
-def _contradiction(fits: list[_Fit], surer: float) -> str:
-    if surer > SURER_THAN_SOURCE:
+def _contradiction(fits: list[_Fit], excess: float) -> str:
+    if excess > MAX_OVERCONFIDENCE:
         return (
             f"the estimated accuracy exceeds the model's accuracy on the source by "
-            f"{100 * surer:.1f} points, so the estimate is rejected"
+            f"{100 * excess:.1f} points, so the estimate is rejected"
         )
     if all(fit.step == HIGHEST for fit in fits):
         return (
-            f"linked nodes agree more than {STEP**HIGHEST:.1f} times as strongly as features on "
-            "the source tell classes apart, so the estimate is rejected"
+            f"linked nodes agree more than {STEP**HIGHEST:.1f} times as strongly as features "
+            "separate classes on the source, so the estimate is rejected"
         )
     return ""
 
 
-def _matched(logits: Tensor, shares: Tensor, part: Part) -> Tensor:
+def _matched(logits: Tensor, shares: Tensor, shard: Shard) -> Tensor:
     """What to add to logits so that the mean prediction is `shares`, [C]."""
     added = torch.zeros_like(shares)
     for _ in range(50):
-        mean = tensor_total(part, (logits + added).softmax(1).sum(0)) / part.count(len(logits))
+        mean = tensor_total(shard, (logits + added).softmax(1).sum(0)) / shard.count(len(logits))
         step = shares.log() - mean.clamp_min(1e-12).log()
         added = added + step
         if float(step.abs().max()) < 1e-4:

@@ -1,10 +1,10 @@
-"""Have the nodes' own features moved, or are the classes dealt out in other shares?
+"""Kinds of feature shift: label shift, attribute shift, both or none.
 
-A node's own features u, taken before the first non-linearity and without any edge, follow one
-Gaussian per class. On a target the class shares may differ (label shift), all nodes may be moved by
-one vector (attribute shift), both, or neither. The four explanations are fitted by maximum
-likelihood in the space in which source classes differ, and compared by BIC. The distance between
-classes is free in all of them: a network separates the nodes it was trained on better than others.
+Node-only features u, taken before the first non-linearity and without any edge, follow one Gaussian
+per class. On a target the class shares may differ (label shift), all nodes may be offset by one
+vector (attribute shift), both, or neither. The four kinds are fitted by maximum likelihood in the
+space in which source classes differ, and compared by BIC. The distance between classes is free in
+all of them: a network separates the nodes it was trained on better than others.
 """
 
 import enum
@@ -15,16 +15,16 @@ import torch
 from torch import Tensor
 
 SAMPLE = 10_000
-"""Nodes to fit by: more do not change a verdict."""
+"""Nodes that the mixtures are fitted on: more do not change the result."""
 FEWEST = 30
-"""Nodes below which nothing can be explained."""
+"""Fewest nodes for which a shift is estimated."""
 MISFIT_FACTOR = 2.0
 """A gain in likelihood counts where it exceeds this many times the gain on the source itself."""
 _ITERATIONS, _TOLERANCE, _TINY = 300, 1e-6, 1e-12
 
 
-class Explanation(enum.StrEnum):
-    """What tells the own features of a target from those of the source."""
+class ShiftKind(enum.StrEnum):
+    """How the node-only features of a target differ from those of the source."""
 
     SAME = "same"
     SHARES = "shares"
@@ -33,17 +33,17 @@ class Explanation(enum.StrEnum):
 
     @property
     def moves_shares(self) -> bool:
-        """Classes have other shares than on the source."""
-        return self in (Explanation.SHARES, Explanation.BOTH)
+        """Whether class shares differ from the source's."""
+        return self in (ShiftKind.SHARES, ShiftKind.BOTH)
 
     @property
     def moves_offset(self) -> bool:
-        """All nodes are moved by one vector."""
-        return self in (Explanation.OFFSET, Explanation.BOTH)
+        """Whether all nodes are offset by one vector."""
+        return self in (ShiftKind.OFFSET, ShiftKind.BOTH)
 
 
-class OwnStatistics(NamedTuple):
-    """What a source says of its nodes' own features.
+class FeatureStatistics(NamedTuple):
+    """Statistics of the source's node-only features.
 
     Attributes:
         centroids: mean of u per class, [C, D].
@@ -55,19 +55,19 @@ class OwnStatistics(NamedTuple):
     covariance: Tensor
     shares: Tensor
 
-    def to(self, device: torch.device) -> "OwnStatistics":
+    def to(self, device: torch.device) -> "FeatureStatistics":
         """The same on another device."""
-        return OwnStatistics(*(part.to(device) for part in self))
+        return FeatureStatistics(*(each.to(device) for each in self))
 
 
 class Mixture(NamedTuple):
-    """One fitted explanation.
+    """One fitted kind of shift.
 
     Attributes:
         shares: of the classes, [C].
         offset: of all nodes, in discriminant coordinates, [P].
         scale: of the distances between classes.
-        log_likelihood: per node, up to a constant that all explanations share.
+        log_likelihood: per node, up to a constant that is the same for all kinds.
     """
 
     shares: Tensor
@@ -77,25 +77,25 @@ class Mixture(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class OwnShift:
-    """How own features moved.
+class FeatureShift:
+    """How node-only features differ between source and target.
 
     Attributes:
-        explanation: the chosen one.
-        shares: estimated class shares of the target, [C]; the source's unless they moved.
-        offset: what was added to u on the target, [D]; zero unless it moved.
-        support: log-likelihood gained over "same" by each explanation, misfit and the price of
-            further parameters taken off.
+        kind: the best supported one.
+        shares: estimated class shares of the target, [C]; the source's unless they differ.
+        offset: what was added to u on the target, [D]; zero unless there is an offset.
+        support: log-likelihood gained over "same" by each kind, less misfit and the BIC penalty of
+            further parameters.
     """
 
-    explanation: Explanation
+    kind: ShiftKind
     shares: Tensor
     offset: Tensor
     support: dict[str, float]
 
 
-class OwnSample(NamedTuple):
-    """Own features of a target, as far as an explanation needs them.
+class FeatureSample(NamedTuple):
+    """The node-only features of a target that a fit needs.
 
     Attributes:
         points: u of every n-th node, n from `stride`, [M, D] in float64.
@@ -108,82 +108,86 @@ class OwnSample(NamedTuple):
     number: int
 
     @classmethod
-    def of(cls, own: Tensor) -> "OwnSample":
+    def of(cls, u: Tensor) -> "FeatureSample":
         """From u of all nodes, [N, D]."""
-        own = own.double()
-        return cls(own[:: stride(len(own))], own.mean(0), len(own))
+        u = u.double()
+        return cls(u[:: stride(len(u))], u.mean(0), len(u))
 
 
 def stride(num_nodes: int) -> int:
-    """Every how many nodes one is looked at."""
+    """The distance between sampled nodes: one in so many is taken."""
     return -(-num_nodes // SAMPLE)
 
 
-def explain(own: OwnSample, source: OwnStatistics, misfit: Tensor) -> OwnShift:
-    """Choose among the four explanations.
+def estimate_shift(
+    sample: FeatureSample, source: FeatureStatistics, misfit: Tensor
+) -> FeatureShift:
+    """Choose among the four kinds.
 
     Args:
-        own: of the target's nodes.
+        sample: of the target's nodes.
         source: statistics of the source.
         misfit: from `misfit` on the source, [3].
     """
-    gains = _gains(own, source)
+    gains = _gains(sample, source)
     freedom = len(source.shares) - 1
-    price = 0.5 * freedom * torch.tensor(float(own.number)).log().item()
-    support = {Explanation.SAME: 0.0}
+    penalty = 0.5 * freedom * torch.tensor(float(sample.number)).log().item()
+    support = {ShiftKind.SAME: 0.0}
     for (kind, (gain, _)), excess in zip(gains.items(), misfit.tolist(), strict=True):
         moved = kind.moves_shares + kind.moves_offset
-        support[kind] = own.number * (gain - MISFIT_FACTOR * excess) - moved * price
+        support[kind] = sample.number * (gain - MISFIT_FACTOR * excess) - moved * penalty
     best = max(support, key=lambda kind: support[kind])
     shares = source.shares.double()
     if best.moves_shares:
         shares = gains[best][1].shares
-    offset = torch.zeros_like(own.mean)
+    offset = torch.zeros_like(sample.mean)
     if best.moves_offset:
-        offset = own.mean - _expected_mean(shares, gains[best][1].scale, source)
-    return OwnShift(best, shares, offset, {str(kind): value for kind, value in support.items()})
+        offset = sample.mean - _expected_mean(shares, gains[best][1].scale, source)
+    return FeatureShift(best, shares, offset, {str(kind): value for kind, value in support.items()})
 
 
-def _expected_mean(shares: Tensor, scale: float, source: OwnStatistics) -> Tensor:
+def _expected_mean(shares: Tensor, scale: float, source: FeatureStatistics) -> Tensor:
     """The mean of u without an offset, with the fitted distance between classes, [D]."""
     centroids = source.centroids.double()
     centre = source.shares.double() @ centroids
     return centre + scale * (shares @ centroids - centre)
 
 
-def misfit(own: Tensor, source: OwnStatistics) -> Tensor:
-    """Log-likelihood a node that the explanations gain on the source itself, [3].
+def misfit(u: Tensor, source: FeatureStatistics) -> Tensor:
+    """Log-likelihood per node that each kind gains on the source itself, [3].
 
-    There is nothing to explain there: what they gain is what Gaussians do not describe.
+    There is no shift there: the gain is what Gaussians do not describe.
     """
-    return torch.tensor([gain for gain, _ in _gains(OwnSample.of(own), source).values()])
+    return torch.tensor([gain for gain, _ in _gains(FeatureSample.of(u), source).values()])
 
 
-def _gains(own: OwnSample, source: OwnStatistics) -> dict[Explanation, tuple[float, Mixture]]:
-    if own.number < FEWEST:
-        nothing = Mixture(source.shares.double(), 0 * own.mean, 1.0, 0.0)
-        return {kind: (0.0, nothing) for kind in Explanation if kind is not Explanation.SAME}
-    points, means = _discriminant(own.points, source)
+def _gains(
+    sample: FeatureSample, source: FeatureStatistics
+) -> dict[ShiftKind, tuple[float, Mixture]]:
+    if sample.number < FEWEST:
+        nothing = Mixture(source.shares.double(), 0 * sample.mean, 1.0, 0.0)
+        return {kind: (0.0, nothing) for kind in ShiftKind if kind is not ShiftKind.SAME}
+    points, means = _discriminant(sample.points, source)
     shares = source.shares.double()
     fits = {
         kind: fit_mixture(points, means, shares, kind.moves_shares, kind.moves_offset)
-        for kind in Explanation
+        for kind in ShiftKind
     }
-    same = fits.pop(Explanation.SAME).log_likelihood
+    same = fits.pop(ShiftKind.SAME).log_likelihood
     return {kind: (fit.log_likelihood - same, fit) for kind, fit in fits.items()}
 
 
-def _discriminant(own: Tensor, source: OwnStatistics) -> tuple[Tensor, Tensor]:
-    """Nodes [N, P] and class means [C, P] where the source's classes differ, noise made white."""
+def _discriminant(u: Tensor, source: FeatureStatistics) -> tuple[Tensor, Tensor]:
+    """Nodes [N, P] and class means [C, P] in whitened discriminant coordinates of the source."""
     centroids, covariance = source.centroids.double(), source.covariance.double()
-    # The covariance is kept in single precision: below 1e-6 of its scale a direction is rounding.
+    # The covariance is stored in float32: a variance below 1e-6 of its scale is rounding error.
     floor = float(1e-6 * covariance.trace() / len(covariance) + _TINY)
     values, axes = torch.linalg.eigh(covariance)
     whitening = axes / values.clamp_min(floor).sqrt()
     centre = source.shares.double() @ centroids
     means = (centroids - centre) @ whitening
     directions = torch.linalg.svd(means, full_matrices=False).Vh[: len(means) - 1].T
-    return (own - centre) @ whitening @ directions, means @ directions
+    return (u - centre) @ whitening @ directions, means @ directions
 
 
 def fit_mixture(

@@ -1,4 +1,4 @@
-"""What a model file says of its source graph: a few statistics, no rows of data."""
+"""The source summary: a few statistics of the labelled graph in the model file, no rows of data."""
 
 import math
 from dataclasses import asdict, dataclass, fields
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 import torch
 from torch import Tensor
 
-from matcha_gnn.evidence.shift_kinds import OwnStatistics, misfit
+from matcha_gnn.evidence.shift_kinds import FeatureStatistics, misfit
 from matcha_gnn.typing import Probs
 
 DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
@@ -15,7 +15,7 @@ CONFIDENCE_BINS = 20
 FEWEST_HELD_OUT = 5
 """Held-out nodes that every trained class needs for the statistics to be taken on them."""
 UNSEEN_SHARE = 1e-4
-"""Share that a class without a labelled node is taken to have: zero has no logarithm."""
+"""Share that is assumed for a class without a labelled node: zero has no logarithm."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class SourceSummary:
     """Statistics of the source graph that travel with the model.
 
     Those of classes are taken on labelled nodes that the model was not trained on, where there are
-    at least `FEWEST_HELD_OUT` of every class; a network is surer of its training nodes, and right
-    on more of them, than it is elsewhere. Otherwise they are taken on the training nodes.
+    at least `FEWEST_HELD_OUT` of every class, because confidence and accuracy are too high on the
+    training nodes. Otherwise they are taken on the training nodes.
 
     Attributes:
         class_prior: share of each class, [C].
@@ -32,12 +32,12 @@ class SourceSummary:
         mean_degree: average incoming degree, [].
         confidence_histogram: share of nodes per bin of their largest probability, [20].
         class_edges: share of edges from class a to class b, between labelled nodes, [C, C].
-        own_logit_centroids: mean of a node's own logits H_0 Wᵀ per class, [C, C].
-        own_logit_covariance: covariance of the own logits within classes, [C, C].
+        own_logit_centroids: mean of the node-only logits H_0 Wᵀ per class, [C, C].
+        own_logit_covariance: their covariance within classes, [C, C].
         own_centroids: mean of `Backbone.own_features` per class, [C, D'].
         own_covariance: their covariance within classes, [D', D'].
-        misfit: how badly Gaussians describe them, see `evidence.mixture.misfit`, [3].
-        accuracy: share of nodes that the model gets right, [].
+        misfit: how badly Gaussians describe them, see `shift_kinds.misfit`, [3].
+        accuracy: of the model on these nodes, [].
         held_out: number of nodes not trained on that the statistics are taken on, []; 0 where
             they are taken on the training nodes.
     """
@@ -65,19 +65,19 @@ class SourceSummary:
         return cls(**{f.name: tensors[f.name] for f in fields(cls)})
 
     @property
-    def own_statistics(self) -> OwnStatistics:
-        """What `mixture.explain` compares a target with."""
+    def feature_statistics(self) -> FeatureStatistics:
+        """Statistics for `shift_kinds.estimate_shift`."""
         return _with_unseen(
-            OwnStatistics(self.own_centroids, self.own_covariance, self.class_prior)
+            FeatureStatistics(self.own_centroids, self.own_covariance, self.class_prior)
         )
 
     @property
-    def own_sharpness(self) -> float:
-        """What own logits are multiplied by to make them log-probabilities on the source.
+    def inverse_temperature(self) -> float:
+        """Factor that makes node-only logits log-probabilities on the source.
 
-        By linear discriminants: how far the centroids of two classes lie apart along the difference
-        of their logits, over the variance along it, both summed over all pairs of classes that
-        have labelled nodes.
+        By linear discriminants: the distance of two classes' centroids along the difference of
+        their logits, over the variance along it, both summed over all pairs of classes that have
+        labelled nodes.
         """
         seen = self.class_prior > 0
         apart, spread = (
@@ -113,8 +113,8 @@ def summarise(
     """Measure a source graph.
 
     Args:
-        own_features: u, [N, D'].
-        own_logits: H_0 Wᵀ, [N, C].
+        own_features: node-only features u, [N, D'].
+        own_logits: node-only logits H_0 Wᵀ, [N, C].
         probs: the model's predictions, [N, C].
         labels: classes, [N]; read at trained and held-out nodes only.
         trained: labelled nodes that the model was trained on, bool [N].
@@ -128,8 +128,8 @@ def summarise(
     counts = members.sum(0)
     prior = counts / counts.sum()
     logit_centroids, logit_covariance = _class_statistics(own_logits[measured], members)
-    own = OwnStatistics(*_class_statistics(own_features[measured], members), prior)
-    described = _with_unseen(own)
+    features = FeatureStatistics(*_class_statistics(own_features[measured], members), prior)
+    described = _with_unseen(features)
     degree = torch.bincount(edge_index[1], minlength=len(probs))
     found = SourceSummary(
         class_prior=prior.float(),
@@ -139,13 +139,13 @@ def summarise(
         class_edges=class_edge_shares(labels, trained | held_out, edge_index, num_classes),
         own_logit_centroids=logit_centroids.float(),
         own_logit_covariance=logit_covariance.float(),
-        own_centroids=own.centroids.float(),
-        own_covariance=own.covariance.float(),
+        own_centroids=features.centroids.float(),
+        own_covariance=features.covariance.float(),
         misfit=misfit(own_features[measured] if enough else own_features, described).float(),
         accuracy=(probs.argmax(1) == labels)[measured].float().mean(),
         held_out=torch.tensor(int(held_out.sum()) if enough else 0),
     )
-    return SourceSummary(**{name: part.cpu() for name, part in found.tensors().items()})
+    return SourceSummary(**{name: tensor.cpu() for name, tensor in found.tensors().items()})
 
 
 def _enough_held_out(labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int) -> bool:
@@ -153,15 +153,15 @@ def _enough_held_out(labels: Tensor, trained: Tensor, held_out: Tensor, num_clas
     return bool((new[known > 0] >= FEWEST_HELD_OUT).all())
 
 
-def _with_unseen(own: OwnStatistics) -> OwnStatistics:
-    """The same where every class has a share; one without a labelled node lies at the mean."""
-    unseen = own.shares == 0
+def _with_unseen(given: FeatureStatistics) -> FeatureStatistics:
+    """Give classes without a labelled node a small share, and the mean as centroid."""
+    unseen = given.shares == 0
     if not unseen.any():
-        return own
-    shares = own.shares.masked_fill(unseen, UNSEEN_SHARE)
-    centroids = own.centroids.clone()
-    centroids[unseen] = own.shares @ own.centroids
-    return own._replace(centroids=centroids, shares=shares / shares.sum())
+        return given
+    shares = given.shares.masked_fill(unseen, UNSEEN_SHARE)
+    centroids = given.centroids.clone()
+    centroids[unseen] = given.shares @ given.centroids
+    return given._replace(centroids=centroids, shares=shares / shares.sum())
 
 
 def _class_statistics(rows: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,7 @@ class Fit(NamedTuple):
 
     Attributes:
         gamma: hop-aggregation parameters.
-        intercept: to add to the logits, [C]; zero unless asked for.
+        intercept: to add to the logits, [C]; zero unless it is fitted.
         passes: how often the hops were read.
     """
 
@@ -38,9 +38,9 @@ class _Sums(NamedTuple):
 def fit_hop_weights(view: View, targets: Probs, *, intercept: bool) -> Fit:
     """Minimise the cross entropy between `targets` and the softmax of the mixed hops' logits.
 
-    Newton steps in γ, each one read of the hops; one that does not help is shortened. Where γ
-    cannot scale the mixture by itself, as APPNP's α, a scale of the logits is fitted beside it and
-    forgotten: otherwise α would be spent on making predictions less sure.
+    Newton steps in γ, each one read of the hops; a step that does not help is shortened. Where γ
+    cannot scale the mixture by itself, as APPNP's α, a scale of the logits is fitted as well and
+    then discarded: otherwise α would change only to make predictions less confident.
 
     Args:
         view: a model that mixes cached hops linearly; its γ is the start.
@@ -61,26 +61,26 @@ def fit_hop_weights(view: View, targets: Probs, *, intercept: bool) -> Fit:
         direction, failed = torch.linalg.solve_ex(
             sums.curvature + damping * torch.eye(len(point)).to(point), sums.slope
         )
-        # Predictions that do not change with γ leave nothing to fit.
+        # Singular where predictions do not depend on γ.
         if bool(failed) or not bool(direction.isfinite().all()):
             break
-        trial = point - step_length * direction
-        new, passes = regression.sums(trial), passes + 1
+        proposed = point - step_length * direction
+        new, passes = regression.sums(proposed), passes + 1
         if not new.value < sums.value:
             step_length /= 4
             continue
-        gained, sums, point, step_length = sums.value - new.value, new, trial, 1.0
+        gained, sums, point, step_length = sums.value - new.value, new, proposed, 1.0
         if gained < _TOLERANCE:
             break
-    gamma, added, scale = regression.parts(point)
+    gamma, added, scale = regression.split(point)
     return Fit(gamma, (added / scale).to(view.gamma), passes)
 
 
 class _Regression(NamedTuple):
     """Probabilities [N, C] as softmax(scale · (Σ_k c_k(γ) H_k Wᵀ + b) + intercept).
 
-    A point is γ, the intercept of all classes but the last, as softmax sees differences only, and
-    the logarithm of the scale; the last two where they are free.
+    A point is γ, the intercept of all classes but the last, as only differences matter to softmax,
+    and the logarithm of the scale; the last two where they are free.
     """
 
     view: View
@@ -99,11 +99,11 @@ class _Regression(NamedTuple):
         return self.targets.shape[1] - 1 if self.has_intercept else 0
 
     def start(self) -> Tensor:
-        """The model's own γ, no intercept and scale 1."""
+        """The model's γ, no intercept and scale 1."""
         gamma = self.view.gamma.double().flatten()
         return torch.cat([gamma, gamma.new_zeros(self.free + self.has_scale)])
 
-    def parts(self, point: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def split(self, point: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """γ, the intercept [C] and the scale."""
         like = self.view.gamma
         gamma, added, scale = torch.split(point, [like.numel(), self.free, int(self.has_scale)])
@@ -113,7 +113,7 @@ class _Regression(NamedTuple):
     def sums(self, point: Tensor) -> _Sums:
         """Mean cross entropy, its gradient and its second derivative."""
         view, classes = self.view, self.targets.shape[1]
-        gamma, added, scale = self.parts(point)
+        gamma, added, scale = self.split(point)
         slopes, coef = _coefficient_slopes(self.model, gamma), self.model.coefficients(gamma)
         coef, head = coef.double(), self.model.head
         offset = 0 if head.bias is None else head.bias.double()
@@ -137,7 +137,7 @@ class _Regression(NamedTuple):
             flat = (each * probs[:, :, None].sqrt()).reshape(-1, len(point))
             curvature += flat.T @ flat - mean.T @ mean
         number = view.hops.num_nodes
-        sums = view.graph.part.total(value, slope.cpu().numpy(), curvature.cpu().numpy())
+        sums = view.graph.shard.total(value, slope.cpu().numpy(), curvature.cpu().numpy())
         total, of_slope, of_curvature = (torch.from_numpy(each).to(point) / number for each in sums)
         return _Sums(float(total), of_slope, of_curvature)
 

@@ -1,7 +1,7 @@
-"""What adaptation asks of a target graph, wherever its nodes lie.
+"""The interface of graphs: in memory, stored or sharded.
 
-A graph in memory is one piece and has all nodes. One that is streamed from a folder gives its nodes
-piece by piece; a rank of a cluster has a part of the nodes, and takes hops by exchanging rows.
+A graph in memory is one block with all nodes. A stored graph yields its nodes block by block; a
+rank of a cluster has one shard of the nodes, and exchanges rows with other ranks for each hop.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from matcha_gnn.graphs.parts import WHOLE, Part
+from matcha_gnn.graphs.shards import WHOLE, Shard
 
 if TYPE_CHECKING:
     from matcha_gnn.backbones import Backbone
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EDGE_BLOCK = 1 << 20
 Message = Callable[[Tensor, Tensor], Tensor]
-"""What edges carry, [E', C], from their senders' rows and their receivers' rows."""
+"""Messages along edges, [E', C], from their senders' rows and their receivers' rows."""
 
 
 @runtime_checkable
@@ -46,35 +46,35 @@ class PlannedGraph(Protocol):
         """
 
 
-class Target:
+class BaseGraph:
     """The base of every graph that a model can be adapted to.
 
     Attributes:
-        part: which nodes are here.
-        one_piece: all nodes that are here are in memory at once.
-        make_hops: makes a model's hops on this graph where the model itself cannot; called with
+        shard: the shard of these nodes.
+        one_block: all nodes of the shard are in memory at once.
+        make_hops: computes a model's hops on this graph where the model itself cannot; called with
             the model, it returns `Hops`.
-        most_columns: numbers a node that may be propagated at a time.
+        most_columns: columns that may be propagated at a time.
     """
 
     x: Tensor
     edge_index: Tensor
-    part: Part = WHOLE
-    one_piece: ClassVar[bool] = True
+    shard: Shard = WHOLE
+    one_block: ClassVar[bool] = True
     make_hops: Callable[[Any], Any] | None = None
     most_columns: int = 1 << 30
 
     @property
     def device(self) -> torch.device:
-        """Where work on the graph is done."""
+        """Where computations on the graph run."""
         return self.x.device
 
-    def pieces(self) -> Iterator[tuple[slice, Any]]:
-        """Rows, and a graph of these nodes by themselves: edges are not to be looked at."""
+    def blocks(self) -> Iterator[tuple[slice, Any]]:
+        """Rows, and a graph of these nodes; do not use its edges."""
         yield slice(0, self.x.shape[0]), self
 
     def sample_links(self, most: int, seed: int) -> Tensor:
-        """At most so many edges between different nodes, numbered in the whole graph, [2, E']."""
+        """At most `most` edges between different nodes, numbered in the whole graph, [2, E']."""
         edges = self.edge_index
         links = edges[:, edges[0] != edges[1]]
         if links.shape[1] <= most:
@@ -86,14 +86,12 @@ class Target:
     def neighbour_sums(self, values: Tensor) -> Tensor:
         """Σ over the incoming edges of each node of the sender's row of values [N, C]: [N, C].
 
-        An edge from a node to itself adds nothing.
+        Self loops are ignored.
         """
         return self.message_sums(lambda sender, _: sender, values, values)
 
     def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
-        """Σ over the incoming edges of each node of what the edge carries, [N, C].
-
-        An edge from a node to itself carries nothing.
+        """Σ over the incoming edges of each node of their messages, [N, C]; self loops are ignored.
 
         Args:
             message: from the senders' rows of `sent` and the receivers' rows of `received`, one
@@ -110,15 +108,15 @@ class Target:
 
     @property
     def reciprocal(self) -> bool:
-        """Whether every edge has one in the other direction, as often."""
+        """Whether every edge has its reverse, as often."""
         return imbalance(*self.edge_index) == 0
 
 
 def imbalance(sender: Tensor, receiver: Tensor) -> int:
-    """Zero if every edge has its reverse, as often; that of all edges is the sum over some.
+    """Zero if every edge has its reverse, as often; additive over sets of edges.
 
-    Σ f(sender) g(receiver) − f(receiver) g(sender), with f and g drawn at random and exact
-    arithmetic modulo 2^64: zero without the reverses by a chance of about one in 2^64.
+    Σ f(sender) g(receiver) − f(receiver) g(sender), with random functions f and g and exact
+    arithmetic modulo 2^64: zero without the reverses with probability about 2^-64.
 
     Example:
         >>> imbalance(torch.tensor([0, 1]), torch.tensor([1, 0]))
@@ -138,5 +136,5 @@ def _scattered(numbers: Tensor, stream: int) -> Tensor:
 
 
 def _shifted(numbers: Tensor, places: int) -> Tensor:
-    """To the right as if without a sign."""
+    """Logical shift to the right."""
     return (numbers >> places) & ((1 << (64 - places)) - 1)

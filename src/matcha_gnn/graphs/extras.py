@@ -1,4 +1,4 @@
-"""Fields of a graph beside features, edges and weights; labels are never among them."""
+"""Further fields of a graph, without labels."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from torch import Tensor
 from matcha_gnn.errors import InvalidGraphError
 
 LABELS = ("y", "train_mask", "val_mask", "test_mask")
-"""What a target graph may have, and adaptation never reads."""
+"""Fields that adaptation never reads."""
 WHY_NOT_EDGES = "its edges do not follow where those of edge_index are taken away"
 BASIC = ("x", "edge_index", "edge_weight", "num_nodes")
 
@@ -41,8 +41,7 @@ class Extras:
     Attributes:
         fields: each with its level.
         dtype: of the features they came with.
-        withheld: fields that the graph had before its nodes or edges were changed, and why they
-            could not follow.
+        withheld: fields that were dropped when nodes or edges were changed, and why.
     """
 
     fields: tuple[Extra, ...] = ()
@@ -51,7 +50,7 @@ class Extras:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], x: Tensor, num_edges: int) -> Self:
-        """Take everything that is neither a label nor a basic part.
+        """Take everything that is neither a label nor a basic field.
 
         Args:
             given: fields by name.
@@ -78,7 +77,7 @@ class Extras:
         return [extra.value for extra in self.fields if isinstance(extra.value, Tensor)]
 
     def values(self, dtype: torch.dtype) -> dict[str, Any]:
-        """By name, for features of a precision: what came in that of the features follows them."""
+        """By name; fields with the features' precision are converted with them to `dtype`."""
         return {
             name: value.to(dtype)
             if isinstance(value, Tensor) and value.dtype == self.dtype
@@ -110,8 +109,8 @@ class Extras:
         for name, value, _ in self.fields:
             kind = [str(getattr(value, trait, "")) for trait in ("layout", "dtype", "shape")]
             yield _bytes_of((name, type(value).__name__, *kind))
-            for part in _parts(value) if isinstance(value, Tensor) else [_bytes_of(value)]:
-                yield part.detach().cpu().contiguous().view(-1).view(torch.uint8)
+            for tensor in _dense(value) if isinstance(value, Tensor) else [_bytes_of(value)]:
+                yield tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
 
 
 def fields_of(graph: object) -> dict[str, Any]:
@@ -119,8 +118,8 @@ def fields_of(graph: object) -> dict[str, Any]:
     keys = getattr(graph, "keys", None)
     if callable(keys):
         return {name: graph[name] for name in keys() if name not in LABELS}  # type: ignore[index]
-    own = getattr(graph, "__dict__", {})
-    return {n: v for n, v in own.items() if n not in LABELS and not n.startswith("_")}
+    fields = getattr(graph, "__dict__", {})
+    return {n: v for n, v in fields.items() if n not in LABELS and not n.startswith("_")}
 
 
 def _level(name: str, value: object, num_nodes: int, num_edges: int) -> Level:
@@ -152,7 +151,7 @@ def _rows_of(extra: Extra, rows: Tensor) -> Any:
     return type(value)(value[row] for row in rows.tolist())
 
 
-def _parts(value: Tensor) -> list[Tensor]:
+def _dense(value: Tensor) -> list[Tensor]:
     if value.layout == torch.strided:
         return [value]
     entries = value.to_sparse(layout=torch.sparse_coo).coalesce()

@@ -1,4 +1,4 @@
-"""Step 1: check a graph in memory and take its labels away."""
+"""Graphs in memory: checked, and without labels."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ import xxhash
 from torch import Tensor
 
 from matcha_gnn.errors import InvalidGraphError, require_one_graph
-from matcha_gnn.graphs.base import PlannedGraph, Target
+from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
 from matcha_gnn.graphs.extras import LABELS, Extras, fields_of
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.propagate import no_beta_warning
@@ -29,7 +29,7 @@ SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 
 
 class GraphLike(Protocol):
-    """What we need of a PyG `Data`: features and edges. Labels and masks are optional."""
+    """The required fields of a PyG `Data`: features and edges. Labels and masks are optional."""
 
     x: Any
     edge_index: Any
@@ -37,7 +37,7 @@ class GraphLike(Protocol):
 
 @dataclass(frozen=True)
 class GraphFacts:
-    """What is worth telling about a graph before work starts."""
+    """Counts that describe a graph."""
 
     num_nodes: int
     num_edges: int
@@ -49,8 +49,8 @@ class GraphFacts:
     sparse_features: bool
 
     def remarks(self) -> list[str]:
-        """Sentences about what a reader may not expect; empty for a plain graph."""
-        said = {
+        """Remarks on unusual properties; empty for a plain graph."""
+        remarks = {
             f"{self.self_loops:,} self loops: kept, with their weight": self.self_loops,
             f"{self.duplicate_edges:,} repeated edges: their weights add up": self.duplicate_edges,
             f"{self.isolated_nodes:,} isolated nodes: they keep their own features": (
@@ -58,18 +58,18 @@ class GraphFacts:
             ),
             "directed: a node receives along its incoming edges": self.directed,
         }
-        return [sentence for sentence, applies in said.items() if applies]
+        return [remark for remark, applies in remarks.items() if applies]
 
 
 @dataclass(frozen=True, eq=False)
-class Graph(Target):
-    """A checked graph without labels: all that adaptation may see.
+class Graph(BaseGraph):
+    """A checked graph without labels, as adaptation uses it.
 
     Attributes:
         x: features, dense [N, F] or sparse CSR.
         edge_index: senders and receivers, [2, E].
         edge_weight: [E], or None for ones.
-        extras: further fields, such as `edge_attr`; networks that ask for them are given them.
+        extras: further fields, such as `edge_attr`, for networks that take them as arguments.
     """
 
     x: Tensor
@@ -90,8 +90,8 @@ class Graph(Target):
         """F."""
         return self.x.shape[1]
 
-    # These three are kept, and made anew after an in-place change of the tensors they are made
-    # from. Torch counts the changes; it does not see those made through NumPy or `.data`.
+    # These three are cached, and computed again after an in-place change of their tensors. Torch
+    # counts the changes, except those made through NumPy or `.data`.
 
     @property
     def adjacency(self) -> Adjacency:
@@ -137,16 +137,16 @@ class Graph(Target):
         counts = scipy.sparse.coo_array((ones, (receiver, sender)), shape=shape).tocsr()
         pattern = counts.copy()
         pattern.data[:] = 1
-        touched = np.zeros(self.num_nodes, dtype=bool)
+        linked = np.zeros(self.num_nodes, dtype=bool)
         apart = sender != receiver
-        touched[sender[apart]] = touched[receiver[apart]] = True
+        linked[sender[apart]] = linked[receiver[apart]] = True
         return GraphFacts(
             num_nodes=self.num_nodes,
             num_edges=len(sender),
             num_features=self.num_features,
             self_loops=int((~apart).sum()),
             duplicate_edges=len(sender) - counts.nnz,
-            isolated_nodes=int((~touched).sum()),
+            isolated_nodes=int((~linked).sum()),
             directed=bool(abs(pattern - pattern.T).sum()),
             sparse_features=self.x.layout == torch.sparse_csr,
         )
@@ -157,11 +157,11 @@ def unlabelled(graph: Graph | GraphLike) -> Graph:
 
     Args:
         graph: has `x` [N, F] (float32 or float64; dense or sparse) and `edge_index` [2, E]
-            (int64), and may have `edge_weight` [E]. Other fields are taken along as they are,
-            but for `y`, `train_mask`, `val_mask` and `test_mask`.
+            (int64), and may have `edge_weight` [E]. Other fields are kept as they are, except
+            `y`, `train_mask`, `val_mask` and `test_mask`.
 
     Raises:
-        InvalidGraphError: one line that names the part, what it was, and what is allowed.
+        InvalidGraphError: one line that names the field, what it was, and what is allowed.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -214,7 +214,7 @@ def _checked_features(x: object) -> Tensor:
         with no_beta_warning():
             x = x.to_sparse_csr()
     values = x.values() if x.layout == torch.sparse_csr else x
-    # One sum finds any NaN or infinity without a mask of N by F; only a hit is looked up.
+    # A finite sum rules out NaN and infinity without a mask of N by F.
     if not torch.isfinite(values.sum()) and not bool(torch.isfinite(values).all()):
         bad = int((~torch.isfinite(values)).sum())
         raise InvalidGraphError("graph.x", f"{bad} NaN or infinite entries", "finite numbers")
@@ -267,7 +267,7 @@ def _given(tensors: Sequence[Tensor | None]) -> list[Tensor]:
 
 
 def csr_parts(x: Tensor) -> tuple[Tensor, ...]:
-    """The tensors that features are made of: three of a sparse CSR matrix, else one."""
+    """The tensors of features: three of a sparse CSR matrix, else one."""
     if x.layout == torch.sparse_csr:
         return x.crow_indices(), x.col_indices(), x.values()
     return (x,)

@@ -1,6 +1,6 @@
 """Fast code, chosen by what the machine and the tensors allow, never by the user.
 
-Every kernel has its definition in `reference`; a faster twin gives the same numbers.
+Every kernel has a reference implementation in `reference`; faster ones give the same numbers.
 """
 
 from collections.abc import Callable
@@ -93,7 +93,7 @@ def gram(stack: HopStack, mean: FloatArray) -> HopForm:
 
 
 def whole_sums_pay(num_hops: int, num_classes: int, place: device) -> bool:
-    """Whether class sums of every hop, in one read, cost less than two reads by way of Z.
+    """Whether class sums of every hop, in one read, cost less than two reads through Z.
 
     One read takes C·(K+1)·D multiplications for a node; two take one read more, (K+1)·D and 2·C·D.
 
@@ -119,8 +119,8 @@ def classify_mixed(
 ) -> tuple[Probs, FloatArray, FloatArray]:
     """Softmax of a head on Z [N, C], Σ_i Y_ic z_i [C, D] and mass [C]: the first of two passes."""
     if isinstance(head, nn.Linear) and (fast := _two_passes_on_gpu(stack, head.out_features)):
-        answer: tuple[Probs, FloatArray, FloatArray] = fast.classify(stack, coef, head)
-        return answer
+        found: tuple[Probs, FloatArray, FloatArray] = fast.classify(stack, coef, head)
+        return found
     return two_pass.classify(stack, coef, head, _fastest(stack, "mix"))
 
 
@@ -139,7 +139,7 @@ def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatAr
 
 
 def _fastest(stack: HopStack, name: str) -> Any:
-    """The kernel of that name in the module for this stack, or else the plain one."""
+    """The kernel of that name in the module for this stack, or else the reference."""
     return getattr(_compiled(stack), name, None) or getattr(reference, name)
 
 

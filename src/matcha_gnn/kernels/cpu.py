@@ -1,9 +1,9 @@
 """The same kernels for float32 on the CPU, by torch's dense products: nothing to compile.
 
 Sums over few nodes are taken in float32; these sums are added up in float64, in an order that does
-not depend on timing. All of it runs on torch's own threads: they wait for work by spinning, and any
-others would have to share the cores with them. The one sum that torch is slow at, the Gram matrix,
-is in `cpu_loops` for stacks that take longer to read than a loop to compile.
+not depend on timing. All of it runs on torch's threads: they spin while they wait, and would
+compete with other threads for the cores. The one sum that torch is slow at, the Gram matrix, is in
+`cpu_loops` for stacks that take longer to read than the loop takes to compile.
 """
 
 from functools import cache, cached_property
@@ -20,7 +20,7 @@ from matcha_gnn.kernels.two_pass import blocks
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
 
 COMPILED_FROM = 1 << 24
-"""Numbers of a stack (64 MB) from which a loop of our own is worth its compilation."""
+"""Numbers of a stack (64 MB) from which a compiled loop is worth its compilation."""
 SUMMED = 512
 """Nodes that are summed in float32."""
 GROUP = 128
@@ -30,12 +30,12 @@ MIXED = 1 << 22
 
 
 def mix(stack: HopStack, coef: Coefficients) -> Repr:
-    """Twin of `reference.mix`: bags of K+1 rows, which torch sums at the speed of reading."""
-    parts = list(blocks(stack, MIXED))
-    if len(parts) == 1:
+    """See `reference.mix`: bags of K+1 rows, which torch sums at the speed of reading."""
+    ranges = list(blocks(stack, MIXED))
+    if len(ranges) == 1:
         return _mix(stack, coef)
     z = empty((len(stack), stack.shape[2]), stack)
-    for rows in parts:
+    for rows in ranges:
         z[rows] = _mix(stack[rows], coef)
     return z
 
@@ -48,7 +48,7 @@ def _mix(stack: HopStack, coef: Coefficients) -> Repr:
 
 
 def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
-    """Twin of `reference.class_sums`."""
+    """See `reference.class_sums`."""
     sums = _row_sums(stack.flatten(1), weights.T.float().contiguous())
     return sums.view(-1, *stack.shape[1:]).numpy()
 
@@ -65,22 +65,22 @@ def _row_sums(flat: Tensor, shares: Tensor) -> Tensor:
 
 
 def _few_sums(flat: Tensor, shares: Tensor) -> Tensor:
-    """The same in one call: in parts of equal size, and what is left over."""
-    parts = max(1, -(-len(flat) // SUMMED))
-    size = len(flat) // parts
-    if left := len(flat) - parts * size:
+    """The same in one call: in groups of equal size, and what is left over."""
+    groups = max(1, -(-len(flat) // SUMMED))
+    size = len(flat) // groups
+    if left := len(flat) - groups * size:
         rest = shares[:, -left:] @ flat[-left:]
         return _few_sums(flat[:-left], shares[:, :-left]).add_(rest)
-    few = shares.view(len(shares), parts, size).transpose(0, 1)
-    products = torch.bmm(few, flat.view(parts, size, flat.shape[1]))
+    few = shares.view(len(shares), groups, size).transpose(0, 1)
+    products = torch.bmm(few, flat.view(groups, size, flat.shape[1]))
     return products.sum(0, dtype=torch.float64)
 
 
 class Classifier(reference.Classifier):
-    """Twin of `reference.Classifier`; two classes, with the shortest rounds, in fewer calls.
+    """See `reference.Classifier`; two classes, with the shortest rounds, in fewer calls.
 
-    What the calls do is a few microseconds of work; the hops of a round push all else out of the
-    nearer caches, and every call is paid at the price of a first one.
+    Reading the hops evicts everything else from the inner caches, so every call costs as much as
+    a first one, while its work takes only a few microseconds.
     """
 
     class_sums = staticmethod(class_sums)
@@ -111,7 +111,7 @@ class Classifier(reference.Classifier):
 
 
 def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:
-    """Twin of `two_pass.hop_slopes`: products of many blocks are added up where they lie."""
+    """See `two_pass.hop_slopes`: products of many blocks are added up in place."""
     along = torch.from_numpy(directions).float()
     products = torch.zeros_like(stack[next(blocks(stack), slice(0, 0))])
     here = torch.empty_like(products[:, 0])
@@ -124,7 +124,7 @@ def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatAr
 
 
 def gram(stack: HopStack, mean: FloatArray) -> HopForm:
-    """Twin of `reference.gram`."""
+    """See `reference.gram`."""
     if stack.numel() >= COMPILED_FROM and (loops := _loops()):
         return np.asarray(loops.gram(stack.numpy(), mean.astype(np.float32)))
     return reference.gram(stack, mean)

@@ -1,8 +1,8 @@
 """The Gram matrix of stacks far beyond the cache, as a loop that numba compiles.
 
 Every core takes one range of nodes, block by block; a block is summed in float32, then added up in
-float64. Arrays are only ever touched by index, which numba compiles several times faster than
-slices and array arithmetic.
+float64. Arrays are accessed by index only, which numba compiles several times faster than slices
+and array arithmetic.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ FAST: Any = {
 
 
 def gram(hops: NDArray[np.float32], mean: NDArray[np.float32]) -> HopForm:
-    """Twin of `reference.gram`."""
+    """See `reference.gram`."""
     _, num_hops, width = hops.shape
     cuts = cuts_of(hops)
     form = np.zeros((len(cuts) - 1, num_hops, num_hops))
@@ -37,18 +37,18 @@ def gram(hops: NDArray[np.float32], mean: NDArray[np.float32]) -> HopForm:
 
 
 @numba.njit(**FAST)
-def _gram(part, stack, mean, cuts, apart, form):  # type: ignore[no-untyped-def]
+def _gram(place, stack, mean, cuts, apart, form):  # type: ignore[no-untyped-def]
     num_hops, width = stack.shape[1], stack.shape[2]
     block = apart.shape[2] // width
-    for first in range(cuts[part], cuts[part + 1], block):
-        size = min(cuts[part + 1], first + block) - first
+    for first in range(cuts[place], cuts[place + 1], block):
+        size = min(cuts[place + 1], first + block) - first
         for i in range(size):
             for k in range(num_hops):
                 for d in range(width):
-                    apart[part, k, i * width + d] = stack[first + i, k, d] - mean[k, d]
+                    apart[place, k, i * width + d] = stack[first + i, k, d] - mean[k, d]
         for k in range(num_hops):
             for other in range(k + 1):
                 dot = np.float32(0)
                 for j in range(size * width):
-                    dot += apart[part, k, j] * apart[part, other, j]
-                form[part, k, other] += dot
+                    dot += apart[place, k, j] * apart[place, other, j]
+                form[place, k, other] += dot

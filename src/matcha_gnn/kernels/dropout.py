@@ -44,8 +44,8 @@ def masked_dropout(x: Tensor, rate: float, out: Tensor | None = None) -> Tensor:
         # Shift the bit to the top and back down: all ones where it is set, zero elsewhere.
         torch.bitwise_left_shift(words[:stripe], bit, out=mask)
         torch.bitwise_right_shift(mask, WORD - 1, out=mask)
-        part = slice(bit * stripe, (bit + 1) * stripe)
-        torch.bitwise_and(source[part], mask, out=target[part])
+        entries = slice(bit * stripe, (bit + 1) * stripe)
+        torch.bitwise_and(source[entries], mask, out=target[entries])
     rest = source[WORD * stripe :]
     bits = torch.arange(rest.numel(), dtype=torch.int32, device=x.device)
     last = (words[stripe] << bits) >> (WORD - 1)

@@ -110,7 +110,7 @@ class EdgePattern:
         return crow, col, crow_t, col_t
 
     def weight_gradient(self, value_gradient: Tensor, weight: Tensor) -> Tensor:
-        """Carry a gradient in the entries of P [M] back to the raw weights [M].
+        """Gradient in the raw weights [M] from a gradient in the entries of P [M].
 
         With P_vu = w_vu / √(d_v d_u) and d_v = Σ_u w_vu, a weight acts on its own entry and,
         through d_v, on row v and column v of P.
@@ -269,7 +269,7 @@ def _compiled() -> ModuleType | None:
 
 
 def _last(results: Iterator[Tensor]) -> Tensor:
-    """The last result; the others are let go at once, so that their memory is used again."""
+    """The last result; the others are released at once, so that their memory is reused."""
     return deque(results, maxlen=1).pop()
 
 

@@ -1,7 +1,7 @@
 """The same kernels for a GPU, in Triton: one read of the stack, no atomics, 64-bit offsets.
 
-Every program takes a range of nodes and leaves its own partial sums, in float32; these are added up
-in float64 in a fixed order. Hops may be stored in half precision: they are widened on arrival.
+Every program takes a range of nodes and writes its own partial sums, in float32; these are added up
+in float64 in a fixed order. Hops may be stored in half precision: they are converted when read.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ MAX_HOPS, MAX_WIDTH, MAX_CLASSES = 16, 128, 64
 _PROGRAMS = 1056
 """Programs of eight warps that run at once on a GPU of 132 processors."""
 _SMALLEST_DOT = 16
-_CHUNK = 64
+_TILE = 64
 """Columns of the flat hops whose class sums one program takes."""
 _ADDED = 16
 """Columns of partial sums that one program adds up."""
@@ -32,10 +32,10 @@ def fits(stack: HopStack, num_classes: int) -> bool:
 
 
 class Classifier:
-    """Twin of `reference.Classifier` on a GPU.
+    """See `reference.Classifier`.
 
-    What an epoch starts there is recorded once and replayed: one by one, the starts would take as
-    long as a read of a million nodes.
+    The kernel launches of a round are recorded once as a CUDA graph and replayed: one by one, they
+    would take as long as a read of a million nodes.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class Classifier:
         ranges, _, size = partial.shape
         on_gpu.add_up[(triton.cdiv(size, _ADDED) + 1, last + 1)](
             partial, self.mass, self.packed, ranges, len(self.mass), size, last,
-            CHUNK=_ADDED, BLOCK=2048 // _ADDED,
+            TILE=_ADDED, BLOCK=2048 // _ADDED,
         )  # fmt: skip
 
 
 def _recorded(work: Callable[[], None]) -> Callable[[], None]:
-    """Some starts on the GPU as one; they must write to the same places every time."""
+    """Several kernel launches as one; they must write to the same addresses every time."""
     stream: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     graph = torch.cuda.CUDAGraph()
     stream.wait_stream(torch.cuda.current_stream())
@@ -96,7 +96,7 @@ def _recorded(work: Callable[[], None]) -> Callable[[], None]:
 
 
 def mix(stack: HopStack, coef: Coefficients) -> Repr:
-    """Twin of `reference.mix` on a GPU."""
+    """See `reference.mix`."""
     num_nodes, num_hops, width = stack.shape
     z = torch.empty(num_nodes, width, device=stack.device)
     block = max(1, min(32, 1024 // _padded(width)))
@@ -107,20 +107,20 @@ def mix(stack: HopStack, coef: Coefficients) -> Repr:
 
 
 def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
-    """Twin of `reference.class_sums` on a GPU."""
+    """See `reference.class_sums`."""
     partial = _partial_sums(stack, weights.float().contiguous(), weights.shape[1])
     sums = partial.sum(0, dtype=torch.float64)
     return np.asarray(sums.view(-1, *stack.shape[1:]).cpu())
 
 
 def node_sums(stack: HopStack) -> FloatArray:
-    """Twin of `reference.node_sums` on a GPU."""
+    """See `reference.node_sums`."""
     sums: FloatArray = class_sums(stack, torch.ones(len(stack), 1, device=stack.device))[0]
     return sums
 
 
 def gram(stack: HopStack, mean: FloatArray) -> HopForm:
-    """Twin of `reference.gram` on a GPU."""
+    """See `reference.gram`."""
     num_nodes, num_hops, width = stack.shape
     size, programs = max(_SMALLEST_DOT, _padded(num_hops)), min(_PROGRAMS, num_nodes)
     partial = torch.empty(programs, size, size, device=stack.device)
@@ -135,7 +135,7 @@ def gram(stack: HopStack, mean: FloatArray) -> HopForm:
 def classify(
     stack: HopStack, coef: Coefficients, head: nn.Linear
 ) -> tuple[Probs, FloatArray, FloatArray]:
-    """Twin of `two_pass.classify` on a GPU, for stacks that fit."""
+    """See `two_pass.classify`; for stacks that fit."""
     num_nodes, num_hops, width = stack.shape
     classes, place = head.out_features, stack.device
     bias = torch.zeros(classes, device=place) if head.bias is None else head.bias.detach()
@@ -150,13 +150,13 @@ def classify(
         num_nodes, num_hops, width, classes, CLASSES=max(_SMALLEST_DOT, _padded(classes)),
         WIDTH=columns, BLOCK=rows, num_warps=4, num_stages=1,
     )  # fmt: skip
-    packed = torch.cat([part.sum(0, dtype=torch.float64).flatten() for part in (sums, mass)])
+    packed = torch.cat([each.sum(0, dtype=torch.float64).flatten() for each in (sums, mass)])
     on_host = np.asarray(packed.cpu())
     return probs, on_host[:-classes].reshape(classes, width), on_host[-classes:]
 
 
 def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:
-    """Twin of `two_pass.hop_slopes` on a GPU, for stacks that fit."""
+    """See `two_pass.hop_slopes`; for stacks that fit."""
     num_nodes, num_hops, width = stack.shape
     classes, hops = len(directions), _padded(num_hops)
     columns, rows = max(_SMALLEST_DOT, _padded(width)), _SMALLEST_DOT
@@ -197,26 +197,26 @@ def _partial_sums(stack: HopStack, weights: Tensor, count: int) -> Tensor:
         [ranges, count, (K+1)·D].
     """
     num_nodes, size = len(stack), stack[0].numel()
-    groups, chunks = triton.cdiv(count, MAX_CLASSES), triton.cdiv(size, _CHUNK)
+    groups, tiles = triton.cdiv(count, MAX_CLASSES), triton.cdiv(size, _TILE)
     programs = _PROGRAMS if count == 1 else 2 * _PROGRAMS
-    ranges = max(1, min(triton.cdiv(num_nodes, 64), programs // (chunks * groups)))
+    ranges = max(1, min(triton.cdiv(num_nodes, 64), programs // (tiles * groups)))
     share, stride = triton.cdiv(num_nodes, ranges), weights.shape[1]
     partial = torch.empty(ranges, count, size, device=stack.device)
     if count == 1:
-        on_gpu.weighted_sum[(ranges, chunks)](
+        on_gpu.weighted_sum[(ranges, tiles)](
             stack, weights, partial, num_nodes, size, stride, share,
-            CHUNK=_CHUNK, BLOCK=32, num_warps=8,
+            TILE=_TILE, BLOCK=32, num_warps=8,
         )  # fmt: skip
         return partial
     classes, rest = _class_tiles(triton.cdiv(count, groups))
-    on_gpu.class_sums[(ranges, chunks, groups)](
+    on_gpu.class_sums[(ranges, tiles, groups)](
         stack, weights, partial, num_nodes, size, stride, count, share,
-        CLASSES=classes, REST=rest, CHUNK=_CHUNK, BLOCK=64 if classes + rest <= 32 else 32,
+        CLASSES=classes, REST=rest, TILE=_TILE, BLOCK=64 if classes + rest <= 32 else 32,
         num_warps=4,
     )  # fmt: skip
     return partial
 
 
 def _class_tiles(count: int) -> tuple[int, int]:
-    """Two powers of two that hold so many classes; the second may be zero."""
+    """Two powers of two whose sum is at least `count`; the second may be zero."""
     return (32, 16) if 32 < count <= 48 else (max(_SMALLEST_DOT, _padded(count)), 0)

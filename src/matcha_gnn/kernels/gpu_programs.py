@@ -25,8 +25,8 @@ def softmax(
         shares,
         inside & (classes <= LAST)[None, :],
     )
-    part = tl.sum(tl.where(inside, shares, 0.0), 0)
-    tl.store(mass + tl.program_id(0) * (LAST + 1) + classes, part, classes <= LAST)
+    total = tl.sum(tl.where(inside, shares, 0.0), 0)
+    tl.store(mass + tl.program_id(0) * (LAST + 1) + classes, total, classes <= LAST)
 
 
 @triton.jit
@@ -39,13 +39,13 @@ def row_softmax(logits, real):
 @triton.jit
 def weighted_sum(
     stack, weights, partial, num_nodes, size, stride, share,
-    CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+    TILE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One weighted sum of one chunk of the flat hops over one range of nodes."""
+    """One weighted sum of one tile of the flat hops over one range of nodes."""
     start = tl.program_id(0).to(tl.int64) * share
     stop = tl.minimum(start + share, num_nodes)
-    columns = tl.program_id(1) * CHUNK + tl.arange(0, CHUNK)
-    total = tl.zeros((BLOCK, CHUNK), tl.float32)
+    columns = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    total = tl.zeros((BLOCK, TILE), tl.float32)
     for first in range(start, stop, BLOCK):
         rows = first + tl.arange(0, BLOCK)
         weight = tl.load(weights + rows * stride, rows < stop, 0.0)
@@ -57,17 +57,17 @@ def weighted_sum(
 @triton.jit
 def class_sums(
     stack, weights, partial, num_nodes, size, stride, count, share,
-    CLASSES: tl.constexpr, REST: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+    CLASSES: tl.constexpr, REST: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The same for some classes: a tile of CLASSES and one of REST, each a power of two or none."""
     start = tl.program_id(0).to(tl.int64) * share
     stop = tl.minimum(start + share, num_nodes)
-    columns = tl.program_id(1) * CHUNK + tl.arange(0, CHUNK)
+    columns = tl.program_id(1) * TILE + tl.arange(0, TILE)
     classes = tl.program_id(2) * (CLASSES + REST) + tl.arange(0, CLASSES)
-    total = tl.zeros((CLASSES, CHUNK), tl.float32)
+    total = tl.zeros((CLASSES, TILE), tl.float32)
     if REST > 0:
         others = tl.program_id(2) * (CLASSES + REST) + CLASSES + tl.arange(0, REST)
-        rest = tl.zeros((REST, CHUNK), tl.float32)
+        rest = tl.zeros((REST, TILE), tl.float32)
     for first in range(start, stop, BLOCK):
         rows = first + tl.arange(0, BLOCK)
         hops = flat_hops(stack, rows, columns, stop, size)
@@ -97,17 +97,17 @@ def added(total, weights, hops, rows, classes, stop, stride, count):
 
 @triton.jit
 def add_up(
-    partial, mass, packed, ranges, masses, size, last, CHUNK: tl.constexpr, BLOCK: tl.constexpr
+    partial, mass, packed, ranges, masses, size, last, TILE: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """One class: partial sums of one chunk of columns over all ranges, or mass, in float64.
+    """One class: partial sums of one tile of columns over all ranges, or mass, in float64.
 
-    The answer may lie on the host: sums of all classes and then their mass.
+    The result may be in host memory: sums of all classes and then their mass.
     """
     chosen = tl.program_id(1)
-    columns = tl.program_id(0) * CHUNK + tl.arange(0, CHUNK)
+    columns = tl.program_id(0) * TILE + tl.arange(0, TILE)
     known = columns < tl.where(chosen < last, size, 0)
-    if tl.program_id(0) * CHUNK < size:
-        total = tl.zeros((BLOCK, CHUNK), tl.float64)
+    if tl.program_id(0) * TILE < size:
+        total = tl.zeros((BLOCK, TILE), tl.float64)
         for first in range(0, ranges, BLOCK):
             rows = first + tl.arange(0, BLOCK)
             at = (rows.to(tl.int64) * last + chosen)[:, None] * size + columns[None, :]
@@ -115,9 +115,9 @@ def add_up(
             total += tl.load(partial + at, inside, 0.0).to(tl.float64)
         tl.store(packed + chosen * size + columns, tl.sum(total, 0), known)
     else:
-        counts = tl.zeros((BLOCK * CHUNK,), tl.float64)
-        for first in range(0, masses, BLOCK * CHUNK):
-            rows = first + tl.arange(0, BLOCK * CHUNK)
+        counts = tl.zeros((BLOCK * TILE,), tl.float64)
+        for first in range(0, masses, BLOCK * TILE):
+            rows = first + tl.arange(0, BLOCK * TILE)
             at = rows.to(tl.int64) * (last + 1) + chosen
             counts += tl.load(mass + at, rows < masses, 0.0).to(tl.float64)
         tl.store(packed + last * size + chosen, tl.sum(counts, 0))

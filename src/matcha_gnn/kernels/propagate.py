@@ -1,4 +1,4 @@
-"""Sparse products with the normalised adjacency, and the polynomial filter's own autograd."""
+"""Sparse products with the normalised adjacency, and the gradient of the polynomial filter."""
 
 import abc
 import warnings
@@ -19,11 +19,11 @@ from torch.nn.functional import embedding_bag
 from matcha_gnn.typing import Coefficients, HopStack, Repr
 
 MAX_DEGREE = 4096
-"""On a GPU, rows are summed side by side, and the longest holds up the others."""
+"""On a GPU, rows are summed in parallel, and all wait for the longest."""
 
 
 class Operator(abc.ABC):
-    """The normalised adjacency P of the nodes here, however its product is taken."""
+    """The normalised adjacency P, by its products."""
 
     @abc.abstractmethod
     def __matmul__(self, h: Repr) -> Repr:
@@ -35,7 +35,7 @@ class Operator(abc.ABC):
         """Pᵀ."""
 
     def to(self, dtype: torch.dtype) -> "Operator":
-        """The same in another precision; by default whatever precision h has is taken."""
+        """The same in another precision; by default products have the precision of h."""
         return self
 
 
@@ -113,7 +113,7 @@ class Adjacency(Operator):
 
     @cached_property
     def narrow(self) -> Tensor:
-        """On the CPU, the matrix with 32-bit positions: others torch converts in every product."""
+        """On the CPU with 32-bit positions: torch would convert others in every product."""
         matrix = self.matrix
         if not matrix.is_cpu or matrix.values().numel() > np.iinfo(np.int32).max:
             return matrix
@@ -142,8 +142,8 @@ def propagate(adjacency: Operator, h: Repr, num_hops: int) -> HopStack:
 def empty(shape: Sequence[int], like: Tensor) -> Tensor:
     """Memory for results, in the precision and place of another tensor.
 
-    NumPy asks for huge pages, torch does not: the first touch of a large stack is several times
-    faster, and rows that lie far apart are found faster.
+    NumPy requests huge pages, torch does not: the first write to a large stack is several times
+    faster, and so is access to rows that are far apart.
     """
     if like.is_cpu and like.dtype in (torch.float32, torch.float64):
         return torch.from_numpy(np.empty(tuple(shape), str(like.dtype).removeprefix("torch.")))
@@ -175,7 +175,7 @@ def sums_of_rows_pay(h: Repr) -> bool:
 def sums_of_rows(crow: Tensor, col: Tensor, values: Tensor, h: Repr) -> Repr:
     """A sparse matrix in CSR form times h [N, D], as torch sums bags of embeddings.
 
-    It asks for rows of h before it needs them, and that is what takes the time beyond the cache.
+    It prefetches rows of h, and waiting for these is what takes the time beyond the cache.
     """
     given, weights = h.detach().contiguous(), values.detach()
     return embedding_bag(
@@ -199,7 +199,7 @@ def csr_rows(
         starts = torch.from_numpy(crow.astype(col.dtype))
         return sums_of_rows(starts, torch.from_numpy(col), torch.from_numpy(values), h)
     with no_beta_warning():
-        arrays = (torch.from_numpy(np.array(part)).to(h.device) for part in (crow, col, values))
+        arrays = (torch.from_numpy(np.array(each)).to(h.device) for each in (crow, col, values))
         starts, columns, entries = arrays
         product: Repr = (
             torch.sparse_csr_tensor(
@@ -294,7 +294,7 @@ class _Product(torch.autograd.Function):
 
 @contextmanager
 def no_beta_warning() -> Iterator[None]:
-    """Hide what torch says once about any compressed sparse tensor; users cannot act on it."""
+    """Hide torch's warning that sparse tensors are in beta; users cannot act on it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*[Ss]parse.*")
         yield
@@ -314,6 +314,6 @@ def csr_tensor(matrix: scipy.sparse.csr_array, dtype: torch.dtype) -> Tensor:
 
 def scipy_csr(matrix: Tensor) -> scipy.sparse.csr_array:
     """A sparse CSR tensor as a SciPy matrix on the CPU."""
-    parts = (matrix.values(), matrix.col_indices(), matrix.crow_indices())
+    tensors = (matrix.values(), matrix.col_indices(), matrix.crow_indices())
     rows, columns = matrix.shape
-    return scipy.sparse.csr_array(tuple(p.cpu().numpy() for p in parts), shape=(rows, columns))
+    return scipy.sparse.csr_array(tuple(t.cpu().numpy() for t in tensors), shape=(rows, columns))

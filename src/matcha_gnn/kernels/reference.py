@@ -1,7 +1,7 @@
-"""Plain torch: the definition of every kernel, and what runs where no faster one does.
+"""Reference implementation of every kernel in plain torch; used where no faster one applies.
 
-Sums over nodes are taken by blocks in the stack's own precision, added up in float64, and
-brought to the host.
+Sums over nodes are taken by blocks in the stack's precision, added up in float64, and moved to the
+host.
 """
 
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ class Classifier:
         stack: [N, K+1, D].
         logits: `hop_logits` of the stack, [K+1, C−1, N].
         bias: the head's, relative to the last class, [C−1].
-        node_sums: Σ_i H_k[i], [K+1, D]; it stands for the last class's own sums.
+        node_sums: Σ_i H_k[i], [K+1, D]; the sums of the last class are what the others leave.
     """
 
     stack: HopStack
@@ -87,7 +87,7 @@ class Classifier:
         weights = coef.to(self.logits.dtype)
         mixed = (weights @ self.logits.flatten(1)).view(self.logits.shape[1:])
         mixed += self.bias[:, None]
-        # What is not finite must not become a prediction, as where others win: 0 · ∞ = NaN.
+        # A logit that is not finite must not become a finite prediction: 0 · ∞ = NaN.
         if len(mixed) == 1:
             return torch.cat([mixed, -mixed]).sigmoid_().add_(mixed, alpha=0)
         return torch.cat([mixed, mixed.sum(0, keepdim=True).mul_(0)]).softmax(0)
@@ -96,7 +96,7 @@ class Classifier:
 def turned(matrix: Tensor) -> Tensor:
     """The transpose of a matrix, contiguous and without history.
 
-    On the CPU along its longer side: torch goes entry by entry, several times slower.
+    On the CPU row by row of the longer side: torch copies single entries, several times slower.
 
     Example:
         >>> turned(torch.tensor([[1, 2, 3], [4, 5, 6]])).tolist()
@@ -105,11 +105,11 @@ def turned(matrix: Tensor) -> Tensor:
     if not matrix.is_cpu:
         return matrix.T.contiguous()
     given = matrix.detach().numpy()
-    answer = np.empty(given.shape[::-1], given.dtype)
-    wide, tall = (given, answer.T) if given.shape[0] <= given.shape[1] else (given.T, answer)
+    result = np.empty(given.shape[::-1], given.dtype)
+    wide, tall = (given, result.T) if given.shape[0] <= given.shape[1] else (given.T, result)
     for row, place in zip(wide, tall, strict=True):
         place[:] = row
-    return torch.from_numpy(answer)
+    return torch.from_numpy(result)
 
 
 def hop_dots(stack: HopStack, directions: Repr) -> FloatArray:
@@ -131,13 +131,13 @@ def gram(stack: HopStack, mean: FloatArray) -> HopForm:
 
 
 def _products(hops: HopStack) -> Tensor:
-    """Σ_i ⟨H_k[i], H_l[i]⟩, [K+1, K+1]: float32 loses digits in long sums, so they are short."""
+    """Σ_i ⟨H_k[i], H_l[i]⟩, [K+1, K+1], from short sums: long ones lose digits in float32."""
     nodes, num_hops, width = hops.shape
     few = max(1, SHORT // width)
     even = nodes - nodes % few
-    parts = hops[:even].view(-1, few, num_hops, width).transpose(1, 2).flatten(2)
+    groups = hops[:even].view(-1, few, num_hops, width).transpose(1, 2).flatten(2)
     rest = hops[even:].transpose(0, 1).flatten(1)
-    return torch.bmm(parts, parts.mT).sum(0, dtype=torch.float64) + rest @ rest.T
+    return torch.bmm(groups, groups.mT).sum(0, dtype=torch.float64) + rest @ rest.T
 
 
 def _wide(hops: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Compiled loops over ranges of nodes, one range for each core.
 
-Plain Python threads: the loops let go of the interpreter's lock, and starting them takes some ten
-microseconds. numba's own parallel loops start faster, but compile three times longer, and its
+Plain Python threads: the loops release the interpreter's lock, and starting them takes some ten
+microseconds. numba's parallel loops start faster, but take three times as long to compile, and its
 default thread pool must not be entered from two threads at once.
 """
 
@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-SMALLEST_PART = 1 << 19
-"""Numbers to read (2 MB) for which a thread of its own pays."""
+SMALLEST_RANGE = 1 << 19
+"""Numbers to read (2 MB) from which another thread pays."""
 
 
-def run(loop: Callable[..., None], parts: int, *arguments: Any) -> None:
-    """Call loop(part, *arguments) for every part, the first one in this thread."""
-    others = [_pool().submit(loop, part, *arguments) for part in range(1, parts)]
+def run(loop: Callable[..., None], ranges: int, *arguments: Any) -> None:
+    """Call loop(i, *arguments) for the number i of every range, the first one in this thread."""
+    others = [_pool().submit(loop, i, *arguments) for i in range(1, ranges)]
     loop(0, *arguments)
     for other in others:
         other.result()
@@ -29,9 +29,9 @@ def run(loop: Callable[..., None], parts: int, *arguments: Any) -> None:
 
 @cache
 def cuts(num_nodes: int, numbers: int, threads: int) -> NDArray[np.intp]:
-    """Where each range of nodes starts, and the end, for a stack of so many numbers."""
-    parts = max(1, min(threads, numbers // SMALLEST_PART))
-    return np.arange(parts + 1, dtype=np.intp) * num_nodes // parts
+    """Where each range of nodes starts, and the end, for a stack of `numbers` numbers."""
+    ranges = max(1, min(threads, numbers // SMALLEST_RANGE))
+    return np.arange(ranges + 1, dtype=np.intp) * num_nodes // ranges
 
 
 def cuts_of(array: NDArray[Any]) -> NDArray[np.intp]:

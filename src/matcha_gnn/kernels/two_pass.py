@@ -1,10 +1,10 @@
-"""The epoch in two passes over the stack, by way of Z, for many classes.
+"""A round in two passes over the stack, through Z, for many classes.
 
 Whole class sums take C·(K+1)·D multiplications for a node. The losses only need B c, with B the
 form of σ²_inter = cᵀ B c, and that takes about 3·C·D on Z: the sums a_c = Σ_i Y_ic z_i in the first
 pass, and in the second (B c)_k = Σ_i ⟨Σ_c Y_ic (a_c / n_c − m), H_k[i]⟩ with m the mean of Z.
 
-Blocks of nodes stay in the cache between the steps; dense products are the library's.
+Blocks of nodes stay in the cache between the steps.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from matcha_gnn.typing import Coefficients, FloatArray, HopStack, Probs, Repr
 
 Mix = Callable[[HopStack, Coefficients], Repr]
 BLOCK_FLOATS = {"cpu": 3 << 19, "cuda": 1 << 27}
-"""Hops of a block, in numbers: what a CPU's cache holds, many times what starts a GPU's work."""
+"""Numbers in a block of hops: what a CPU's cache holds; on a GPU, enough to hide the launches."""
 
 
 def classify(
@@ -67,7 +67,7 @@ def hop_slopes(
 
 
 def blocks(stack: HopStack, floats: int | None = None) -> Iterator[slice]:
-    """Ranges of nodes whose hops make a block, of so many numbers if given."""
+    """Ranges of nodes whose hops make a block, of `floats` numbers if given."""
     _, num_hops, width = stack.shape
     size = max(1, (floats or BLOCK_FLOATS[stack.device.type]) // (num_hops * width))
     for start in range(0, len(stack), size):

@@ -1,4 +1,4 @@
-"""Step 5: what γ minimises, in two forms that agree in value and gradient."""
+"""Losses for γ, in two forms that agree in value and gradient."""
 
 import abc
 from typing import ClassVar
@@ -21,8 +21,8 @@ class Loss(Configured, abc.ABC):
     models that mix cached hops linearly: the value, and its exact gradient in the hop weights.
 
     Attributes:
-        name: what the command line calls it.
-        needs_filter: it judges the hop weights of a filter, and has no plain form on Z.
+        name: its name on the command line.
+        needs_filter: it is a function of the hop weights of a filter, and has no plain form on Z.
     """
 
     name: ClassVar[str]
@@ -39,7 +39,7 @@ class Loss(Configured, abc.ABC):
         """
 
     def prepare(self, view: View) -> Prepared:
-        """What stays the same in every round, taken once for a target graph."""
+        """What is the same in every round, computed once for a target graph."""
         return None
 
     @abc.abstractmethod
@@ -58,7 +58,7 @@ class Loss(Configured, abc.ABC):
         return type(self).minimiser is not Loss.minimiser
 
     def minimiser(self, view: View, prediction: Prediction, prepared: Prepared) -> FloatArray:
-        """The hop weights [K+1] that minimise the loss for fixed predictions, where that is known.
+        """The hop weights [K+1] that minimise the loss for fixed predictions, in closed form.
 
         Raises:
             IncompatibleError: there is no closed form.
@@ -70,8 +70,8 @@ class ClusterLoss(Loss):
     """A loss of the two variances, σ²_total = cᵀSc and σ²_inter = cᵀBc.
 
     Args:
-        min_share: a class that holds less than this share of the predicted mass has no mean of
-            its own and adds nothing to σ²_inter.
+        min_share: a class that holds less than this share of the predicted mass is left out of
+            σ²_inter.
     """
 
     def __init__(self, min_share: float = 1e-9) -> None:
@@ -79,7 +79,7 @@ class ClusterLoss(Loss):
         self.min_share = min_share
 
     def prepare(self, view: View) -> None:
-        """Have the hops take their Gram matrix, which they keep."""
+        """Compute the Gram matrix of the hops, which is cached."""
         _ = view.hops.gram
 
     def _slopes(self, view: View, prediction: Prediction) -> tuple[FloatArray, FloatArray]:
@@ -116,5 +116,5 @@ class LogitLoss(Loss):
         sums = view.hops.class_sums(slopes)
         head = view.model.head.weight.detach().double().cpu().numpy()
         gradient = np.einsum("ckd,cd->k", sums, head) / view.hops.num_nodes
-        (value,) = view.graph.part.total(float(terms.sum(dtype=torch.float64)))
+        (value,) = view.graph.shard.total(float(terms.sum(dtype=torch.float64)))
         return float(value) / view.hops.num_nodes, gradient

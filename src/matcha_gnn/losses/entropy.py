@@ -8,7 +8,7 @@ from matcha_gnn.typing import Probs
 
 
 class Entropy(LogitLoss):
-    """Mean entropy of the model's own softmax.
+    """Mean entropy of the model's softmax.
 
     Example:
         >>> import torch

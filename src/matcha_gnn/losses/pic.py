@@ -1,4 +1,4 @@
-"""The prediction-informed clustering loss, Matcha's own."""
+"""The prediction-informed clustering loss of Matcha."""
 
 from torch import Tensor
 
@@ -36,9 +36,9 @@ class PIC(ClusterLoss):
         return functional.pic_from_slopes(view.coef_array, *self._slopes(view, prediction))
 
     def minimiser(self, view: View, prediction: Prediction, prepared: Prepared) -> FloatArray:
-        """The hop weights under which the predicted classes lie furthest apart.
+        """The hop weights under which the predicted classes are furthest apart.
 
-        PIC does not see the sign: it is that of the current representation.
+        PIC does not depend on their sign: it is that of the current representation.
         """
         between, total = self._forms(view, prediction)
         best = functional.best_coefficients(between, total)

@@ -1,8 +1,8 @@
-"""Stein's unbiased estimate of how far mixed logits lie from each node's noise-free own logit.
+"""Stein's unbiased estimate of the distance of mixed logits from noise-free node-only logits.
 
-A node's own logits l_0 = H_0 Wᵀ are its class's plus noise that its neighbours do not share. A
-shift of structure leaves that law alone and changes what the neighbours add, so hop weights are
-judged by how well the mixed logits Σ_k c_k ℓ_k estimate the noise-free l_0. The estimate needs no
+Node-only logits l_0 = H_0 Wᵀ are those of the class plus noise that is independent between nodes. A
+structure shift does not change this and only changes what the neighbours add, so the risk of hop
+weights is how well the mixed logits Σ_k c_k ℓ_k estimate the noise-free l_0. The estimate needs no
 label and no prediction, is quadratic in c, and so has one minimum, in closed form.
 """
 
@@ -25,7 +25,7 @@ _BLOCK = 1 << 16
 
 
 class SteinForms(NamedTuple):
-    """What the estimate takes from a target graph.
+    """The numbers of a target graph that determine the estimate.
 
     Attributes:
         gram: S_jk = mean_i ⟨ℓ_j[i], ℓ_k[i]⟩, [K+1, K+1].
@@ -42,11 +42,11 @@ class SURE(Loss):
     """E‖Σ_k c_k ℓ_k − E[l_0 | class]‖² by Stein's estimate, per node, for the best scale of c.
 
     ℓ_k = P^k (l_0 − mean l_0), with logits taken relative to their mean over classes. Like PIC it
-    does not change when γ is scaled; unlike PIC it sees the sign.
+    does not change when γ is scaled; unlike PIC it depends on the sign.
 
     Args:
-        noise_share: share of the variance of the own logits that is noise; by default σ² comes
-            from the summary of the source graph that training put into the model.
+        noise_share: share of the variance of the node-only logits that is noise; by default σ²
+            comes from the source summary in the model.
 
     Example:
         >>> import matcha_gnn as mg
@@ -66,8 +66,8 @@ class SURE(Loss):
         self.noise_share = noise_share
 
     def __call__(self, z: Repr, logits: Tensor, probs: Probs) -> Tensor:
-        """Refused: the estimate is one of hop weights, and representations do not show them."""
-        raise IncompatibleError("loss 'sure' has no form on representations alone")
+        """Refused: the estimate is a function of hop weights, not of representations."""
+        raise IncompatibleError("loss 'sure' is not defined on representations, only on hops")
 
     def prepare(self, view: View) -> SteinForms:
         """The quadratic form; the same in every round."""
@@ -76,7 +76,7 @@ class SURE(Loss):
     def from_sums(
         self, view: View, prediction: Prediction, prepared: SteinForms
     ) -> tuple[float, FloatArray]:
-        """The estimate and its gradient in the hop weights; predictions play no part."""
+        """The estimate and its gradient in the hop weights; predictions are not used."""
         return functional.scaled_stein_risk(view.coef_array, *prepared)
 
     def minimiser(self, view: View, prediction: Prediction, prepared: SteinForms) -> FloatArray:
@@ -85,14 +85,14 @@ class SURE(Loss):
 
 
 def stein_forms(view: View, noise_share: float | None = None) -> SteinForms:
-    """Take the estimate's few numbers from a target graph.
+    """Compute the estimate's few numbers on a target graph.
 
     Args:
         view: the model on the target graph.
         noise_share: see `SURE`.
 
     Raises:
-        IncompatibleError: no `noise_share`, and the model has no summary of its source.
+        IncompatibleError: no `noise_share`, and the model has no source summary.
     """
     head = view.model.head.weight.detach()
     apart = (head - head.mean(0)).T
@@ -102,7 +102,7 @@ def stein_forms(view: View, noise_share: float | None = None) -> SteinForms:
     for rows, logits in view.hops.hop_logits(view.model.head):
         centred = logits - logits.mean(2, keepdim=True) - ones[rows, :, None] * own_mean
         sums = sums + kernels.gram(centred, np.zeros(centred.shape[1:]))
-    gram = view.graph.part.total(sums)[0] / view.hops.num_nodes
+    gram = view.graph.shard.total(sums)[0] / view.hops.num_nodes
     noise = float(gram[0, 0]) * noise_share if noise_share is not None else _source_noise(view)
     return SteinForms(gram, gram[0] - noise * traces, noise)
 
@@ -121,7 +121,7 @@ def _powers(view: View) -> tuple[Tensor, FloatArray]:
             if group.data_ptr() == columns.data_ptr():
                 powers[:, k] = h[:, 0]
                 traces[k] -= float(h[:, 0].sum(dtype=torch.float64))
-    (total,) = view.graph.part.total(traces)
+    (total,) = view.graph.shard.total(traces)
     return powers, total / (PROBES * view.hops.num_nodes)
 
 
@@ -133,7 +133,7 @@ def _dot(h: Tensor, signs: Tensor) -> float:
 
 def _ones_and_signs(view: View, num_nodes: int) -> Tensor:
     """Ones, and random signs as drawn for all nodes of the graph at once; bytes, [N, 1+PROBES]."""
-    generator, first = torch.Generator().manual_seed(view.seed), view.graph.part.start
+    generator, first = torch.Generator().manual_seed(view.seed), view.graph.shard.start
     columns = torch.ones(num_nodes, 1 + PROBES, dtype=torch.int8)
     for start in range(0, first + num_nodes, _BLOCK):
         size = min(_BLOCK, first + num_nodes - start)
@@ -148,8 +148,8 @@ def _source_noise(view: View) -> float:
     source = view.model.source
     if source is None:
         raise IncompatibleError(
-            "loss 'sure' needs the summary of the source graph that training puts into a model; "
-            "give noise_share instead"
+            "loss 'sure' needs a model with a source summary, as mg.fit makes it; or give "
+            "noise_share"
         )
     covariance = source.own_logit_covariance.double()
     return float(covariance.trace() - covariance.mean(0).sum())

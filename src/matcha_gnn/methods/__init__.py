@@ -4,10 +4,10 @@ from matcha_gnn.methods.adanpc import AdaNPC
 from matcha_gnn.methods.base import (
     Artefact,
     BaseMethod,
+    Modifies,
     Prediction,
     Prepared,
     State,
-    Touches,
     View,
 )
 from matcha_gnn.methods.erm import ERM
@@ -37,6 +37,6 @@ __all__ = [
     "Prepared",
     "State",
     "Tent",
-    "Touches",
+    "Modifies",
     "View",
 ]

@@ -1,4 +1,4 @@
-"""AdaNPC: the classifier gives way to a vote of nearest neighbours in a memory."""
+"""AdaNPC: a vote of nearest neighbours in a memory replaces the classifier."""
 
 import torch
 from torch import Tensor
@@ -10,10 +10,10 @@ from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import (
     Artefact,
     BaseMethod,
+    Modifies,
     Prediction,
     Prepared,
     State,
-    Touches,
     View,
     require_linear_head,
 )
@@ -32,17 +32,17 @@ class AdaNPC(BaseMethod):
     """Non-parametric classifier for test-time adaptation (Zhang et al., ICML 2023).
 
     For each node the `k` memory rows of largest cosine s vote for their class with weights
-    softmax(s / temperature). Confident nodes may join the memory with the class they were given.
-    Cosines do not see the length of z, so neither do predictions see the length of γ.
+    softmax(s / temperature). Confident nodes may join the memory with their predicted class.
+    Cosines do not depend on the length of z, so predictions do not depend on the length of γ.
 
     Deviations: the paper takes nodes in small batches, predicts a batch, then appends it. With
-    the whole graph as one batch that is a single pass, and what is appended last is never asked:
-    `passes=1`. `passes=2` asks it: confident nodes are appended, and all nodes are predicted
+    the whole graph as one batch that is a single pass, and what is appended is never used:
+    `passes=1`. With `passes=2` it is: confident nodes are appended, and all nodes are predicted
     again, none of them voting for itself. The random first row of the released memory is left
     out, and votes, which get 1e-5 each as in the released code, are scaled to sum to one.
 
-    Nothing is carried on from round to round: appended rows belong to a γ that has passed. The
-    shipped memory stays as it was made, at the source model's γ.
+    There is no state from round to round: appended rows belong to the γ of their round. The memory
+    from the source stays as it was made, at the source model's γ.
 
     Args:
         k: neighbours that vote; all rows where the memory holds fewer.
@@ -50,7 +50,7 @@ class AdaNPC(BaseMethod):
         threshold: a node of at least this confidence joins the memory. Without effect for
             `passes=1`, unless the memory is the target.
         memory: "shipped", the source representations of labelled nodes and their classes, which
-            travel with the model; "prototype", the classifier's rows; "target", the target nodes
+            are stored in the model; "prototype", the classifier's rows; "target", the target nodes
             themselves under the source classifier's predictions.
         passes: 1 or 2, see above.
         confidence: "max_prob", the largest class probability; "softmax_of_prob", the largest
@@ -72,7 +72,7 @@ class AdaNPC(BaseMethod):
     """
 
     name = "adanpc"
-    touches = frozenset({Touches.HEAD})
+    modifies = frozenset({Modifies.HEAD})
 
     def __init__(
         self,
@@ -105,18 +105,18 @@ class AdaNPC(BaseMethod):
         self.confidence, self.capacity = confidence, capacity
 
     def require(self, model: Backbone) -> None:
-        """A linear head, and a shipped memory where one is asked for."""
+        """A linear head, and the memory from the source where it is used."""
         require_linear_head(self.name, model)
         if self.memory == "shipped" and not {"rows", "labels"} <= _artefact(model).keys():
             raise IncompatibleError(
-                "the model carries no memory for AdaNPC: train it with fit(..., ship=[AdaNPC()]) "
+                "the model has no memory for AdaNPC: train it with fit(..., ship=[AdaNPC()]) "
                 "or `matcha train --ship adanpc`, or choose memory 'prototype' or 'target'"
             )
 
     def ship(
         self, model: Backbone, source: Graph, labels: Tensor, labelled: Tensor, seed: int
     ) -> Artefact:
-        """Unit representations of the labelled nodes at the model's own γ, and their classes."""
+        """Unit representations of the labelled nodes at the model's γ, and their classes."""
         if self.memory != "shipped":
             return {}
         with torch.no_grad():
@@ -132,56 +132,56 @@ class AdaNPC(BaseMethod):
         if self.memory == "prototype":
             rows = view.model.head.weight.detach()
             return F.normalize(rows), torch.arange(len(rows), device=rows.device)
-        shipped = _artefact(view.model)
+        stored = _artefact(view.model)
         like = view.hops.stack
-        return self._thinned(shipped["rows"].to(like), shipped["labels"].to(like.device))
+        return self._thinned(stored["rows"].to(like), stored["labels"].to(like.device))
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
-        """Ask the memory, in two passes if so set; the state is the source's part of it."""
+        """Vote once, or twice for `passes=2`; the state is the memory from the source."""
         unit = F.normalize(view.z)
         if self.memory == "target":
-            return Prediction(self._asked_with(view.classify().probs, unit, None)), state
+            return Prediction(self._vote_with(view.classify().probs, unit, None)), state
         memory: Memory = state
-        probs = self._asked(unit, memory, view.model.head.out_features)
+        probs = self._vote(unit, memory, view.model.head.out_features)
         if self.passes == 2:
-            probs = self._asked_with(probs, unit, memory)
+            probs = self._vote_with(probs, unit, memory)
         return Prediction(probs), state
 
-    def _asked_with(self, probs: Probs, unit: Repr, memory: Memory | None) -> Probs:
-        """Predict from a memory that has the confident nodes appended, never from oneself."""
+    def _vote_with(self, probs: Probs, unit: Repr, memory: Memory | None) -> Probs:
+        """The vote of a memory with the confident nodes appended; no node votes for itself."""
         joining = self._joining(probs)
         rows, labels = unit[joining], probs.argmax(1)[joining]
         start = 0
         if memory is not None:
             start = len(memory[0])
             rows, labels = torch.cat([memory[0], rows]), torch.cat([memory[1], labels])
-        # Nobody joined, or there is one row only and it may be the asking node's own.
+        # No node joined, or there is one row only, which may be the voting node itself.
         if start == len(rows) or len(rows) < 2:
             return probs
-        own = torch.full_like(joining, -1, dtype=torch.long)
-        own[joining] = torch.arange(start, len(rows), device=rows.device)
-        return self._asked(unit, (rows, labels), probs.shape[1], own)
+        barred = torch.full_like(joining, -1, dtype=torch.long)
+        barred[joining] = torch.arange(start, len(rows), device=rows.device)
+        return self._vote(unit, (rows, labels), probs.shape[1], barred)
 
     def _joining(self, probs: Probs) -> Tensor:
-        """Which nodes are sure enough to join the memory, bool [N]."""
+        """Which nodes are confident enough to join the memory, bool [N]."""
         votes = probs.softmax(1) if self.confidence == "softmax_of_prob" else probs
-        sureness = votes.amax(1)
-        joining = sureness >= self.threshold
+        confidence = votes.amax(1)
+        joining = confidence >= self.threshold
         if self.capacity is not None:
-            joining[sureness.argsort(descending=True, stable=True)[self.capacity :]] = False
+            joining[confidence.argsort(descending=True, stable=True)[self.capacity :]] = False
         return joining
 
-    def _asked(
-        self, unit: Repr, memory: Memory, num_classes: int, own: Tensor | None = None
+    def _vote(
+        self, unit: Repr, memory: Memory, num_classes: int, barred: Tensor | None = None
     ) -> Probs:
-        """The vote of the k nearest rows, [N, C]."""
+        """The vote of the k nearest rows, [N, C]; `barred` as in `nearest`."""
         rows, labels = memory
-        k = min(self.k, len(rows) - (own is not None))
+        k = min(self.k, len(rows) - (barred is not None))
         temperature = max(self.temperature, torch.finfo(unit.dtype).tiny)
         ballot = torch.eye(num_classes, dtype=unit.dtype, device=unit.device)
         scores = unit.new_empty(len(unit), num_classes)
-        for block, similarity, found in nearest(unit, rows, k, own):
-            # The nearest is put at zero before the division, which may be by very little.
+        for block, similarity, found in nearest(unit, rows, k, barred):
+            # The largest is made zero first: a small temperature would overflow.
             distance = similarity - similarity.amax(1, keepdim=True)
             weights = (distance / temperature).softmax(1)
             scores[block] = F.embedding_bag(

@@ -1,4 +1,4 @@
-"""Step 4: what a base test-time adaptation method sees, says and returns."""
+"""The interface of base test-time adaptation methods."""
 
 import abc
 import enum
@@ -15,21 +15,21 @@ from matcha_gnn import kernels
 from matcha_gnn.backbones import Backbone, hop_weights
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.graphs.parts import WHOLE, Part
+from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.hops import Hops, MixedSums, joined
 from matcha_gnn.methods.settings import Configured
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, Probs, Repr
 
 State = Any
-"""Whatever a method carries from one call to the next; the loop only passes it on."""
+"""A method's state between two calls; the loop only passes it on."""
 Prepared = Any
-"""Whatever a method takes once for a target graph; the loop only passes it on."""
+"""What a method computes once for a target graph; the loop only passes it on."""
 Artefact = dict[str, Tensor]
-"""What a method finds in the model file, put there by training."""
+"""A method's source state: tensors that training stores in the model file."""
 
 
-class Touches(enum.Enum):
-    """Parts that a method changes for its own prediction; the caller's are never changed."""
+class Modifies(enum.Enum):
+    """What a method modifies for its prediction; the caller's model and graph never change."""
 
     NORM = "norm"
     HEAD = "head"
@@ -39,19 +39,19 @@ class Touches(enum.Enum):
 
 
 class Prediction:
-    """What a base method answers in one round.
+    """The prediction of a base method in one round.
 
     Attributes:
         probs: class probabilities, [N, C], detached.
-        hops: the method's own hops where it changed what decides them (norm, encoder, features
-            or edges); they enter the loss when `adapt` is called with `features="base"`.
-        part: which nodes these are; the loop says so, methods need not.
+        hops: the method's own hops where it modified the norm, encoder, features or edges; they
+            enter the loss when `adapt` is called with `features="base"`.
+        shard: the shard of these nodes; set by the loop, not by methods.
 
     Args:
         probs: as above.
         hops: as above.
-        mass: Σ_i probs[i, c], [C], where it came for free.
-        class_sums: hops and their sums from `Hops.classify`, where that did.
+        mass: Σ_i probs[i, c], [C], where it is known already.
+        class_sums: hops and their sums from `Hops.classify`, where they are known already.
     """
 
     def __init__(
@@ -63,25 +63,25 @@ class Prediction:
         class_sums: tuple[Hops, ClassSums | MixedSums] | None = None,
     ) -> None:
         self.probs, self.hops, self._mass, self._class_sums = probs, hops, mass, class_sums
-        self.part: Part = WHOLE
+        self.shard: Shard = WHOLE
 
     @property
     def mass(self) -> FloatArray:
         """Σ_i probs[i, c], [C]."""
         if self._mass is None:
-            own = self.probs.sum(0, dtype=torch.float64).cpu().numpy()
-            (self._mass,) = self.part.total(own)
+            here = self.probs.sum(0, dtype=torch.float64).cpu().numpy()
+            (self._mass,) = self.shard.total(here)
         return self._mass
 
     @property
     def finite(self) -> bool:
-        """Whether every probability is a finite number, over all parts."""
+        """Whether every probability is a finite number, over all shards."""
         return bool(np.isfinite(self.mass).all())
 
     @property
     def class_shares(self) -> FloatArray:
         """Mean prediction, [C]."""
-        return self.mass / self.part.count(self.probs.shape[0])
+        return self.mass / self.shard.count(self.probs.shape[0])
 
     def class_sums(self, view: "View") -> ClassSums:
         """Σ_i probs[i, c] H_k[i] of the view's hops, [C, K+1, D]."""
@@ -112,7 +112,7 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The model at the current γ on the target graph, as a method may see it: without labels.
+    """The model at the current γ on the target graph, without labels.
 
     Attributes:
         model: a private copy in evaluation mode; read it, do not change it.
@@ -140,7 +140,7 @@ class View:
 
     @cached_property
     def z(self) -> Repr:
-        """The representation at the current γ, [N, D]; streamed hops have `blocks` only."""
+        """The representation at the current γ, [N, D]; use `blocks` where hops are streamed."""
         return self.hops.mix(self.coef)
 
     def blocks(self) -> Iterator[tuple[slice, Repr]]:
@@ -165,18 +165,18 @@ class View:
 class BaseMethod(Configured, abc.ABC):
     """A test-time adaptation method that Matcha can be put around.
 
-    A method keeps nothing on itself between calls: what it learns goes out as state and comes
-    back in. It reads `view`, never labels, and does not print, move devices or copy the model.
+    A method object does not change between calls: its state is returned by one call and passed to
+    the next. It reads `view`, never labels, and does not print, move devices or copy the model.
 
-    `prepare` runs once for a target graph and takes what does not depend on γ; `start` gives the
+    `prepare` runs once for a target graph and computes what does not depend on γ; `start` gives the
     state of a fresh run and should be cheap, as it is called in every round when the loop
     restarts methods; `predict` is one run. Only `predict` is required.
 
     Attributes:
-        name: what the command line calls it.
-        draws_at_random: its answer depends on the seed, so renumbering nodes changes it.
-        streams: it goes over nodes by `View.blocks` and `Target.pieces` alone and adds up by
-            `Part.total`, so that a graph need not be in memory, or in one process.
+        name: its name on the command line.
+        draws_at_random: its prediction depends on the seed, so renumbering nodes changes it.
+        streams: it iterates over nodes by `View.blocks` and `BaseGraph.blocks` only and sums by
+            `Shard.total`, so that a graph need not be in memory, or in one process.
     """
 
     name: ClassVar[str]
@@ -184,8 +184,8 @@ class BaseMethod(Configured, abc.ABC):
     streams: ClassVar[bool] = False
 
     @property
-    def touches(self) -> frozenset[Touches]:
-        """Nothing; a subclass may put a frozenset of its own in place of this."""
+    def modifies(self) -> frozenset[Modifies]:
+        """What this method modifies: nothing; a subclass may set a frozenset instead."""
         return frozenset()
 
     def require(self, model: Backbone) -> None:
@@ -194,7 +194,7 @@ class BaseMethod(Configured, abc.ABC):
     def ship(
         self, model: Backbone, source: Graph, labels: Tensor, labelled: Tensor, seed: int
     ) -> Artefact:
-        """What training should put into the model file for this method; nothing by default.
+        """Source state that training stores in the model for this method; none by default.
 
         Args:
             model: the trained model.
@@ -206,7 +206,7 @@ class BaseMethod(Configured, abc.ABC):
         return {}
 
     def prepare(self, view: View) -> Prepared:
-        """What depends on the target graph but not on γ, taken once."""
+        """What depends on the target graph but not on γ, computed once."""
         return None
 
     def start(self, view: View, prepared: Prepared) -> State:
@@ -219,10 +219,10 @@ class BaseMethod(Configured, abc.ABC):
 
 
 def require_linear_head(method: str, model: Backbone) -> None:
-    """Refuse a model whose classifier is not one linear layer."""
+    """Raise IncompatibleError for a model whose classifier is not one linear layer."""
     head: nn.Module = model.head
     if not isinstance(head, nn.Linear):
         kind = type(head).__name__
         raise IncompatibleError(
-            f"{method}: needs a linear head, and that of {model.name} is a {kind}"
+            f"{method}: needs a linear head, but the head of {model.name} is a {kind}"
         )

@@ -1,4 +1,4 @@
-"""ERM: no adaptation by the base method; the source model's own prediction."""
+"""ERM: the source model's prediction, without adaptation by the base method."""
 
 from matcha_gnn.methods.base import BaseMethod, Prediction, State, View
 
@@ -17,5 +17,5 @@ class ERM(BaseMethod):
     streams = True
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
-        """The model's own prediction; there is no state."""
+        """The model's prediction; there is no state."""
         return view.classify(), state

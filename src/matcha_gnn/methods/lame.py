@@ -1,4 +1,4 @@
-"""LAME: predictions pulled towards those of similar nodes; no parameter changes."""
+"""LAME: predictions are smoothed over similar nodes; no parameter changes."""
 
 import math
 import operator
@@ -23,25 +23,25 @@ class LAME(BaseMethod):
     """Laplacian adjusted maximum-likelihood estimation (Boudiaf et al., CVPR 2022).
 
     With p the source model's prediction and W the graph that links each node to its `k` nearest
-    others in cosine similarity of z, the answer minimises over rows y_i of class probabilities
+    others in cosine similarity of z, the prediction minimises over rows y_i of class probabilities
 
         E(Y) = Σ_i KL(y_i ‖ p_i) − scale/2 Σ_ij W_ij ⟨y_i, y_j⟩
 
     by the fixed point Y ← softmax(log p + scale · W Y), started at p.
 
     Deviations: all nodes are one batch (the dense N by N affinity of the released code needs
-    random batches, whose draw decides the answer; here W is sparse and neighbours are searched
-    by blocks). The energy carries the factor ½ with which the update is a descent step wherever
-    W is symmetric and positive semi-definite; the paper leaves it out.
+    random batches, on whose draw the result depends; here W is sparse and neighbours are searched
+    by blocks). The energy has the factor ½ with which the update is a descent step wherever W is
+    symmetric and positive semi-definite; the paper leaves it out.
 
-    Run with `restart=False`, the method carries W of the first round on, which leaves out the
-    search, by far the largest cost, at the price of neighbours that belong to the first γ.
+    With `restart=False`, the method reuses W of the first round. This skips the search, by far the
+    largest cost, but the neighbours are then those of the first γ.
 
     Args:
         k: neighbours of a node, the node itself not counted; at most N − 1 are used.
         iterations: limit on updates.
         tolerance: stop when the energy changes by less than this, relative to its size.
-        scale: weight of the pull; 0 gives the source model's prediction back.
+        scale: weight of the second term; 0 gives the source model's prediction.
         symmetric: use (W + Wᵀ) / 2; off in the paper's runs.
 
     Shapes:
@@ -96,17 +96,17 @@ class LAME(BaseMethod):
         return csr_tensor(matrix, z.dtype).to(z.device)
 
     def _fixed_point(self, log_probs: Tensor, affinity: Tensor) -> Probs:
-        log_answer, answer = log_probs, log_probs.exp()
+        log_y, y = log_probs, log_probs.exp()
         last = math.nan
         for _ in range(self.iterations):
-            pull: Tensor = affinity @ answer
-            energy = float((answer * (log_answer - log_probs - pull / 2)).sum(dtype=torch.float64))
+            pull: Tensor = affinity @ y
+            energy = float((y * (log_y - log_probs - pull / 2)).sum(dtype=torch.float64))
             if abs(energy - last) <= self.tolerance * abs(last):
                 break
             last = energy
-            log_answer = (log_probs + pull).log_softmax(1)
-            answer = log_answer.exp()
-        return answer / answer.sum(1, keepdim=True)
+            log_y = (log_probs + pull).log_softmax(1)
+            y = log_y.exp()
+        return y / y.sum(1, keepdim=True)
 
 
 def is_count(value: object, least: int) -> bool:
@@ -135,18 +135,18 @@ def neighbour_table(z: Repr, k: int) -> Tensor:
 
 
 def nearest(
-    queries: Repr, rows: Repr, k: int, own: Tensor | None = None
+    queries: Repr, rows: Repr, k: int, barred: Tensor | None = None
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
     """For each query the `k` rows of largest inner product, in no order, by blocks of queries.
 
-    Only a block of similarities exists at any time, a few million. faiss has no part in this:
-    its exact search was measured no faster at 5,000 rows and 2 to 4 times slower at 100,000.
+    Only a block of similarities exists at any time, a few million. The exact search of faiss is
+    not used: it was measured no faster at 5,000 rows and 2 to 4 times slower at 100,000.
 
     Args:
         queries: [N, D].
         rows: [Q, D].
-        k: at most Q, less one if `own` is given.
-        own: for each query the row it must not find, or -1; int64 [N].
+        k: at most Q, less one if `barred` is given.
+        barred: for each query the row it must not find, or -1; int64 [N].
 
     Yields:
         The queries of the block as a slice, their similarities [q, k] and row numbers [q, k].
@@ -157,17 +157,17 @@ def nearest(
     for start in range(0, len(queries), size):
         block = slice(start, min(start + size, len(queries)))
         similarity = torch.mm(queries[block], rows.T, out=buffer[: block.stop - start])
-        if own is not None:
-            barred = (own[block] >= 0).nonzero().squeeze(1)
-            similarity[barred, own[block][barred]] = -math.inf
+        if barred is not None:
+            some = (barred[block] >= 0).nonzero().squeeze(1)
+            similarity[some, barred[block][some]] = -math.inf
         yield block, *_largest(similarity, k)
 
 
 def _largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """`values.topk(k)` for rows of any length, unsorted.
 
-    The k largest of a row lie in the k groups of largest maximum. Maxima of groups vectorise
-    where selection does not, so all but k groups are put aside before anything is selected.
+    The k largest of a row are in the k groups of largest maximum. Maxima of groups vectorise
+    where selection does not, so all but k groups are discarded before the selection.
     """
     length = values.shape[1]
     size = _group_size(length, k)

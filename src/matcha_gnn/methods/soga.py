@@ -1,4 +1,4 @@
-"""SOGA (Mao et al., WSDM 2024): train on the target to be sure, diverse, and like neighbours."""
+"""SOGA (Mao et al., WSDM 2024): train on mutual information and agreement of neighbours."""
 
 from functools import partial
 from typing import NamedTuple, cast
@@ -13,9 +13,9 @@ from matcha_gnn.errors import IncompatibleError, require_kind, require_number, r
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import (
     BaseMethod,
+    Modifies,
     Prediction,
     State,
-    Touches,
     View,
     require_linear_head,
 )
@@ -37,19 +37,19 @@ NODE_EPS, MEAN_EPS = 1e-5, 1e-8
 
 
 class SOGA(BaseMethod):
-    """Train encoder and head on information and on agreement along edges; γ only where asked.
+    """Train encoder and head on mutual information and agreement along edges; γ is optional.
 
     With p_i the prediction of node i and q = mean_i p_i, the loss is
     mean_i H(p_i) − H(q) + λ_struct NCE + λ_neigh NCE', where
     NCE = mean_i −log( exp(p_i·p_pos(i)) / Σ_j exp(p_i·p_neg_j(i)) ) over one neighbour and a few
     nodes drawn by degree: the positive is not in the denominator. The pairs are drawn once for a
-    target, linear in nodes and edges. A step reads the features twice, forth and back, and
+    target, linear in nodes and edges. A step reads the features twice, forward and backward, and
     propagates C − 1 columns.
 
-    Mao et al., "Source Free Graph Unsupervised Domain Adaptation", WSDM 2024. Where we differ:
-    no epoch is picked by target labels, as the released code does; dropout is off; and, as in
-    that code, the structural term draws its pairs from the edges too, where the paper has a
-    graph of structurally similar nodes. So the two terms differ in their draws alone.
+    Mao et al., "Source Free Graph Unsupervised Domain Adaptation", WSDM 2024. Deviations: no
+    epoch is chosen by target labels, as the released code does; dropout is off; and, as in that
+    code, the structural term draws its pairs from the edges too, where the paper has a graph of
+    structurally similar nodes. So the two terms differ only in their draws.
 
     Args:
         steps: gradient steps in each round.
@@ -57,11 +57,11 @@ class SOGA(BaseMethod):
         optimizer: "sgd", or "adam", as in SOGA's paper.
         lambda_struct: weight of the first contrast.
         lambda_neigh: weight of the second.
-        negatives: nodes that each node is told apart from, in each contrast.
+        negatives: negative samples per node, in each contrast.
         statistics: batch norm by the "source" running statistics, or by those of the "target"
             graph, which then move with the encoder.
-        moves_gamma: train γ with the rest, for the prediction alone, as the published runs do.
-            Every run starts at the γ that it is given. A step then runs the whole model.
+        moves_gamma: also train γ, for the prediction only, as the published runs do. Every run
+            starts at the γ that it is given. A step then runs the whole model.
 
     Example:
         >>> import matcha_gnn as mg
@@ -71,7 +71,7 @@ class SOGA(BaseMethod):
     """
 
     name = "soga"
-    touches = frozenset({Touches.ENCODER, Touches.NORM, Touches.HEAD})
+    modifies = frozenset({Modifies.ENCODER, Modifies.NORM, Modifies.HEAD})
     draws_at_random = True
 
     def __init__(
@@ -135,7 +135,7 @@ class SOGA(BaseMethod):
 
 
 class Pairs(NamedTuple):
-    """For each node one neighbour, [N], and nodes to be told apart from, [M, N]."""
+    """For each node one neighbour, [N], and negative samples, [M, N]."""
 
     positive: Tensor
     negative: Tensor
@@ -158,9 +158,9 @@ class Prepared(NamedTuple):
 def draw_pairs(graph: Graph, negatives: int, generator: torch.Generator) -> Pairs:
     """Draw a neighbour of each node uniformly, itself where it has none; others by degree.
 
-    A node's neighbours are those it receives from, its degree for others the number of nodes that
-    receive from it. Self loops do not count, repeated edges count once. Random numbers come from
-    the host, so that a seed means the same on every device.
+    A node's neighbours are the senders of its incoming edges; negatives are drawn by out-degree.
+    Self loops do not count, repeated edges count once. Random numbers are drawn on the host, so
+    that a seed means the same on every device.
     """
     matrix = graph.adjacency.matrix
     nodes = torch.arange(graph.num_nodes, device=matrix.device)
@@ -202,7 +202,7 @@ def information_slope(probs: Tensor) -> Tensor:
 def contrast_slope(probs: Tensor, pairs: Pairs) -> Tensor:
     """Derivative of mean_i [ log Σ_j exp(p_i·p_neg_j) − p_i·p_pos ] in p, for [C, N].
 
-    Classes are taken one by one: memory is that of the pairs, however many classes there are.
+    Classes are processed one by one, so that memory does not grow with their number.
     """
     positive, (count, nodes) = pairs.positive, pairs.negative.shape
     negative = pairs.negative.reshape(-1)

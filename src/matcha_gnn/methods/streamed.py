@@ -1,4 +1,4 @@
-"""Tuning an encoder whose nodes come piece by piece: only [N, C−1] is ever held."""
+"""Tuning an encoder on nodes that are read in blocks: only [N, C−1] is in memory."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -8,17 +8,17 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.base import Target
+from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.methods.base import View
 from matcha_gnn.methods.tuning import FilterTuner, Point, Values
 from matcha_gnn.typing import HopStack, Repr
 
-Encode: TypeAlias = Callable[[Values, Target], Repr]
-"""H_0 of a piece's nodes, [n, D], from the trained values."""
+Encode: TypeAlias = Callable[[Values, BaseGraph], Repr]
+"""H_0 of a block's nodes, [n, D], from the trained values."""
 
 
 class StreamedTuner(FilterTuner):
-    """As `FilterTuner`, but the encoder is run piece by piece, and again for its gradient.
+    """As `FilterTuner`, but the encoder is run block by block, and again for its gradient.
 
     Args:
         view: the source model and the target.
@@ -27,10 +27,10 @@ class StreamedTuner(FilterTuner):
 
     def __init__(self, view: View, encode: Encode) -> None:
         super().__init__(view, self._no_whole)
-        self.graph, self.encode_piece = view.graph, encode
+        self.graph, self.encode_block = view.graph, encode
 
     def at(self, values: Values) -> Point:
-        """Encode and apply the head, piece by piece."""
+        """Encode and apply the head, block by block."""
         weight, bias = self.relative_head(values)
         narrow: Tensor = _Narrow.apply(  # type: ignore[no-untyped-call]
             self, weight, list(values), *values.values()
@@ -38,11 +38,11 @@ class StreamedTuner(FilterTuner):
         return Point(values, narrow, weight, bias)
 
     def stack(self, point: Point) -> HopStack:
-        """Refused: hops of its own would be [N, K+1, D]."""
+        """Refused: the tuned hops would be [N, K+1, D]."""
         return self._no_whole(point.values)
 
     def _no_whole(self, values: Values) -> Tensor:
-        raise IncompatibleError("features: a base method's own hops cannot be streamed")
+        raise IncompatibleError("features: 'base' is not supported with GraphStore")
 
 
 class _Narrow(torch.autograd.Function):
@@ -54,7 +54,7 @@ class _Narrow(torch.autograd.Function):
     ) -> Tensor:
         ctx.tuner, ctx.weight, ctx.values = tuner, weight, dict(zip(names, leaves, strict=True))
         narrow = [
-            tuner.encode_piece(ctx.values, piece) @ weight.T for _, piece in tuner.graph.pieces()
+            tuner.encode_block(ctx.values, block) @ weight.T for _, block in tuner.graph.blocks()
         ]
         return torch.cat(narrow)
 
@@ -63,9 +63,9 @@ class _Narrow(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         leaves = {name: v.detach().requires_grad_() for name, v in ctx.values.items()}
         sums = [torch.zeros_like(leaf, dtype=torch.float64) for leaf in leaves.values()]
-        for rows, piece in ctx.tuner.graph.pieces():
+        for rows, block in ctx.tuner.graph.blocks():
             with torch.enable_grad():
-                narrow = ctx.tuner.encode_piece(leaves, piece) @ ctx.weight.T
+                narrow = ctx.tuner.encode_block(leaves, block) @ ctx.weight.T
             slopes = torch.autograd.grad(narrow, list(leaves.values()), gradients[0][rows])
             for total, slope in zip(sums, slopes, strict=True):
                 total += slope

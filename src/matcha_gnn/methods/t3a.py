@@ -1,4 +1,4 @@
-"""T3A: class prototypes from confident target nodes take the place of the classifier's rows."""
+"""T3A: class prototypes from confident target nodes replace the classifier's rows."""
 
 import math
 from typing import NamedTuple
@@ -9,15 +9,15 @@ from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidArgumentError, require_kind
-from matcha_gnn.graphs.parts import WHOLE, Part, tensor_total
+from matcha_gnn.graphs.shards import WHOLE, Shard, tensor_total
 from matcha_gnn.hops import joined
 from matcha_gnn.kernels import turned
 from matcha_gnn.methods.base import (
     BaseMethod,
+    Modifies,
     Prediction,
     Prepared,
     State,
-    Touches,
     View,
     require_linear_head,
 )
@@ -51,29 +51,29 @@ class T3A(BaseMethod):
 
     The supports of a class are its classifier row and the nodes predicted as it; the `k` of
     lowest prediction entropy are kept. With prototype μ_c = normalise(Σ_kept normalise(s)) the
-    answer is softmax(scale · z · μ_c): z is not normalised and there is no bias, so predictions
-    harden as γ grows.
+    prediction is softmax(scale · z · μ_c): z is not normalised and there is no bias, so confidence
+    grows with γ.
 
-    The paper adjusts node by node as a stream arrives; here all nodes are one batch, so that the
-    answer does not depend on their order. Supports of equal entropy are taken in the order rows,
-    then nodes by number. A class left without any support keeps its classifier row: a zero
-    prototype would score 0 and win wherever the other classes score below that.
+    The paper adjusts node by node on a stream; here all nodes are one batch, so that the prediction
+    does not depend on their order. Supports of equal entropy are taken in the order rows, then
+    nodes by number. A class without any support keeps its classifier row: a zero prototype would
+    score 0 and win wherever the other classes score below that.
 
-    There is no state to carry on: a support from an earlier round is the same node at a γ that
-    has passed, so each call starts from the classifier's rows, whatever `restart` says.
+    There is no state: a support from an earlier round is the same node at another γ, so each call
+    starts from the classifier's rows, whatever `restart` is.
 
     Args:
         k: supports kept per class; None or -1 keeps all. The published runs keep 2,000 on CSBM
             and all elsewhere; the paper searches 1, 5, 20, 50, 100 and all.
-        drop_worst: when all are kept, leave out the one of highest entropy in each class. The
-            released code does this by accident: it slices its sorted supports with [:-1].
-        row_labels: "own" lets a classifier row support its own class, as in the paper;
-            "predicted" lets it support the class the classifier predicts for it, as in the
-            released code. They differ where a bias or another, longer row wins.
-        scale: "unit", 1 as in the paper; "model", the number that gives the logits the spread
-            over classes that the model's own have at the same γ. It changes no label, but the
-            predictions that Matcha sees: prototypes of a representation that a ReLU made point
-            into one corner, and unscaled they leave every node near the uniform prediction.
+        drop_worst: when all are kept, leave out the one of highest entropy in each class, as the
+            released code does by slicing its sorted supports with [:-1].
+        row_labels: "own": a classifier row supports its own class, as in the paper; "predicted":
+            it supports the class that the classifier predicts for it, as in the released code.
+            They differ where a bias or another, longer row wins.
+        scale: "unit", 1 as in the paper; "model", the factor that gives the logits the spread over
+            classes that the model's logits have at the same γ. It changes no label, but the
+            probabilities that enter the loss: representations after a ReLU have prototypes of
+            similar direction, which unscaled leave every node near the uniform prediction.
 
     Shapes:
         view.z [N, D], head.weight [C, D] → probs [N, C]
@@ -86,7 +86,7 @@ class T3A(BaseMethod):
     """
 
     name = "t3a"
-    touches = frozenset({Touches.HEAD})
+    modifies = frozenset({Modifies.HEAD})
     streams = True
 
     def __init__(
@@ -111,8 +111,8 @@ class T3A(BaseMethod):
         """The classifier's rows as supports; they do not depend on γ."""
         rows = view.model.head.weight
         logits: Tensor = view.model.head(rows)
-        own = torch.arange(len(rows), device=rows.device)
-        labels = logits.argmax(1) if self.row_labels == "predicted" else own
+        classes = torch.arange(len(rows), device=rows.device)
+        labels = logits.argmax(1) if self.row_labels == "predicted" else classes
         return Rows(
             rows, F.normalize(rows), labels, _entropy(logits), F.one_hot(labels, len(rows)).to(rows)
         )
@@ -139,44 +139,44 @@ class T3A(BaseMethod):
                 1, labels[first:][block, None], (kept[first:][block] / lengths)[:, None]
             )
             sums = sums + shares.T @ z
-        sums = tensor_total(view.graph.part, sums)
+        sums = tensor_total(view.graph.shard, sums)
         lost = torch.linalg.vector_norm(sums, dim=1, keepdim=True) == 0
         return F.normalize(torch.where(lost, rows.raw, sums))
 
     def _kept(self, rows: "Rows", view: View, labels: Tensor) -> Tensor:
-        """Which supports stay, bool [C + N]; entropies are taken only if some class has to cut."""
-        part, num_rows = view.graph.part, len(rows.labels)
-        # Where nodes are in several parts, the rows are supports in the first one only.
-        away = 0 if part.is_first else num_rows
+        """Which supports are kept, bool [C + N]; entropies are computed only if some are not."""
+        shard, num_rows = view.graph.shard, len(rows.labels)
+        # Of several shards, only the first counts the classifier's rows as supports.
+        away = 0 if shard.is_first else num_rows
         labels = labels[away:]
-        own_counts = torch.bincount(labels, minlength=num_rows)
-        counts = [int(n) for n in part.total(own_counts.cpu().numpy().astype(float))[0]]
+        here = torch.bincount(labels, minlength=num_rows)
+        counts = [int(n) for n in shard.total(here.cpu().numpy().astype(float))[0]]
         limits = [self._limit(count) for count in counts]
         if all(count <= limit for count, limit in zip(counts, limits, strict=True)):
             kept = torch.ones_like(labels, dtype=torch.bool)
         else:
             entropies = torch.cat([rows.entropy, _entropy(view.logits)])[away:]
-            kept = lowest(entropies, labels, counts, limits, part)
+            kept = lowest(entropies, labels, counts, limits, shard)
         return F.pad(kept, (away, 0)) if away else kept
 
     def _limit(self, count: int) -> int:
-        """How many of a class's supports may stay."""
+        """How many supports of a class are kept."""
         if self.k is None or self.k == -1:
             return count - 1 if self.drop_worst and count else count
         return self.k
 
 
 def lowest(
-    values: Tensor, labels: Tensor, counts: list[int], limits: list[int], part: Part = WHOLE
+    values: Tensor, labels: Tensor, counts: list[int], limits: list[int], shard: Shard = WHOLE
 ) -> Tensor:
     """Mark the lowest values of each class, the earlier one where two are equal; no sorting.
 
     Args:
         values: finite numbers, [M].
         labels: their classes, [M].
-        counts: how many there are of each class in all parts, [C].
-        limits: how many to mark of each class in all parts, [C].
-        part: which of the values are here.
+        counts: how many there are of each class in all shards, [C].
+        limits: how many to mark of each class in all shards, [C].
+        shard: the shard of these values.
 
     Returns:
         bool [M].
@@ -188,15 +188,15 @@ def lowest(
     thresholds = values.new_full((len(counts),), math.inf)
     for c, (count, limit) in enumerate(zip(counts, limits, strict=True)):
         if limit < count:
-            own = values.masked_select(labels == c)
-            thresholds[c] = part.kth_lowest(own, limit) if limit else -math.inf
+            of_class = values.masked_select(labels == c)
+            thresholds[c] = shard.kth_lowest(of_class, limit) if limit else -math.inf
     marked = values <= thresholds.index_select(0, labels)
-    if part.total(float(marked.sum()))[0] > sum(map(min, counts, limits)):
+    if shard.total(float(marked.sum()))[0] > sum(map(min, counts, limits)):
         for c, limit in enumerate(limits):
-            own = (labels == c) & marked
-            tied = (own & (values == thresholds[c])).nonzero().squeeze(1)
-            (below,) = part.total(float(own.sum()) - len(tied))
-            room = max(0, limit - int(below) - part.before(len(tied)))
+            chosen = (labels == c) & marked
+            tied = (chosen & (values == thresholds[c])).nonzero().squeeze(1)
+            (below,) = shard.total(float(chosen.sum()) - len(tied))
+            room = max(0, limit - int(below) - shard.before(len(tied)))
             marked[tied[room:]] = False
     return marked
 
@@ -208,9 +208,9 @@ def _entropy(logits: Tensor) -> Tensor:
 
 
 def _matching_scale(view: View, prototypes: Tensor) -> float:
-    """What gives the prototypes' logits the spread over classes that the model's have."""
-    own = (prototypes @ z.T for _, z in view.blocks())
-    got, wanted = view.graph.part.total(sum(map(_spread, own)), _spread(view.logits.T))
+    """The factor that gives the prototypes' logits the spread of the model's over classes."""
+    logits = (prototypes @ z.T for _, z in view.blocks())
+    got, wanted = view.graph.shard.total(sum(map(_spread, logits)), _spread(view.logits.T))
     return math.sqrt(wanted / got) if got > 0 else 1.0
 
 

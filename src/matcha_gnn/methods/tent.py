@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 from matcha_gnn.backbones import Backbone, NormedFilterBackbone
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.base import Target
-from matcha_gnn.graphs.parts import Part
+from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.shards import Shard
 from matcha_gnn.methods.base import (
     BaseMethod,
+    Modifies,
     Prediction,
     State,
-    Touches,
     View,
     require_linear_head,
 )
@@ -44,23 +44,23 @@ class Tent(BaseMethod):
 
     With û the normalised input of the batch norm and s, t its scale and shift,
     H_0 = after_norm(s·û + t), and the loss is mean_i entropy(softmax(logits_i)). û is made once
-    for a target. A step propagates the C − 1 columns of H_0 Wᵀ that decide the softmax, forth
-    and back: 2K sparse products of width C − 1. Where nothing follows the norm,
+    for a target. A step propagates the C − 1 columns of H_0 Wᵀ that determine the softmax, forward
+    and backward: 2K sparse products of width C − 1. Where nothing follows the norm,
     P^k H_0 = s·(P^k û) + (P^k 1) tᵀ, and no step or round needs a sparse product. In models that
     are no filter of an encoder, as in wrapped ones, every batch norm is tuned, and a step runs
     the whole model.
 
     Wang et al., "Tent: Fully Test-Time Adaptation by Entropy Minimization", ICLR 2021, with the
-    graph as one batch. Where we differ: the prediction follows the last step (the released code
-    answers with the logits from before it, so that one step on one batch has no effect), and
-    dropout is off. The variance is biased, as in batch norm's training mode.
+    graph as one batch. Deviations: the prediction follows the last step (the released code uses
+    the logits from before it, so that one step on one batch has no effect), and dropout is off.
+    The variance is biased, as in batch norm's training mode.
 
     Args:
-        steps: entropy steps; 0 leaves the change of statistics alone.
+        steps: entropy steps; with 0 only the statistics change.
         lr: step size. The published runs took 10 steps of 0.1 on CSBM and one of 10 elsewhere; the
             default goes as far as the former at a tenth of its cost.
         optimizer: "sgd" without momentum, as in the published runs, or "adam", as in Tent's paper.
-        statistics: "target", the method; "source" takes its steps under the source's statistics.
+        statistics: of the "target", as in the paper, or of the "source".
 
     Example:
         >>> import matcha_gnn as mg
@@ -70,7 +70,7 @@ class Tent(BaseMethod):
     """
 
     name = "tent"
-    touches = frozenset({Touches.NORM})
+    modifies = frozenset({Modifies.NORM})
     streams = True
 
     def __init__(
@@ -86,11 +86,11 @@ class Tent(BaseMethod):
         if not norms:
             raise IncompatibleError(f"tent: {name} has no batch norm with scale and shift to adapt")
         if self.statistics == "source" and any(n.running_mean is None for n in norms.values()):
-            raise IncompatibleError(f"tent: the batch norm of {name} keeps no source statistics")
+            raise IncompatibleError(f"tent: the batch norm of {name} has no source statistics")
         require_linear_head(self.name, model)
 
     def prepare(self, view: View) -> "Tuned":
-        """Normalise the input of the batch norm, and propagate what every round starts from."""
+        """Normalise the input of the batch norm, and propagate the start of every round."""
         model = view.model
         if not isinstance(model, NormedFilterBackbone):
             tuned: Values = {
@@ -103,22 +103,22 @@ class Tent(BaseMethod):
         return self._tuner(view, model).start(start)
 
     def _tuner(self, view: View, model: NormedFilterBackbone) -> Tuner:
-        """û is kept where the graph is in memory, and made again piece by piece where it is not."""
+        """û is kept where the graph is in memory, else computed again block by block."""
         norm, graph = model.norm, view.graph
 
-        def hidden(piece: Target) -> Tensor:
-            return model.before_norm(model.accept(piece.x))
+        def hidden(block: BaseGraph) -> Tensor:
+            return model.before_norm(model.accept(block.x))
 
         def from_normal(values: Values, normal: Tensor) -> Repr:
             return model.after_norm(torch.addcmul(values[SHIFT], normal, values[SCALE]))
 
-        if not graph.one_piece:
-            hiddens = (hidden(piece) for _, piece in graph.pieces())
-            normalise = normaliser(hiddens, norm, self.statistics, graph.part)
-            return StreamedTuner(view, lambda v, piece: from_normal(v, normalise(hidden(piece))))
+        if not graph.one_block:
+            hiddens = (hidden(block) for _, block in graph.blocks())
+            normalise = normaliser(hiddens, norm, self.statistics, graph.shard)
+            return StreamedTuner(view, lambda v, block: from_normal(v, normalise(hidden(block))))
         whole = hidden(graph)
-        normal = normaliser([whole], norm, self.statistics, graph.part)(whole)
-        # It keeps hops of its own, for which there is no room where the model's are elsewhere.
+        normal = normaliser([whole], norm, self.statistics, graph.shard)(whole)
+        # It caches hops in memory; where `make_hops` is set there is no room for them.
         if graph.make_hops is None and _is_identity(model.after_norm, normal):
             return AffineTuner(view, normal)
         return FilterTuner(view, lambda values: from_normal(values, normal))
@@ -130,29 +130,29 @@ class Tent(BaseMethod):
 
 
 def normaliser(
-    hiddens: Iterable[Tensor], norm: nn.BatchNorm1d, statistics: str, part: Part
+    hiddens: Iterable[Tensor], norm: nn.BatchNorm1d, statistics: str, shard: Shard
 ) -> Callable[[Tensor], Tensor]:
-    """How [n, D] becomes û: less the mean, over the deviation, of the target or the source.
+    """The map from [n, D] to û: less the mean, over the deviation, of the target or the source.
 
     Args:
         hiddens: the input of the norm, block by block; read only for the target's statistics.
         norm: the batch norm.
-        statistics: whose.
-        part: which nodes the blocks are.
+        statistics: "target" or "source".
+        shard: the shard of the blocks.
     """
     if statistics == "target":
-        mean, variance = moments(hiddens, part)
+        mean, variance = moments(hiddens, shard)
     else:
         variance, mean = cast(Tensor, norm.running_var), cast(Tensor, norm.running_mean)
     scale = torch.rsqrt(variance + norm.eps)
     return lambda hidden: (hidden - mean) * scale
 
 
-def moments(blocks: Iterable[Tensor], part: Part) -> tuple[Tensor, Tensor]:
+def moments(blocks: Iterable[Tensor], shard: Shard) -> tuple[Tensor, Tensor]:
     """Mean and biased variance of all rows, [D] each, from blocks of them.
 
     Example:
-        >>> from matcha_gnn.graphs.parts import WHOLE
+        >>> from matcha_gnn.graphs.shards import WHOLE
         >>> moments([torch.tensor([[1.0], [2.0]]), torch.tensor([[6.0]])], WHOLE)
         (tensor([3.]), tensor([4.6667]))
     """
@@ -162,7 +162,7 @@ def moments(blocks: Iterable[Tensor], part: Part) -> tuple[Tensor, Tensor]:
         variance, mean = (each.double().cpu().numpy() for each in of_block)
         count += len(block)
         first, second = first + len(block) * mean, second + len(block) * (variance + mean**2)
-    total, first, second = part.total(count, first, second)
+    total, first, second = shard.total(count, first, second)
     mean = first / total
     found = (torch.from_numpy(each) for each in (mean, np.maximum(second / total - mean**2, 0)))
     to_mean, to_variance = (each.to(block) for each in found)
@@ -180,7 +180,7 @@ def entropy_slope(log_probs: Tensor) -> Tensor:
 
 
 def _is_identity(function: Callable[[Tensor], Tensor], like: Tensor) -> bool:
-    """Whether a function of [N, D] gives back entries of either sign and any size."""
+    """Whether a function of [N, D] leaves entries of either sign and any size unchanged."""
     sizes = 10.0 ** torch.arange(-3, 4, dtype=like.dtype, device=like.device)
     probe = torch.cat([sizes, -sizes])[:, None].repeat(1, like.shape[1])
     return torch.equal(function(probe), probe)

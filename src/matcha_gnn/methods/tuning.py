@@ -1,7 +1,7 @@
-"""Descending a loss of the logits in a model's own parameters: what Tent and SOGA share.
+"""Gradient descent on a loss of the logits in a model's parameters, shared by Tent and SOGA.
 
-Features are read once for each set of weights, and no more columns propagated than the softmax
-can see.
+Features are read once for each set of weights, and only the columns that the softmax depends on are
+propagated.
 """
 
 import abc
@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from matcha_gnn import kernels
 from matcha_gnn.errors import InvalidArgumentError, require_number, require_whole
-from matcha_gnn.graphs.parts import WHOLE, Part, tensor_total
+from matcha_gnn.graphs.shards import WHOLE, Shard, tensor_total
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels import Operator, propagate
 from matcha_gnn.methods.base import Prediction, View
@@ -26,7 +26,7 @@ from matcha_gnn.typing import HopStack, Repr
 Values: TypeAlias = dict[str, Tensor]
 """Trained tensors by their name in the model; leaves of the autograd graph."""
 Logits: TypeAlias = Tensor
-"""Logits less that of the last class, which is all that softmax sees, [N, C−1]."""
+"""Logits less that of the last class, which determine the softmax, [N, C−1]."""
 Slope: TypeAlias = Callable[[Tensor], Tensor]
 """From log probabilities, class-major [C, N], to a loss's derivative in the logits, [C, N]."""
 
@@ -36,15 +36,15 @@ SCALE, SHIFT = "norm.weight", "norm.bias"
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Values of the trained tensors, and what they make of the target.
+    """Values of the trained tensors, and what is computed from them on the target.
 
     Attributes:
         values: the trained tensors.
-        narrow: the least that decides the logits at any γ, with history back to the values.
+        narrow: the narrowest tensor that determines the logits at any γ, with autograd history.
         weight: the head's rows less its last, [C−1, D].
         bias: the same of its bias, [C−1].
-        h0: H_0, [N, D], where the tuner makes it.
-        kept: hops of `narrow`, [N, ·, K+1], where many rounds begin at this point.
+        h0: H_0, [N, D], where the tuner computes it.
+        kept: hops of `narrow`, [N, ·, K+1], where many rounds start at this point.
     """
 
     values: Values
@@ -64,7 +64,7 @@ class Tuner(abc.ABC):
 
     @abc.abstractmethod
     def at(self, values: Values) -> Point:
-        """What the values make of the target; called with gradients enabled."""
+        """The point of these values on the target; called with gradients enabled."""
 
     @abc.abstractmethod
     def mixer(self, view: View) -> Callable[[Point], Logits]:
@@ -75,7 +75,7 @@ class Tuner(abc.ABC):
         """H_0 … H_K of the tuned model, [N, K+1, D]."""
 
     def start(self, source: Values) -> "Tuned":
-        """The source's values, as a state that any number of rounds can begin from."""
+        """The source's values, as a state that any number of rounds can start from."""
         with torch.enable_grad():
             return Tuned(self, self.at({name: _leaf(value) for name, value in source.items()}))
 
@@ -88,10 +88,10 @@ class Tuner(abc.ABC):
 
 
 class FilterTuner(Tuner):
-    """For any encoder: K sparse products forth and K back, on the narrower side of the head.
+    """For any encoder: K sparse products forward and K backward, on the narrower side of the head.
 
-    The head acts on each row alone and P on each column alone, so their order is free: with
-    C − 1 < D the columns of H_0 Wᵀ are propagated in place of those of H_0.
+    The head acts on rows and P on columns, so they commute: with C − 1 < D the columns of H_0 Wᵀ
+    are propagated instead of those of H_0.
 
     Args:
         view: the source model and the target.
@@ -110,14 +110,14 @@ class FilterTuner(Tuner):
         return Point(values, narrow, weight, bias, h0)
 
     def start(self, source: Values) -> "Tuned":
-        """Keep the hops of the first point: in every round its logits are a mix of them."""
+        """Keep the hops of the first point: its logits are a mix of them in every round."""
         tuned = super().start(source)
         stack = propagate(self.adjacency, tuned.point.narrow.detach(), self.num_hops)
         kept = stack.transpose(1, 2).contiguous()
         return tuned._replace(point=replace(tuned.point, kept=kept))
 
     def mixer(self, view: View) -> Callable[[Point], Logits]:
-        """Filter what is narrow, then apply the head where it was not yet."""
+        """Filter the narrow tensor, then apply the head if it was not applied yet."""
 
         def logits(point: Point) -> Logits:
             mixed: Tensor = _Filter.apply(  # type: ignore[no-untyped-call]
@@ -128,12 +128,12 @@ class FilterTuner(Tuner):
         return logits
 
     def stack(self, point: Point) -> HopStack:
-        """K products as wide as H_0, for who asks."""
+        """K products as wide as H_0."""
         return propagate(self.adjacency, cast(Tensor, point.h0).detach(), self.num_hops)
 
 
 class AffineTuner(Tuner):
-    """For H_0 = s·û + t: the hops of û and of a column of ones are kept, none is made again.
+    """For H_0 = s·û + t: the hops of û and of a column of ones are computed once.
 
     Args:
         view: the source model and the target.
@@ -163,7 +163,7 @@ class AffineTuner(Tuner):
 
 
 class _Filter(torch.autograd.Function):
-    """Σ_k c_k P^k h by Horner's rule both ways: K products each, and nothing to store."""
+    """Σ_k c_k P^k h by Horner's rule, forward and backward: K products each, no stored hops."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, tuner: FilterTuner, view: View, kept: Tensor | None) -> Tensor:
@@ -203,7 +203,7 @@ class Moments(NamedTuple):
 
 
 class Tuned(NamedTuple):
-    """A method's state: where it is, and what Adam remembers."""
+    """A method's state: the current point, and Adam's moments."""
 
     tuner: Tuner
     point: Point
@@ -217,7 +217,7 @@ class Tuned(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """Gradient steps that make new tensors, where torch's optimizers change theirs in place."""
+    """Gradient steps that return new tensors; torch's optimizers work in place."""
 
     optimizer: str
     lr: float
@@ -253,32 +253,32 @@ def descend(
 ) -> tuple[Prediction, Tuned]:
     """Take steps down a loss of the logits, and predict after the last one."""
     tuner, point, moments = tuned
-    logits_at, part = tuner.mixer(view), view.graph.part
+    logits_at, shard = tuner.mixer(view), view.graph.shard
     with torch.enable_grad():
         logits = logits_at(point)
-        # The loss is a mean over all nodes, and these are some of them.
-        share = len(logits) / part.count(len(logits))
+        # The loss is a mean over the nodes of all shards.
+        share = len(logits) / shard.count(len(logits))
         for _ in range(steps):
             upward = slope(_class_major(logits).log_softmax(0))[:-1].T
             if share != 1:
                 upward = share * upward
             trained = list(point.values.values())
-            # Later rounds may begin at this point again, so its history must outlive the step.
+            # Later rounds may start at this point again, so the graph is retained.
             slopes = torch.autograd.grad(logits, trained, upward, True, materialize_grads=True)
-            totals = [tensor_total(part, each) for each in slopes]
+            totals = [tensor_total(shard, each) for each in slopes]
             values, moments = descent.step(point.values, totals, moments)
             point = tuner.at(values)
             logits = logits_at(point)
     probs = kernels.turned(_class_major(logits).softmax(0))
-    own = LazyHops(partial(tuner.stack, point), part)
-    return Prediction(probs, hops=own), Tuned(tuner, point, moments)
+    hops = LazyHops(partial(tuner.stack, point), shard)
+    return Prediction(probs, hops=hops), Tuned(tuner, point, moments)
 
 
 class LazyHops(Hops):
-    """Hops whose stack is made when it is first read."""
+    """Hops whose stack is computed when it is first read."""
 
-    def __init__(self, make: Callable[[], HopStack], part: Part = WHOLE) -> None:
-        self.__dict__.update(key=None, part=part, _kept={}, _logits=[], _make=make)
+    def __init__(self, make: Callable[[], HopStack], shard: Shard = WHOLE) -> None:
+        self.__dict__.update(key=None, shard=shard, _kept={}, _logits=[], _make=make)
 
     @cached_property
     def stack(self) -> HopStack:
@@ -292,7 +292,7 @@ def _leaf(value: Tensor) -> Tensor:
 
 
 def _class_major(logits: Logits) -> Tensor:
-    """The logits of all classes, [C, N]: softmax across few long rows is what torch does fast."""
+    """The logits of all classes, [C, N]: torch's softmax is fastest across few long rows."""
     rows = logits.detach().T
     return torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
 
@@ -305,6 +305,6 @@ def check_descent(steps: int, lr: float, optimizer: str) -> None:
 
 
 def check_choice(argument: str, got: str, allowed: Sequence[str]) -> None:
-    """Refuse a word that is not among the allowed ones."""
+    """Raise InvalidArgumentError for a value that is not among the allowed ones."""
     if got not in allowed:
         raise InvalidArgumentError(argument, repr(got), ", ".join(allowed))

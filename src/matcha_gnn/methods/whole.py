@@ -1,4 +1,4 @@
-"""Running models of any form, with other parameters or on other graphs than their own."""
+"""Running models of any form with other parameters or on other graphs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -16,9 +16,9 @@ from matcha_gnn.methods.base import View
 from matcha_gnn.methods.tuning import Logits, Point, Tuner, Values
 from matcha_gnn.typing import HopStack, Repr
 
-AskHops: TypeAlias = Callable[[Backbone], HopStack]
+MakeHops: TypeAlias = Callable[[Backbone], HopStack]
 """From a model to its hops, [N, K+1, D]."""
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 class WholeTuner(Tuner):
@@ -52,26 +52,26 @@ class WholeTuner(Tuner):
         return self._run(point.values, cached=True)
 
     def _run(self, values: Values, cached: bool = False) -> Tensor:
-        def ask(model: Backbone) -> Repr | HopStack:
+        def run(model: Backbone) -> Repr | HopStack:
             if cached:
                 return model.hops(self.graph, keyed=False).stack
             return model.representation(self.graph)
 
         with target_statistics(self.model) if self.on_target else nullcontext():
-            return asked(self.model, values, ask)
+            return run_with(self.model, values, run)
 
 
-class Elsewhere:
-    """A model's hops on another graph than the view's own; made anew where γ decides them.
+class ModifiedHops:
+    """A model's hops on a modified graph; computed again for each γ where they depend on it.
 
     Args:
         view: the model.
-        ask: from the model to its hops there, [N, K+1, D].
-        values: tensors in place of the model's own.
+        make: from the model to its hops there, [N, K+1, D].
+        values: tensors that replace the model's.
     """
 
-    def __init__(self, view: View, ask: AskHops, values: Values | None = None) -> None:
-        self._ask, self._values = ask, values or {}
+    def __init__(self, view: View, make: MakeHops, values: Values | None = None) -> None:
+        self._make, self._values = make, values or {}
         self._kept = self._hops(view) if isinstance(view.model, LinearBackbone) else None
 
     def hops_at(self, view: View) -> Hops:
@@ -80,30 +80,30 @@ class Elsewhere:
 
     @torch.no_grad()
     def _hops(self, view: View) -> Hops:
-        return Hops(asked(view.model, self._values | {"gamma": view.gamma}, self._ask))
+        return Hops(run_with(view.model, self._values | {"gamma": view.gamma}, self._make))
 
 
-def asked(model: Backbone, values: Values, ask: Callable[[Backbone], Answer]) -> Answer:
-    """What the model answers with other values in place of some parameters or buffers.
+def run_with(model: Backbone, values: Values, run: Callable[[Backbone], T]) -> T:
+    """Call a function of the model with other values of some parameters or buffers.
 
     Example:
         >>> from matcha_gnn.backbones import GPRGNN
-        >>> asked(GPRGNN(2, 2, K=1), {"gamma": torch.tensor([3.0, 4.0])}, lambda m: m.gamma)
+        >>> run_with(GPRGNN(2, 2, K=1), {"gamma": torch.tensor([3.0, 4.0])}, lambda m: m.gamma)
         tensor([3., 4.])
     """
     named = {f"model.{name}": value for name, value in values.items()}
-    return cast(Answer, functional_call(_Asked(model), named, (ask,)))
+    return cast(T, functional_call(_Runner(model), named, (run,)))
 
 
-class _Asked(nn.Module):
-    """Torch puts parameters in place for the length of a module's forward pass: this is one."""
+class _Runner(nn.Module):
+    """`functional_call` replaces parameters during the forward pass of a module."""
 
     def __init__(self, model: Backbone) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, ask: Callable[[Backbone], Answer]) -> Answer:
-        return ask(self.model)
+    def forward(self, run: Callable[[Backbone], T]) -> T:
+        return run(self.model)
 
 
 def batch_norms(model: nn.Module) -> dict[str, _BatchNorm]:
@@ -117,7 +117,7 @@ def batch_norms(model: nn.Module) -> dict[str, _BatchNorm]:
 
 
 def trained_values(model: Backbone) -> Values:
-    """Every parameter but γ; those of the head by the name it has in a backbone."""
+    """Every parameter but γ; those of the head under the name of a backbone's head."""
     head: Values = {f"head.{name}": parameter for name, parameter in model.head.named_parameters()}
     apart = {id(model.gamma), *(id(p) for p in head.values())}
     values: Values = {n: p for n, p in model.named_parameters() if id(p) not in apart}
@@ -125,7 +125,7 @@ def trained_values(model: Backbone) -> Values:
 
 
 def running_statistics(model: nn.Module) -> Values:
-    """Copies of what the batch norms inside a model keep of all that they have seen, by name.
+    """Copies of the buffers of the batch norms inside a model, by name.
 
     Example:
         >>> list(running_statistics(nn.Sequential(nn.BatchNorm1d(3))))
@@ -142,29 +142,29 @@ def running_statistics(model: nn.Module) -> Values:
 def drifted_statistics(view: View, passes: int) -> Values:
     """Running statistics after passes over the view's graph with batch norms in training mode.
 
-    Dropout stays off. The model keeps its own.
+    Dropout stays off. The model's statistics do not change.
     """
     _require_two_nodes(view, "drift")
     statistics = running_statistics(view.model)
     values = statistics | {"gamma": view.gamma}
     with target_statistics(view.model, tracked=True):
         for _ in range(passes):
-            asked(view.model, values, lambda model: model.representation(view.graph))
+            run_with(view.model, values, lambda model: model.representation(view.graph))
     return statistics
 
 
 def _require_two_nodes(view: View, argument: str) -> None:
-    """Refuse a graph whose only node has no variance."""
+    """Raise IncompatibleError for a graph with one node, which has no variance."""
     if view.graph.num_nodes < 2:
         raise IncompatibleError(f"{argument}: statistics of the target need two nodes or more")
 
 
 @contextmanager
 def target_statistics(model: nn.Module, *, tracked: bool = False) -> Iterator[None]:
-    """Let every batch norm go by the mean and variance of what it is given.
+    """Let every batch norm use the mean and variance of its input.
 
     Args:
-        model: its norms are as before afterwards.
+        model: its norms are restored afterwards.
         tracked: whether each pass also moves the running statistics, as training does.
     """
     norms = [m for m in model.modules() if isinstance(m, _BatchNorm)]

@@ -1,4 +1,4 @@
-"""The bar that long runs show by default: on a terminal, after a second, and nowhere else."""
+"""The progress bar of long runs: on a terminal only, after a second."""
 
 import sys
 import weakref
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 DELAY = 1.0
-"""Seconds before a bar appears: most runs are over by then."""
+"""Seconds before a bar appears: most runs are shorter."""
 
 
 class LateBar:
@@ -29,7 +29,7 @@ class LateBar:
         self._drawn: tuple[Progress, TaskID] | None = None
 
     def __call__(self, done: int, total: int) -> None:
-        """Draw, if it is time and there is a terminal."""
+        """Draw, if the delay has passed and there is a terminal."""
         if self._drawn is None:
             early = perf_counter() - self._began < self.delay
             if early or done >= total or not sys.stderr.isatty() or not find_spec("rich"):
@@ -47,6 +47,6 @@ class LateBar:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         bars = Progress(*columns, console=Console(stderr=True), transient=True)
         bars.start()
-        # A run that ends early leaves no bar behind.
+        # Remove the bar of a run that ends early.
         weakref.finalize(self, bars.stop)
         return bars, bars.add_task(self.label, total=None)

@@ -54,7 +54,7 @@ class Stopwatch:
         return taken
 
     def read(self) -> float:
-        """The clock, once the GPU has caught up."""
+        """The clock, after the GPU has finished its work."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         return perf_counter()

@@ -1,4 +1,4 @@
-"""Step 8: pages for readers. Imported on demand, as it brings in matplotlib and jinja2."""
+"""Pages about results. Imported on demand, as it imports matplotlib and jinja2."""
 
 from matcha_gnn.report.figures import (
     Picture,

@@ -22,11 +22,11 @@ from matcha_gnn.typing import FloatArray
 IntArray = NDArray[np.int64]
 BEFORE: dict[str, Any] = {"facecolor": "none", "edgecolor": INK, "linewidth": 0.9}
 AFTER: dict[str, Any] = {"facecolor": COLOURS[0], "edgecolor": COLOURS[0], "linewidth": 0.9}
-"""Outline against fill: told apart without colour, too."""
+"""Outline against fill, which also differ without colour."""
 MARKERS = "osD^vPX*<>"
 MAX_LINES = 10
 MAX_ROUNDS = 1000
-"""Rounds drawn at most, so that a long run does not make a heavy page."""
+"""Rounds drawn at most, to limit the size of the page."""
 MAX_CONFUSED = 20
 MAX_NARROW = 6
 """Classes of a confusion that fits beside another figure."""
@@ -42,7 +42,7 @@ class Picture:
         title: its heading.
         svg: an `<svg>` element with an accessible name.
         caption: how to read it.
-        wide: takes a row of the page for itself.
+        wide: spans a whole row of the page.
     """
 
     title: str
@@ -77,20 +77,20 @@ def draw_gamma(axes: Axes, result: Adaptation) -> None:
 
 
 def candidate_bars(result: Adaptation) -> Picture | None:
-    """Expected accuracy of every model that was tried; None where none could be judged."""
+    """Expected accuracy of every candidate; None where none could be estimated."""
     decision = result.decision
     if decision is None or not drawable(result):
         return None
-    said = "; ".join(f"{c.name}: {estimate(c.expected_accuracy)}" for c in decision.candidates)
+    values = "; ".join(f"{c.name}: {estimate(c.expected_accuracy)}" for c in decision.candidates)
     with sheet(0.36 * len(decision.candidates) + 0.9) as (figure, axes):
         draw_candidates(axes, result)
-        svg = inline_svg(figure, "candidates", f"Bars of expected accuracy. {said}.")
+        svg = inline_svg(figure, "candidates", f"Bars of expected accuracy. {values}.")
     caption = (
-        f"Share of labels that are expected to be true, judged without labels; filled: taken "
-        f"({decision.chosen}). The source is kept unless the lower bound of another's gain, in the "
-        f"table of candidates, reaches {100 * (decision.threshold or 0):g} points."
+        f"Accuracy, estimated without labels; filled: chosen ({decision.chosen}). The source model "
+        f"is kept unless the lower bound of another candidate's gain reaches "
+        f"{100 * (decision.threshold or 0):g} points."
     )
-    return Picture("Models that were tried", svg, caption)
+    return Picture("Expected accuracy of candidates", svg, caption)
 
 
 def drawable(result: Adaptation) -> bool:
@@ -100,7 +100,7 @@ def drawable(result: Adaptation) -> bool:
 
 
 def draw_candidates(axes: Axes, result: Adaptation) -> None:
-    """A bar for each model; the one that was taken is filled."""
+    """A bar for each candidate; the chosen one is filled."""
     assert result.decision is not None
     candidates = result.decision.candidates
     places = np.arange(len(candidates))[::-1]
@@ -108,8 +108,8 @@ def draw_candidates(axes: Axes, result: Adaptation) -> None:
         style = AFTER if one.name == result.decision.chosen else BEFORE
         width = float(np.nan_to_num(one.expected_accuracy))
         axes.barh(place, width, 0.6, **style)
-        said = estimate(one.expected_accuracy)
-        axes.text(width + 0.01, place, said, va="center", fontsize=8)
+        value = estimate(one.expected_accuracy)
+        axes.text(width + 0.01, place, value, va="center", fontsize=8)
     axes.set_yticks(places, [one.name for one in candidates])
     axes.set_xlim(0, 1.15)
     axes.set_xticks(np.linspace(0, 1, 6))
@@ -168,7 +168,7 @@ def draw_shares(axes: Axes, result: Adaptation) -> None:
 
 
 def confidence_histograms(result: Adaptation) -> Picture:
-    """How sure the predictions were and are: histograms of the largest probability."""
+    """Histograms of the largest probability before and after."""
     before, after = (_array(probs.amax(1)) for probs in (result.probs_before, result.probs))
     means = f"Mean {text(before.mean())} before, {text(after.mean())} after."
     with sheet() as (figure, axes):
@@ -195,7 +195,7 @@ def draw_confidence(axes: Axes, result: Adaptation) -> None:
 
 
 def label_confusion(result: Adaptation) -> Picture:
-    """Which labels became which: counts of old against new classes."""
+    """Counts of old against new labels."""
     counts = _label_counts(result)
     classes = _most_changed(counts)
     cut = f" Only the {len(classes)} classes with the most changes, of {len(counts)}, are shown."
@@ -234,7 +234,7 @@ def text(value: float, form: str = ".4g") -> str:
 
 
 def _counts_hops(result: Adaptation) -> bool:
-    """Whether γ has one number for each hop; α of APPNP, for instance, is another thing."""
+    """Whether γ has one number for each hop, unlike α of APPNP."""
     return result.model.gamma_is_coefficients
 
 
@@ -252,7 +252,7 @@ def drawn_rounds(total: int) -> IntArray:
 
 
 def thinned(total: int) -> str:
-    """A sentence where not all rounds are drawn."""
+    """A remark where not all rounds are drawn."""
     return f" {MAX_ROUNDS:,} of {total:,} rounds are drawn." if total > MAX_ROUNDS else ""
 
 
@@ -274,7 +274,7 @@ def _line_style(line: int, points: int) -> dict[str, Any]:
         "linewidth": 1.5,
         "marker": MARKERS[line],
         "markersize": 4,
-        # Shifted from line to line, so that markers do not pile up.
+        # Shifted from line to line, so that markers do not overlap.
         "markevery": (line * every // MAX_LINES, every),
     }
 
@@ -327,7 +327,7 @@ def _heat_map(axes: Axes, counts: IntArray, classes: IntArray) -> None:
 def _opacity(counts: IntArray) -> FloatArray:
     """Of each cell: on the diagonal by its share of the row, elsewhere by its count.
 
-    Few labels move in most runs: as shares of a row they would all be invisible.
+    Few labels change in most runs: as shares of a row they would be invisible.
     """
     kept = counts.diagonal() / counts.sum(1).clip(1)
     moves = counts - np.diag(counts.diagonal())

@@ -14,13 +14,13 @@ from torch import Tensor
 from matcha_gnn.backbones import Backbone, MovableBackbone
 from matcha_gnn.errors import InvalidArgumentError, optional_imports
 from matcha_gnn.report.figures import Picture
-from matcha_gnn.report.replay import IntArray, representations, sample_nodes, sample_said
+from matcha_gnn.report.replay import IntArray, representations, sample_nodes, sample_text
 from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
 from matcha_gnn.result import Adaptation
 from matcha_gnn.typing import FloatArray
 
 COLOURED = len(COLOURS) - 1
-OWN, OTHERS = 0.75, 0.3
+COLOURED_OPACITY, OTHERS = 0.75, 0.3
 """Opacity of nodes whose class has a colour, and of the rest."""
 OUTSIDE = 0.005
 """Share of points at each side that the frame of the map may leave out."""
@@ -43,7 +43,7 @@ def node_map(result: Adaptation, projection: str = "pca") -> Picture | None:
         projection: "pca" or "tsne".
 
     Returns:
-        None where the state before cannot be had: the encoder itself moved, or numbers are not
+        None where the state before is not known, as the encoder itself moved, or numbers are not
         finite.
     """
     project = _projection(projection)
@@ -94,7 +94,7 @@ def _state(model: Backbone, gamma: Tensor, result: Adaptation, shown: IntArray) 
 
 
 def _source_encoder(result: Adaptation) -> Backbone:
-    """The adapted model, with nodes that were moved back where they were."""
+    """The adapted model, without the offset that was removed from its features."""
     decision = result.decision
     if decision is None or decision.posterior is None or not decision.moved_back:
         return result.model
@@ -105,7 +105,7 @@ def _source_encoder(result: Adaptation) -> Backbone:
 
 
 def _scaled(rows: FloatArray) -> FloatArray:
-    """Centred, with unit spread: a common factor of γ says nothing, and would fill the map."""
+    """Centred, with unit spread: a common factor of γ has no meaning."""
     centred: FloatArray = rows - rows.mean(0)
     return centred / max(float(np.sqrt((centred**2).mean())), 1e-30)
 
@@ -113,7 +113,7 @@ def _scaled(rows: FloatArray) -> FloatArray:
 def _principal(rows: FloatArray) -> FloatArray:
     centred = rows - rows.mean(0)
     values, vectors = np.linalg.eigh(centred.T @ centred)
-    # The sign of an eigenvector is the library's whim; fixed, the page is always the same.
+    # The sign of an eigenvector is arbitrary; it is fixed so that pages are reproducible.
     axes = vectors[:, values.argsort()[::-1][:2]]
     axes *= np.sign(axes[abs(axes).argmax(0), range(axes.shape[1])])
     flat: FloatArray = centred @ axes
@@ -131,7 +131,7 @@ def _neighbours(rows: FloatArray) -> FloatArray:
 
 
 def _frame(places: FloatArray) -> FloatArray:
-    """Lower and upper corner, [2, 2]; a few far nodes do not press all others together."""
+    """Lower and upper corner, [2, 2]; a few outliers are left out."""
     corners = np.quantile(places, (OUTSIDE, 1 - OUTSIDE), axis=0)
     margin = 0.15 * (corners[1] - corners[0]) + 1e-12
     framed: FloatArray = corners + np.stack([-margin, margin])
@@ -144,7 +144,7 @@ def _outside(places: FloatArray, frame: FloatArray) -> str:
 
 
 def _largest(labels: IntArray, num_classes: int) -> list[int]:
-    """The classes that get a colour of their own."""
+    """The classes that get a colour."""
     sizes = np.bincount(labels, minlength=num_classes)
     return sorted(np.argsort(-sizes, kind="stable")[:COLOURED].tolist())
 
@@ -153,13 +153,14 @@ def _draw(panel: Axes, at: FloatArray, labels: IntArray, largest: list[int]) -> 
     others = ~np.isin(labels, largest)
     panel.add_patch(_dots(at[others], INK, OTHERS))
     for colour, one in zip(COLOURS, largest, strict=False):
-        panel.add_patch(_dots(at[labels == one], colour, OWN))
+        panel.add_patch(_dots(at[labels == one], colour, COLOURED_OPACITY))
     panel.set(xticks=[], yticks=[])
     panel.spines[:].set_visible(True)
 
 
 def _key(labels: list[IntArray], largest: list[int]) -> list[Line2D]:
-    entries = [(f"class {c}", colour, OWN) for c, colour in zip(largest, COLOURS, strict=False)]
+    chosen = zip(largest, COLOURS, strict=False)
+    entries = [(f"class {c}", colour, COLOURED_OPACITY) for c, colour in chosen]
     if not all(np.isin(each, largest).all() for each in labels):
         entries.append(("other classes", INK, OTHERS))
     return [
@@ -169,7 +170,7 @@ def _key(labels: list[IntArray], largest: list[int]) -> list[Line2D]:
 
 
 def _dots(at: FloatArray, colour: str, alpha: float) -> PathPatch:
-    """All points as one path of strokes without length: a tenth of the bytes of markers."""
+    """All points as one path of strokes of length zero: a tenth of the bytes of markers."""
     vertices = np.repeat(at, 2, axis=0)
     codes = np.tile([Path.MOVETO, Path.LINETO], len(at)).astype(Path.code_type)
     path = Path(vertices, codes)
@@ -189,10 +190,10 @@ def _caption(projection: str, shown: IntArray, result: Adaptation) -> str:
         "pca": "The two main directions (PCA) of both states together, each at its own scale",
         "tsne": "t-SNE of both states together, each at its own scale",
     }[projection]
-    part = sample_said(shown, len(result.labels))
+    nodes = sample_text(shown, len(result.labels))
     cut = f" The {COLOURED} largest classes have a colour."
     cut = cut if result.probs.shape[1] > COLOURED else ""
-    return f"{how}; colour: predicted class; nodes: {part}.{cut}"
+    return f"{how}; colour: predicted class; nodes: {nodes}.{cut}"
 
 
 def _spread(rows: tuple[FloatArray, FloatArray], labels: list[IntArray]) -> str:

@@ -1,4 +1,4 @@
-"""A result in a notebook: what a cell shows of it, and figures to work on."""
+"""A result in a notebook: an HTML fragment for a cell, and a matplotlib figure."""
 
 from matplotlib.figure import Figure
 
@@ -24,7 +24,7 @@ TONES = {
     Severity.WARNING: "#b04a00",
     Severity.ALARM: "#c0142b",
 }
-"""Colours of the page, as a cell has no style sheet; a border is seen in light and dark."""
+"""Colours of the page, as a cell has no style sheet; visible in light and dark."""
 ROUNDS = {"loss": draw_loss, "class shares": draw_shares}
 
 
@@ -38,18 +38,17 @@ def render_cell(result: Adaptation) -> str:
 
 
 def plot(result: Adaptation) -> Figure:
-    """Hop weights, what was tried or the rounds, and confidence on one matplotlib figure.
+    """Hop weights, candidates or rounds, and confidence on one matplotlib figure.
 
-    The figure belongs to the caller: pyplot does not hold it.
+    The figure belongs to the caller: pyplot keeps no reference to it.
     """
     import matplotlib.pyplot as plt
 
     middle = ROUNDS if result.trace.loss else {}
     if result.decision:
-        middle = {"models that were tried": draw_candidates} if drawable(result) else {}
+        middle = {"candidates": draw_candidates} if drawable(result) else {}
     panels = {"hop weights": draw_gamma} | middle | {"confidence": draw_confidence}
-    # Pyplot's first figure teaches a notebook to show figures; held by it, this one would be
-    # shown twice.
+    # Pyplot's first figure switches on display in a notebook; left open, it would be shown twice.
     figure = plt.figure(figsize=(4.5 * len(panels), 3.4), layout="constrained")
     plt.close(figure)
     for axes, (title, draw) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):

@@ -80,7 +80,7 @@ def write_page(
         labels: true classes [N], to show accuracy.
         mask: the nodes that accuracy counts, bool [N]; all by default.
         projection: how the map of the nodes is drawn: "pca" or "tsne".
-        command: the command line that made the result, to show it.
+        command: the command line that made the result, to be shown.
 
     Raises:
         InvalidArgumentError: labels or mask do not fit the result, or the projection is unknown.
@@ -173,7 +173,7 @@ def _gamma(result: Adaptation) -> list[Change]:
 
 
 def _stages(result: Adaptation) -> list[Stage]:
-    """The final prediction has a forward pass and a loss, too: it counts as a round here."""
+    """The final prediction has a forward pass and a loss, so it counts as a round here."""
     rounds = max(1, len(result.trace.loss))
     return [
         Stage(name, seconds, None if name in ONCE else seconds / rounds)

@@ -1,6 +1,6 @@
-"""What the loop does not record, made again for a sample of nodes from the γ of each round.
+"""Curves over the rounds, computed again on a sample of nodes from the γ of each round.
 
-A round is too short to spend a part of it on pictures.
+The loop does not record them, as that would slow down every round.
 """
 
 import copy
@@ -22,7 +22,7 @@ from matcha_gnn.result import Adaptation
 from matcha_gnn.typing import FloatArray, Repr
 
 MAX_NODES = 1500
-"""Nodes in the sample; more would be neither told apart on a map nor light to load."""
+"""Nodes in the sample; more would overlap on a map and make a large page."""
 MIN_SHARE = 1e-9
 
 IntArray = NDArray[np.int64]
@@ -30,7 +30,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Replay:
-    """Of each round that is drawn, on the sample.
+    """Curves over the rounds that are drawn, on the sample.
 
     Attributes:
         rounds: their numbers.
@@ -51,7 +51,7 @@ def sample_nodes(num_nodes: int) -> IntArray:
     return np.sort(order).astype(np.int64)
 
 
-def sample_said(shown: IntArray, total: int) -> str:
+def sample_text(shown: IntArray, total: int) -> str:
     """Which nodes these are, in words."""
     return f"{len(shown):,} of {total:,}, drawn at random" if len(shown) < total else "all"
 
@@ -75,7 +75,7 @@ def representations(
 
 @torch.no_grad()
 def replay(result: Adaptation) -> Replay | None:
-    """Every drawn round again; None where there were none, the model runs whole, or θ moved."""
+    """The curves; None without rounds, for models without cached hops, or where θ moved."""
     recorded = not result.decision and result.moves == "gamma"
     if not (recorded and isinstance(result.model, LinearBackbone)):
         return None
@@ -112,21 +112,21 @@ def round_curves(result: Adaptation) -> Picture | None:
         panels[-1].yaxis.set_major_formatter(PercentFormatter(1))
         panels[-1].set_xlabel("rounds done")
         panels[-1].xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-        said = _said(done)
-        svg = inline_svg(figure, "rounds", f"Curves of {', '.join(curves)}. {said}")
-    return Picture("Rounds", svg, f"{said} {_how(result)}{thinned(len(result.trace.gamma))}")
+        ends = _ends(done)
+        svg = inline_svg(figure, "rounds", f"Curves of {', '.join(curves)}. {ends}")
+    return Picture("Rounds", svg, f"{ends} {_how(result)}{thinned(len(result.trace.gamma))}")
 
 
-def _said(done: Replay) -> str:
+def _ends(done: Replay) -> str:
     most = int(done.churn.argmax())
-    ends = f"InfoMax, how sure and how varied predictions are: {text(done.infomax[0])} at first, "
-    ends += f"{text(done.infomax[-1])} at the end."
+    ends = "InfoMax, which is high for confident and diverse predictions: "
+    ends += f"{text(done.infomax[0])} at first, {text(done.infomax[-1])} at the end."
     if not done.churn[most]:
         return f"{ends} No label changed."
     return f"{ends} Most labels changed in round {done.rounds[most]}: {done.churn[most]:.1%}."
 
 
 def _how(result: Adaptation) -> str:
-    shown = sample_said(sample_nodes(len(result.labels)), len(result.labels))
-    whose = "" if result.method.name == "erm" else ", without the base method's part"
-    return f"The model's own predictions{whose}; nodes: {shown}. Dotted: the round that is kept."
+    shown = sample_text(sample_nodes(len(result.labels)), len(result.labels))
+    whose = "" if result.method.name == "erm" else ", without the base method"
+    return f"The model's predictions{whose}; nodes: {shown}. Dotted: the round that is kept."

@@ -1,26 +1,26 @@
-"""The shift card: the source graph, as the model file describes it, beside the target."""
+"""The shift card: the source graph, by its summary in the model file, and the target."""
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from matcha_gnn.evidence.shift_kinds import Explanation
+from matcha_gnn.evidence.shift_kinds import ShiftKind
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS
 from matcha_gnn.metrics import average_degree, edge_homophily
 from matcha_gnn.report.template import number, percent
 from matcha_gnn.result import Adaptation
 
 MAX_CLASSES = 5
-EXPLAINED = {
-    Explanation.SAME: "as on the source",
-    Explanation.SHARES: "other class shares",
-    Explanation.OFFSET: "all moved alike",
-    Explanation.BOTH: "moved, other class shares",
+SHIFTS = {
+    ShiftKind.SAME: "as on the source",
+    ShiftKind.SHARES: "other class shares",
+    ShiftKind.OFFSET: "offset",
+    ShiftKind.BOTH: "offset, other class shares",
 }
 
 
-class Beside(NamedTuple):
+class Quantity(NamedTuple):
     """One quantity of both graphs, as text."""
 
     name: str
@@ -28,11 +28,11 @@ class Beside(NamedTuple):
     target: str
 
 
-def shift_card(result: Adaptation) -> list[Beside]:
-    """What the two graphs are like; empty where the model carries no source summary.
+def shift_card(result: Adaptation) -> list[Quantity]:
+    """Statistics of both graphs; empty where the model has no source summary.
 
-    The target has no labels: its homophily and class shares are estimates of the posterior that
-    judged, or those of the predictions before adaptation where nothing was judged.
+    The target has no labels: its homophily and class shares are those of the posterior, or of the
+    predictions before adaptation where there is none.
     """
     source, graph = result.model.source, result.graph
     posterior = result.decision.posterior if result.decision else None
@@ -45,35 +45,35 @@ def shift_card(result: Adaptation) -> list[Beside]:
     if posterior is not None:
         inside, shares = posterior.homophily, posterior.probs.double().mean(0)
     rows = [
-        Beside("average degree", number(float(source.mean_degree), 2), number(mean_degree, 2)),
-        Beside(
+        Quantity("average degree", number(float(source.mean_degree), 2), number(mean_degree, 2)),
+        Quantity(
             "nodes without an incoming edge",
             percent(float(source.degree_histogram[0]), 1),
             percent(float((degree == 0).double().mean()), 1),
         ),
-        Beside("edges inside a class", percent(source.edge_homophily, 1), percent(inside, 1)),
-        Beside(
+        Quantity("edges inside a class", percent(source.edge_homophily, 1), percent(inside, 1)),
+        Quantity(
             "mean confidence",
             percent(_mean_confidence(source.confidence_histogram), 1),
             percent(float(result.probs_before.amax(1).double().mean()), 1),
         ),
     ]
     if posterior is not None:
-        rows.append(Beside("own features", "", EXPLAINED[posterior.shift.explanation]))
+        rows.append(Quantity("node-only features", "", SHIFTS[posterior.shift.kind]))
     return rows + _class_shares(source.class_prior, shares)
 
 
 def _mean_confidence(histogram: Tensor) -> float:
-    """From the middles of the bins."""
+    """The mean of a histogram, from the middles of the bins."""
     middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS
     return float((histogram.cpu() * middles).sum())
 
 
-def _class_shares(prior: Tensor, shares: Tensor) -> list[Beside]:
+def _class_shares(prior: Tensor, shares: Tensor) -> list[Quantity]:
     """The classes whose shares differ most, at most `MAX_CLASSES` of them."""
     before, after = prior.double().cpu(), shares.cpu()
     chosen = (before - after).abs().argsort(descending=True, stable=True)[:MAX_CLASSES]
     return [
-        Beside(f"share of class {c}", percent(float(before[c]), 1), percent(float(after[c]), 1))
+        Quantity(f"share of class {c}", percent(float(before[c]), 1), percent(float(after[c]), 1))
         for c in sorted(chosen.tolist())
     ]

@@ -1,7 +1,7 @@
-"""The sheet that every figure is drawn on, and its way into an HTML page.
+"""The figure that every drawing uses, and its conversion to inline SVG.
 
-Inline SVG takes part in its page: its ids and styles are the page's, and `currentColor` is the
-page's text colour, so one drawing is readable on light and on dark paper.
+Inline SVG shares ids and styles with its page, and `currentColor` is the page's text colour, so one
+drawing is readable on a light and on a dark background.
 """
 
 import io
@@ -47,7 +47,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def sheet(height: float = HEIGHT) -> Iterator[tuple[Figure, Axes]]:
-    """Give an empty figure in the report's style, whatever the caller's matplotlib settings.
+    """An empty figure in the report's style, whatever the caller's matplotlib settings.
 
     Ticks and text read the style when they are rendered: call `inline_svg` inside the block.
 
@@ -70,7 +70,7 @@ def inline_svg(figure: Figure, name: str, description: str) -> str:
     Args:
         figure: drawn on a `sheet`.
         name: unique on the page; ids are made from it.
-        description: what a reader who does not see the figure should know.
+        description: text for readers who do not see the figure.
 
     Returns:
         The same bytes for the same figure, name and description.
@@ -84,10 +84,10 @@ def inline_svg(figure: Figure, name: str, description: str) -> str:
 
 
 def _embedded(document: str, description: str) -> str:
-    """The drawing of a matplotlib SVG document, in an element of our own."""
+    """The drawing of a matplotlib SVG document, in a new element."""
     head, body = re.split(r"(?<=>)", document[document.index("<svg") :], maxsplit=1)
     box = re.findall(r'viewBox="[^"]*"', head)[0]
-    # The style sheet would apply to the whole page; its one line of effect is on our element.
+    # The style sheet would apply to the whole page; its one rule is an attribute of the element.
     body = re.sub(r"<!--.*?-->|<style.*?</style>|<defs>\s*</defs>", "", body, flags=re.DOTALL)
     body = _without_unused_ids(body).replace(INK, "currentColor")
     body = re.sub(r"<[^>]+>", lambda tag: _rounded(tag[0]), body)
@@ -103,5 +103,5 @@ def _without_unused_ids(body: str) -> str:
 
 
 def _rounded(tag: str) -> str:
-    """Hundredths of a point are enough."""
+    """Round numbers to hundredths of a point."""
     return re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", tag)

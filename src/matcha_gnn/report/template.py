@@ -1,4 +1,4 @@
-"""How every page is rendered: one environment, one way to write numbers."""
+"""Rendering of pages and formatting of numbers."""
 
 import math
 from pathlib import Path

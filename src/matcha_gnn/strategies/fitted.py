@@ -63,7 +63,7 @@ class Fitted(Strategy):
     def proposals(self, task: Task, base: Run, evidence: Posterior) -> Iterator[Proposal]:
         """γ alone, and γ with an intercept where class shares moved."""
         yield Proposal("fitted", _fit(task.model, base, evidence, intercept=False), base.hops)
-        if evidence.shift.explanation.moves_shares and task.model.takes_intercept:
+        if evidence.shift.kind.moves_shares and task.model.takes_intercept:
             model = _fit(task.model, base, evidence, intercept=True)
             yield Proposal("fitted with intercept", model, base.hops)
 

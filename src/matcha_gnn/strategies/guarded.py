@@ -22,7 +22,7 @@ from matcha_gnn.errors import (
 )
 from matcha_gnn.evidence import Posterior, infer
 from matcha_gnn.evidence.summary import SourceSummary
-from matcha_gnn.methods import BaseMethod, Touches
+from matcha_gnn.methods import BaseMethod, Modifies
 from matcha_gnn.result import (
     Adaptation,
     Candidate,
@@ -188,7 +188,7 @@ def _require_classes(source: SourceSummary, run: Run, least: float) -> None:
         return
     if absent.sum() == len(absent) - 1:
         raise NoEvidenceError(_ONE_CLASS)
-    (counts,) = run.graph.part.total(class_counts_of(run.prediction.probs))
+    (counts,) = run.graph.shard.total(class_counts_of(run.prediction.probs))
     shares = counts / counts.sum()
     most = int((shares * absent).argmax())
     if shares[absent].sum() >= least:
@@ -222,7 +222,7 @@ class _Guard:
         with self.source.watch.stage("evidence"):
             labels = run.prediction.probs.argmax(1)
             expected = self.evidence.expected_accuracy(labels)
-            gain = self.evidence.least_gain(labels, over=self.labels_before)
+            gain = self.evidence.gain_lower_bound(labels, over=self.labels_before)
         return _Trial(name, run, expected, gain)
 
     def trials(self, strategies: list[Strategy]) -> Iterator[_Trial]:
@@ -247,15 +247,15 @@ class _Guard:
     def candidate(self, trial: _Trial, source_accuracy: float) -> Candidate:
         """What the decision says of a trial."""
         labels = trial.run.prediction.probs.argmax(1)
-        part, other = self.task.graph.part, float(labels.ne(self.labels_before).sum())
-        changed = float(part.total(other)[0]) / part.count(len(labels))
+        shard, other = self.task.graph.shard, float(labels.ne(self.labels_before).sum())
+        changed = float(shard.total(other)[0]) / shard.count(len(labels))
         gained = trial.expected - source_accuracy
         return Candidate(trial.name, trial.expected, gained, trial.gain, changed)
 
     def _moved_back(self) -> Backbone | None:
         shift, model, method = self.evidence.shift, self.task.model, self.task.method
-        moves_norm = Touches.NORM in method.touches
-        if not shift.explanation.moves_offset or not model.takes_offset or moves_norm:
+        moves_norm = Modifies.NORM in method.modifies
+        if not shift.kind.moves_offset or not model.takes_offset or moves_norm:
             return None
         moved = copy.deepcopy(model)
         moved.move(offset=shift.offset.to(model.gamma))

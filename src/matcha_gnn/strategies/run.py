@@ -81,7 +81,7 @@ class Run:
             if self.ways.restart:
                 self.state = self.method.start(self.view, self.prepared)
             self.prediction, self.state = self.method.predict(self.view, self.state)
-            self.prediction.part = self.graph.part
+            self.prediction.shard = self.graph.shard
         return self.prediction
 
     def require_finite(self) -> None:
@@ -159,7 +159,7 @@ class Run:
             return self.model.hops(self.graph, keyed=False)
         # Kept with its history: the loss of the same round differentiates it.
         self.z = self._representation()
-        return Hops(self.z.detach()[:, None], part=self.graph.part)
+        return Hops(self.z.detach()[:, None], shard=self.graph.shard)
 
     def _fresh_view(self) -> View:
         gamma = self.gamma.detach().clone()

@@ -1,7 +1,7 @@
-"""Checks that every built-in part passes, and that any third-party part can be run through.
+"""Checks for methods, backbones and losses, built-in or of other packages.
 
-Each check raises AssertionError with a sentence that says what was expected. No test framework is
-needed: call them from a plain script or from any test runner.
+Each check raises AssertionError with a message that says what was expected. No test framework is
+needed: call them from a script or from any test runner.
 
 Example:
     >>> from matcha_gnn.methods import ERM

@@ -1,4 +1,4 @@
-"""The battery for backbones: cached hops and the plain forward pass agree.
+"""Checks for backbones: cached hops and the plain forward pass agree.
 
 What is checked goes by the class of the model: more for a `LinearBackbone` than for a `Backbone`,
 and so on.
@@ -81,8 +81,8 @@ def _check_linear(model: LinearBackbone) -> None:
     assert stack.shape[1] == len(coef) == model.num_hops + 1, "there should be K + 1 hops"
     direction = torch.linspace(-1, 1, len(coef), dtype=gamma.dtype)
     (expected,) = torch.autograd.grad(coef @ direction, gamma)
-    ours = model.gamma_gradient(gamma.detach(), direction)
-    _close(ours, expected, "gamma_gradient should be the chain rule")
+    found = model.gamma_gradient(gamma.detach(), direction)
+    _close(found, expected, "gamma_gradient should be the chain rule")
     moved = copy.deepcopy(model)
     with torch.no_grad():
         moved.gamma.mul_(1.25).add_(0.125)
@@ -135,7 +135,7 @@ def _check_own_features(model: Backbone) -> None:
 
 
 def _check_gamma_gradient(model: Backbone) -> None:
-    """Autograd through Z against central differences, with and without what is constant."""
+    """Autograd through Z against central differences, with and without cached constants."""
     model, target = copy.deepcopy(model), _graph()
     step, gamma = 1e-6, model.gamma.detach().clone()
 
@@ -153,8 +153,8 @@ def _check_gamma_gradient(model: Backbone) -> None:
     model.gamma.requires_grad_(True)
     for constants in (None, model.constants(target)):
         loss = model.representation(target, constants).square().mean()
-        (ours,) = torch.autograd.grad(loss, model.gamma)
-        _close(ours, expected, "the gradient in gamma should equal differences", 1e-4, 1e-6)
+        (found,) = torch.autograd.grad(loss, model.gamma)
+        _close(found, expected, "the gradient in gamma should equal differences", 1e-4, 1e-6)
 
 
 def _check_hops_key(model: Backbone) -> None:
@@ -170,16 +170,16 @@ def _check_hops_key(model: Backbone) -> None:
 
 
 def _check_rebuilds(model: TrainableBackbone) -> None:
-    twin = type(model)(**model.config())
-    shapes = {name: tensor.shape for name, tensor in twin.state_dict().items()}
+    rebuilt = type(model)(**model.config())
+    shapes = {name: tensor.shape for name, tensor in rebuilt.state_dict().items()}
     expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
     assert shapes == expected, "config() should build the same architecture again"
     drawn = []
     for _ in range(2):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            twin.reset_parameters()
-        drawn.append(copy.deepcopy(twin.state_dict()))
-        twin.load_state_dict(model.state_dict())
+            rebuilt.reset_parameters()
+        drawn.append(copy.deepcopy(rebuilt.state_dict()))
+        rebuilt.load_state_dict(model.state_dict())
     same = all(torch.equal(drawn[0][name], drawn[1][name]) for name in expected)
     assert same, "reset_parameters() should forget what was trained"

@@ -43,7 +43,7 @@ def trained_model(num_classes: int = 3, ship: Sequence[BaseMethod] = ()) -> Back
 
     Args:
         num_classes: C.
-        ship: base methods that need something from the source graph; the model comes with it.
+        ship: base methods that need state from the source graph; it is stored in the model.
     """
     model, graph = copy.deepcopy(_trained(num_classes)), tiny_graph(0.8, num_classes, seed=0)
     source, everyone = unlabelled(graph), torch.ones(graph.num_nodes, dtype=torch.bool)
@@ -52,7 +52,7 @@ def trained_model(num_classes: int = 3, ship: Sequence[BaseMethod] = ()) -> Back
 
 
 def awkward_graphs() -> "dict[str, Data]":
-    """Graphs that a method must survive: no edges, one and two nodes, a hub, equal features."""
+    """Edge cases for methods: no edges, one and two nodes, a hub, equal features."""
     from torch_geometric.data import Data
 
     torch_seed = torch.Generator().manual_seed(0)
@@ -84,6 +84,6 @@ def permuted(graph: "Data", order: Tensor) -> "Data":
 
 def snapshot(model: Backbone, graph: GraphLike) -> list[Tensor]:
     """Copies of every tensor of a model and a graph, to compare later."""
-    parts = [*model.state_dict().values(), graph.x, graph.edge_index]
+    tensors = [*model.state_dict().values(), graph.x, graph.edge_index]
     y = getattr(graph, "y", None)
-    return [cast(Tensor, part).detach().clone() for part in (*parts, *([] if y is None else [y]))]
+    return [cast(Tensor, t).detach().clone() for t in (*tensors, *([] if y is None else [y]))]

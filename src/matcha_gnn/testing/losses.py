@@ -1,4 +1,4 @@
-"""The battery for losses: the two forms agree, and awkward predictions do no harm."""
+"""Checks for losses: the two forms agree, and edge cases give finite numbers."""
 
 from dataclasses import replace
 
@@ -89,6 +89,6 @@ def _check_slope(loss: Loss, view: View, probs: Probs, name: str, tolerance: flo
     _assert_close(slope, torch.tensor(expected), f"{name}: gradient", max(tolerance, 1e-6))
 
 
-def _assert_close(ours: object, plain: Tensor, what: str, tolerance: float) -> None:
-    apart = float(np.abs(np.asarray(ours) - plain.detach().numpy()).max())
+def _assert_close(found: object, plain: Tensor, what: str, tolerance: float) -> None:
+    apart = float(np.abs(np.asarray(found) - plain.detach().numpy()).max())
     assert apart < tolerance, f"{what}: the two forms differ by {apart:.2e}"

@@ -1,11 +1,11 @@
-"""The battery for base methods, and a method that always answers the same."""
+"""Checks for base methods, and a method with a fixed prediction."""
 
 import torch
 
 from matcha_gnn.adaptation import adapt, predict
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import MatchaError, NonFiniteError
-from matcha_gnn.methods import BaseMethod, Prediction, Prepared, State, Touches, View
+from matcha_gnn.methods import BaseMethod, Modifies, Prediction, Prepared, State, View
 from matcha_gnn.strategies import Matcha, Strategy, Unadapted
 from matcha_gnn.testing.checks import check_run
 from matcha_gnn.testing.graphs import (
@@ -21,15 +21,15 @@ ROUNDS = 3
 
 
 class FixedPrediction(BaseMethod):
-    """Answers with given probabilities and counts its calls, to test the loop alone.
+    """Predicts given probabilities and counts its calls, to test the loop alone.
 
     Args:
-        probs: what it answers, [N, C].
+        probs: its prediction, [N, C].
 
     Example:
         >>> graph = tiny_graph()
-        >>> answer = torch.eye(3)[graph.y]
-        >>> bool((adapt(trained_model(), graph, FixedPrediction(answer)).probs == answer).all())
+        >>> fixed = torch.eye(3)[graph.y]
+        >>> bool((adapt(trained_model(), graph, FixedPrediction(fixed)).probs == fixed).all())
         True
     """
 
@@ -43,7 +43,7 @@ class FixedPrediction(BaseMethod):
         return 0
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
-        """The given answer; the state is the number of calls since the start."""
+        """The given probabilities; the state is the number of calls since the start."""
         return Prediction(self._probs), state + 1
 
 
@@ -53,7 +53,7 @@ def check_method(method: BaseMethod, model: Backbone | None = None) -> None:
     Args:
         method: the method, ready to use.
         model: a trained three-class model for 6 features that has what the method needs; by
-            default a small GPRGNN with what the method ships.
+            default a small GPRGNN with the method's source state.
 
     Raises:
         AssertionError: says what was expected.
@@ -65,7 +65,9 @@ def check_method(method: BaseMethod, model: Backbone | None = None) -> None:
         _check_awkward_graphs(method, model, strategy)
     _check_only_gamma_moved(method, model)
     _check_view_untouched(method, model)
-    assert all(isinstance(part, Touches) for part in method.touches), "touches holds Touches only"
+    assert all(isinstance(each, Modifies) for each in method.modifies), (
+        "modifies holds Modifies only"
+    )
 
 
 def _check_permutation(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
@@ -80,7 +82,7 @@ def _check_permutation(method: BaseMethod, model: Backbone, strategy: Strategy) 
         straight[order],
         atol=1e-4,
         rtol=1e-3,
-        msg=lambda details: f"renumbering nodes should renumber the answer\n{details}",
+        msg=lambda details: f"renumbering nodes should renumber the prediction\n{details}",
     )
 
 

@@ -15,8 +15,8 @@ from matcha_gnn.registry import resolve
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-# PyG keeps these in one dictionary for all attacks, and every attack that is given others changes
-# it for the rest of the process. Ours has a dictionary of its own, with PyG's defaults.
+# PyG's defaults. PyG keeps them in one dictionary for all attacks, and an attack with other values
+# changes it for the rest of the process, so `_isolated` uses a separate dictionary.
 _SETTINGS = {
     "max_final_samples": 20,
     "max_trials_sampling": 20,
@@ -37,7 +37,7 @@ def attacked(
     loss: str = "prob_margin",
     seed: int = 0,
 ) -> "Data":
-    """Flip the edges that hurt a model most: add some, remove some.
+    """Add and remove the edges that lower a model's accuracy most.
 
     Args:
         model: a backbone of this package whose representation is a polynomial filter, or any
@@ -49,10 +49,10 @@ def attacked(
             0.05 to 0.2.
         nodes: whose predictions are attacked, bool [N]; by default the graph's `test_mask`, or all.
         epochs: steps; in the last fifth the candidates stay fixed.
-        block_size: candidate edges looked at together. More is stronger and slower.
-        loss: what the adversary raises, as PyG names it: "prob_margin", "tanh_margin", "margin" of
-            the log probabilities, or "masked", the cross-entropy of nodes that are still right.
-        seed: of the candidates; torch's global generator is left as it was.
+        block_size: candidate edges considered together. More is stronger and slower.
+        loss: what the adversary maximises, as PyG names it: "prob_margin", "tanh_margin", "margin"
+            of the log probabilities, or "masked", the cross-entropy of nodes that are still right.
+        seed: random seed of the candidates; torch's global generator is not changed.
 
     Returns:
         The same graph with other edges.
@@ -91,7 +91,7 @@ def attacked(
 
 
 def _isolated() -> Any:
-    """PyG's attack with settings of its own."""
+    """PyG's attack with a separate dictionary of settings."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "'torch_geometric.contrib' contains experimental code")
         from torch_geometric.contrib.nn import PRBCDAttack
@@ -101,7 +101,7 @@ def _isolated() -> Any:
 class _Filter(nn.Module):
     """Logits of a polynomial filter as a function of the edge weights alone.
 
-    The head is linear, so it comes before propagation: C numbers for each node travel, not D.
+    The head is linear, so it is applied before propagation, to propagate C columns instead of D.
     """
 
     def __init__(self, model: FilterBackbone, x: Tensor) -> None:
@@ -125,13 +125,13 @@ class _Filter(nn.Module):
 
 
 def _differentiable(model: nn.Module, graph: "Data") -> nn.Module:
-    """A copy of the model that PyG's attack can call; the original's mode stays as it is."""
+    """A copy of the model that PyG's attack can call; the original does not change."""
     frozen = deepcopy(model).eval().requires_grad_(False)
     return _Filter(frozen, graph.x) if isinstance(frozen, FilterBackbone) else _Foreign(frozen)
 
 
 class _Foreign(nn.Module):
-    """Any module in PyG's calling convention; says so if the edge weights do not reach it."""
+    """Any module in PyG's calling convention; raises if it has no gradient in the edge weights."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

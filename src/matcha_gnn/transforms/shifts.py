@@ -222,7 +222,7 @@ SHIFTS: dict[str, Callable[..., "Data"]] = {
 
 
 def shifted(graph: "Data", targets: Mapping[str, Any], seed: int = 0) -> "Data":
-    """Apply several shifts in the order given; a later one can undo an earlier one's target.
+    """Apply several shifts in the given order; a later one can change the result of an earlier one.
 
     Args:
         graph: any graph.
@@ -243,7 +243,7 @@ def shifted(graph: "Data", targets: Mapping[str, Any], seed: int = 0) -> "Data":
 
 
 class _Links:
-    """The edges of a graph as units that stay or go whole.
+    """The edges of a graph as units that are kept or dropped together.
 
     Attributes:
         undirected: every edge is there in both directions, which make one link.
@@ -270,7 +270,7 @@ class _Links:
         self.receiver: IntArray = receiver[first]
 
     def some(self, candidates: IntArray, columns: float, rng: np.random.Generator) -> IntArray:
-        """Links among the candidates, at random, whose columns come nearest to a number."""
+        """Random links among the candidates whose number of columns is nearest to `columns`."""
         order = rng.permutation(candidates)
         total = np.concatenate([[0], np.cumsum(self.columns[order])])
         return np.asarray(order[: int(np.abs(total - columns).argmin())])
@@ -285,7 +285,7 @@ class _Links:
 
 
 def _largest_total(present: NDArray[Any], shares: NDArray[np.float64], name: str) -> float:
-    """The largest number of things whose parts by `shares` are all present."""
+    """The largest total of which `shares` of each kind are present."""
     given = shares > 0
     total = float((present[given] / shares[given]).min())
     if total <= 0:
@@ -323,15 +323,15 @@ def _dense(x: Tensor) -> Tensor:
     return x if x.layout == torch.strided else x.to_dense()
 
 
-def _replaced(graph: "Data", **parts: Tensor) -> "Data":
+def _replaced(graph: "Data", **fields: Tensor) -> "Data":
     changed = copy(graph)
-    for name, value in parts.items():
+    for name, value in fields.items():
         changed[name] = value
     return changed
 
 
 def _induced(graph: "Data", nodes: IntArray) -> "Data":
-    """The subgraph of some nodes; torch cannot take rows out of sparse features."""
+    """The subgraph of some nodes; torch cannot index rows of sparse features."""
     index = torch.from_numpy(nodes)
     if graph.x.layout == torch.strided:
         reduced: Data = graph.subgraph(index)

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 import matcha_gnn as mg
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.graphs.sharded import Ranks
-from matcha_gnn.graphs.sharded.part import part_of
+from matcha_gnn.graphs.sharded.shard import shard_of
 
 NODES, FEATURES, CLASSES = 151, 6, 3
 ROUNDS = mg.Matcha(lr=0.5, rounds=4)
@@ -190,12 +190,12 @@ def test_predictions_come_together_on_the_first_rank_in_the_order_of_the_graph(p
     assert (kind, nodes) == ("Adaptation", NODES)
     np.testing.assert_allclose(probs, alone.probs, atol=1e-5)
     np.testing.assert_allclose(before, alone.probs_before, atol=1e-5)
-    assert all(kind == "PartAdaptation" and len(rows) < NODES for kind, rows, _, _ in others)
+    assert all(kind == "ShardAdaptation" and len(rows) < NODES for kind, rows, _, _ in others)
 
 
 def knows_both_ways(rank):
     graphs = small_graph(), small_graph(directed=True)
-    return [part_of(unlabelled(each), Ranks(), "contiguous").reciprocal for each in graphs]
+    return [shard_of(unlabelled(each), Ranks(), "contiguous").reciprocal for each in graphs]
 
 
 @pytest.mark.parametrize("ranks", [1, 3])

@@ -143,14 +143,14 @@ def test_what_cannot_be_done_is_refused_in_one_line_on_all_ranks(options, kinds,
         assert "\n" not in str(answer)
 
 
-def test_a_fault_on_one_rank_is_told_to_the_others():
+def test_a_fault_on_one_rank_raises_on_the_others():
     first, second = run_ranks(2, refused, "bad graph on rank 1")
     assert isinstance(second, InvalidArgumentError)
     assert isinstance(first, DistributedError)
     assert "rank 1" in str(first)
 
 
-def test_a_process_that_nobody_started_as_a_rank_is_told_so(monkeypatch):
+def test_a_process_outside_torchrun_is_refused(monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(InvalidArgumentError, match="torchrun"):
         mg.adapt(small_model(), mg.distributed.shard(small_graph()))

@@ -7,7 +7,7 @@ import torch
 from spawning import run_ranks
 
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.graphs.sharded.halo import Columns, Halo, PartAdjacency
+from matcha_gnn.graphs.sharded.halo import Columns, Halo, ShardAdjacency
 from matcha_gnn.graphs.sharded.partition import Partition, contiguous, metis
 from matcha_gnn.graphs.sharded.ranks import Ranks
 from matcha_gnn.kernels import Adjacency
@@ -33,7 +33,7 @@ def products(rank, owners):
     columns = Columns.of(rows.indices, *partition.cuts[rank : rank + 2])
     halo = Halo.around(columns.needed.astype(np.int64), partition, ranks)
     local = Adjacency(csr_tensor(columns.renumbered(rows), torch.float64))
-    part = PartAdjacency(local, halo)
+    part = ShardAdjacency(local, halo)
     nodes = partition.nodes(rank)
     h = torch.randn(NODES, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     ranks.sent.clear()
@@ -80,7 +80,7 @@ def test_only_columns_from_elsewhere_are_needed():
         np.testing.assert_array_equal(again, matrix[first:last].toarray())
 
 
-def test_ranges_share_nodes_and_edges_evenly_and_nobody_is_left_without():
+def test_ranges_share_nodes_and_edges_evenly_and_no_rank_is_empty():
     degrees = np.ones(1000, dtype=int)
     degrees[:10] = 100
     starts = np.concatenate([[0], np.cumsum(degrees)])

@@ -1,4 +1,4 @@
-"""NCCL in one process with one GPU: what it takes to have more, on one machine, cannot be had."""
+"""NCCL in one process with one GPU; more need several GPUs."""
 
 import pytest
 import torch
@@ -41,6 +41,6 @@ def test_the_default_on_a_gpu():
     torch.testing.assert_close(gathered.probs, alone.probs, atol=1e-5, rtol=0)
 
 
-def test_a_model_on_the_cpu_is_told_what_nccl_needs():
+def test_a_model_on_the_cpu_is_refused_with_nccl():
     with pytest.raises(IncompatibleError, match="NCCL"):
         adapt_on_ranks(trained_model(), moved_graph())

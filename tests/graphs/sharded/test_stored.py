@@ -80,11 +80,11 @@ def struck_while_writing(rank, folder, at_hop):
     """Rank 1 is killed as it begins to write a hop; tells which hops it has made."""
     begun, write = [], HopFiles.writing
 
-    def writing(self, hop, slab):
+    def writing(self, hop, column_block):
         begun.append(hop)
         if rank == 1 and hop == at_hop:
             os.kill(os.getpid(), signal.SIGKILL)
-        return write(self, hop, slab)
+        return write(self, hop, column_block)
 
     HopFiles.writing = writing
     return begun, told(adapt_on_ranks(small_model(), mg.GraphStore(folder), mg.ERM(), ROUNDS))

@@ -34,7 +34,7 @@ def sent_by_rounds(rank, classes, make):
 def test_a_round_and_a_hop_send_what_the_model_says(classes, ranks):
     whole = classes < 60
     for more, halo, (rows, _), _ in results_of(ranks, sent_by_rounds, classes, mg.ERM):
-        assert more["sums"] == 3 * costs.epoch_bytes(classes, HOPS, WIDTH, ranks, whole)
+        assert more["sums"] == 3 * costs.round_bytes(classes, HOPS, WIDTH, ranks, whole)
         assert sum(more.values()) == more["sums"]
         assert halo == HOPS * costs.hop_bytes(rows, WIDTH)
 
@@ -54,7 +54,7 @@ def test_a_round_of_t3a_sends_what_the_model_says(ranks):
     counts = np.array([each for *_, each in answers])
     size = (CLASSES, HOPS, WIDTH, ranks)
     assert len({sum(more.values()) for more, *_ in answers}) == 1
-    possible = {3 * costs.t3a_epoch_bytes(*size, [10] * cut) for cut in range(1, CLASSES + 1)}
+    possible = {3 * costs.t3a_round_bytes(*size, [10] * cut) for cut in range(1, CLASSES + 1)}
     assert (counts.sum(0) > 10).any()
     assert sum(answers[0][0].values()) in possible
 
@@ -63,7 +63,7 @@ def test_a_round_of_t3a_sends_what_the_model_says(ranks):
 def test_a_round_of_tent_sends_what_the_model_says(ranks):
     for more, _, rows, _ in results_of(ranks, sent_by_rounds, CLASSES, two_steps_of_tent):
         size = (CLASSES, HOPS, WIDTH, ranks)
-        assert sum(more.values()) == 3 * costs.tent_epoch_bytes(*size, rows, steps=2)
+        assert sum(more.values()) == 3 * costs.tent_round_bytes(*size, rows, steps=2)
 
 
 def sent_by_messages(rank):

@@ -43,7 +43,7 @@ def set_blocks(monkeypatch: pytest.MonkeyPatch, numbers: int) -> None:
         (propagation, "READ_ROWS", numbers),
     ):
         monkeypatch.setattr(module, name, value)
-    # The in-memory twin adds 65,536 rows in float32 before it goes on in float64.
+    # The graph in memory adds 65,536 rows in float32 before it goes on in float64.
     monkeypatch.setattr(reference, "BLOCK", 64)
 
 

@@ -60,7 +60,7 @@ def test_folders_that_are_no_store(tmp_path, store):
 
 
 def test_a_store_is_not_written_over(store):
-    with pytest.raises(mg.InvalidFileError, match="a store is there"):
+    with pytest.raises(mg.InvalidFileError, match="already has a store"):
         mg.GraphStore.create(store.folder, target_graph())
 
 
@@ -119,7 +119,7 @@ def test_too_little_memory_says_what_would_do(store):
     assert result.probs.isfinite().all()
 
 
-def test_too_little_free_memory_is_told_from_too_small_a_promise(store, monkeypatch):
+def test_too_little_free_memory_has_its_own_message(store, monkeypatch):
     monkeypatch.setattr(plan, "_available", lambda: 2 * 10**8)
     with pytest.raises(InvalidArgumentError, match="got 100.0 MB, half of what is free; allowed"):
         mg.adapt(source_model(), store)
@@ -228,7 +228,7 @@ def test_memory_in_words(words, size):
         assert plan.bytes_of(words) == size
 
 
-def test_the_estimate_is_told_before_work(store):
+def test_the_estimate_is_reported_before_work(store):
     said = []
     telling = mg.GraphStore(store.folder, "2GB", tell=said.append)
     mg.adapt(source_model(), telling, strategy=mg.Matcha(rounds=4))

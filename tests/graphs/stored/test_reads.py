@@ -20,7 +20,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("keeps_logits", [True, False])
-def test_reads_are_as_many_as_were_told(name, keeps_logits, tmp_path, monkeypatch):
+def test_reads_are_as_many_as_estimated(name, keeps_logits, tmp_path, monkeypatch):
     given, *expected = CASES[name]
     made, said = [], []
     for read in ("_host_blocks", "_own_class_sums"):

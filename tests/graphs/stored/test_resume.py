@@ -52,7 +52,7 @@ def test_a_run_that_is_broken_off_goes_on_at_the_last_finished_hop(after, tmp_pa
 
 
 @pytest.mark.parametrize(("begun", "now", "goes_on"), [(4, 7, True), (2, 7, False), (5, 4, False)])
-def test_a_run_goes_on_with_slabs_that_fit_and_are_not_much_narrower(begun, now, goes_on, tmp_path):
+def test_a_resumed_run_keeps_column_blocks_that_fit(begun, now, goes_on, tmp_path):
     store, model = mg.GraphStore.create(tmp_path / "store", target_graph()), source_model()
     target = planned(store, model, mg.ERM(), mg.Matcha(rounds=1))
     target.__dict__["plan"] = replace(target.plan, slab=begun)
@@ -62,7 +62,7 @@ def test_a_run_goes_on_with_slabs_that_fit_and_are_not_much_narrower(begun, now,
         path.unlink()
     found = hop_files(store, model.hops_key(target), model, now)
     assert found.widths[0] == (begun if goes_on else now)
-    target.__dict__["plan"] = replace(target.plan, slab=now)
+    target.__dict__["plan"] = replace(target.plan, block_width=now)
     again = torch.cat([block.clone() for _, block in target.hops(model).blocks()])
     torch.testing.assert_close(again, stack)
 

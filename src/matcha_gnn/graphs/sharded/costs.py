@@ -1,4 +1,4 @@
-"""The cost model: bytes that one rank sends, by what is sent."""
+"""The cost model: bytes that one rank sends, by purpose."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ def all_reduce_bytes(size: int, ranks: int) -> int:
 
 
 def all_gather_bytes(size: int, ranks: int) -> int:
-    """Everybody's message of `size` bytes to everybody.
+    """A message of `size` bytes from every rank to every other.
 
     Example:
         >>> all_gather_bytes(1000, 4)
@@ -41,7 +41,7 @@ def hop_bytes(rows: int, width: int, itemsize: int = 4) -> int:
     return rows * width * itemsize
 
 
-def epoch_bytes(classes: int, hops: int, width: int, ranks: int, whole_sums: bool = True) -> int:
+def round_bytes(classes: int, hops: int, width: int, ranks: int, whole_sums: bool = True) -> int:
     """A round of PIC around ERM: the class sums C × (K+1) × D and the mass C, added up once.
 
     Args:
@@ -53,7 +53,7 @@ def epoch_bytes(classes: int, hops: int, width: int, ranks: int, whole_sums: boo
             (`kernels.whole_sums_pay`): then C × D and the mass, and after the second read K+1.
 
     Example:
-        >>> epoch_bytes(classes=2, hops=9, width=32, ranks=2)
+        >>> round_bytes(classes=2, hops=9, width=32, ranks=2)
         5136
     """
     if whole_sums:
@@ -62,21 +62,21 @@ def epoch_bytes(classes: int, hops: int, width: int, ranks: int, whole_sums: boo
     return first + all_reduce_bytes(SUM * (hops + 1), ranks)
 
 
-def t3a_epoch_bytes(
+def t3a_round_bytes(
     classes: int, hops: int, width: int, ranks: int, candidates: Sequence[int] = ()
 ) -> int:
-    """A round of PIC around T3A: counts, prototypes, mass and class sums, and who is kept.
+    """A round of PIC around T3A: counts, prototypes, mass and class sums, and kept supports.
 
     Args:
         classes: C.
         hops: K.
         width: D.
         ranks: R.
-        candidates: for each class that has more supports than it may keep, how many a rank shows
-            the others: k, or fewer where no rank has as many.
+        candidates: for each class that has more supports than are kept, how many a rank sends: k,
+            or fewer where no rank has as many.
 
     Example:
-        >>> t3a_epoch_bytes(classes=2, hops=9, width=32, ranks=2, candidates=(100, 100))
+        >>> t3a_round_bytes(classes=2, hops=9, width=32, ranks=2, candidates=(100, 100))
         6536
     """
     numbers = [classes, classes * width, classes, classes * (hops + 1) * width]
@@ -86,10 +86,10 @@ def t3a_epoch_bytes(
     return added + sum(all_gather_bytes(4 * each, ranks) for each in candidates)
 
 
-def tent_epoch_bytes(
+def tent_round_bytes(
     classes: int, hops: int, width: int, ranks: int, rows: tuple[int, int], steps: int = 1
 ) -> int:
-    """A round of PIC around Tent: K narrow hops there and back a step, gradients, mass, class sums.
+    """A round of PIC around Tent: 2K narrow hops per step, gradients, mass, class sums.
 
     Args:
         classes: C; C − 1 columns are propagated, if that is fewer than D.
@@ -100,7 +100,7 @@ def tent_epoch_bytes(
         steps: of Tent in a round.
 
     Example:
-        >>> tent_epoch_bytes(classes=2, hops=9, width=32, ranks=2, rows=(1000, 1000))
+        >>> tent_round_bytes(classes=2, hops=9, width=32, ranks=2, rows=(1000, 1000))
         77648
     """
     narrow = min(classes - 1, width)

@@ -1,4 +1,4 @@
-"""The files of a run over ranks: all of them or none, and each rank writes its own part."""
+"""The files of a run over ranks: all of them or none, and each rank writes its shard."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from matcha_gnn.graphs.sharded.ranks import Ranks
-from matcha_gnn.graphs.sharded.result import PartAdaptation
+from matcha_gnn.graphs.sharded.result import ShardAdaptation
 from matcha_gnn.io.files import output_folder
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.io.models import save_model
@@ -24,7 +24,7 @@ from matcha_gnn.metrics import Scorable, scorable
 
 
 def write_shards(
-    result: PartAdaptation,
+    result: ShardAdaptation,
     folder: str | Path,
     ranks: Ranks,
     labels: object = None,
@@ -32,14 +32,14 @@ def write_shards(
 ) -> dict[str, Any]:
     """Write each rank's predictions, then, from rank 0, model, history and summary.
 
-    A rank writes beside its place. Once all have done so, rank 0 alone puts everything into place,
-    the summary last: a folder that has one is complete.
+    Each rank writes a hidden file. Once all are written, rank 0 renames them and writes the rest,
+    the summary last: a folder with a summary is complete.
 
     Args:
         result: of this rank.
         folder: on a file system that all ranks share.
         ranks: of the run.
-        labels: true classes of all nodes, [N], for accuracy; what is no class is not scored.
+        labels: true classes of all nodes, [N], for accuracy; other values are not scored.
         mask: the nodes that accuracy counts, bool [N]; all by default.
 
     Returns:
@@ -55,7 +55,7 @@ def write_shards(
             output_folder(folder)
             _write_own(result, beside)
     except BaseException:
-        # A rank that died has left its own, too.
+        # Including the file of a rank that died.
         for left in folder.glob(_shard("*", ranks.size, hidden=True)):
             left.unlink(missing_ok=True)
         raise
@@ -65,7 +65,7 @@ def write_shards(
     return summary
 
 
-def _write_own(result: PartAdaptation, path: Path) -> None:
+def _write_own(result: ShardAdaptation, path: Path) -> None:
     probs, labels = result.probs.cpu().numpy(), result.labels.cpu().numpy()
     with open(path, "wb") as file:
         np.savez(file, nodes=result.nodes.numpy(), probs=probs, labels=labels)
@@ -75,7 +75,9 @@ def _shard(rank: int | str, size: int, hidden: bool = False) -> str:
     return f"{'.' if hidden else ''}predictions-{rank}-of-{size}.npz"
 
 
-def _put_in_place(result: PartAdaptation, folder: Path, size: int, summary: dict[str, Any]) -> None:
+def _put_in_place(
+    result: ShardAdaptation, folder: Path, size: int, summary: dict[str, Any]
+) -> None:
     shards = [(_shard(rank, size, hidden=True), _shard(rank, size)) for rank in range(size)]
     begin_outputs(folder, {MODEL, HISTORY, *(name for pair in shards for name in pair)})
     for hidden, shown in shards:
@@ -85,7 +87,7 @@ def _put_in_place(result: PartAdaptation, folder: Path, size: int, summary: dict
     write_json(folder / SUMMARY, summary)
 
 
-def _scores(result: PartAdaptation, ranks: Ranks, scored: Scorable) -> dict[str, Any]:
+def _scores(result: ShardAdaptation, ranks: Ranks, scored: Scorable) -> dict[str, Any]:
     """Over the nodes of all ranks."""
     if not scored.number:
         return score_entries(scored, None, None)

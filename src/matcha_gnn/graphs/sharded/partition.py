@@ -1,4 +1,4 @@
-"""Which rank holds which node."""
+"""Which rank has which node."""
 
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class Partition:
     """Nodes in the order of their ranks, and where each rank's begin.
 
     Attributes:
-        cuts: rank r holds the positions cuts[r] to cuts[r+1], [R+1].
+        cuts: rank r has the positions cuts[r] to cuts[r+1], [R+1].
         order: the node at each position, ascending inside a rank, [N]; None where positions are
-            the nodes' own numbers.
+            node numbers.
 
     Example:
         >>> split = Partition.from_owners(np.array([1, 0, 1]), 2)
@@ -34,7 +34,7 @@ class Partition:
 
     @classmethod
     def from_owners(cls, owners: Nodes, ranks: int) -> "Partition":
-        """From the rank that each node shall have."""
+        """From the rank of each node."""
         counts = np.bincount(owners, minlength=ranks)
         return cls(np.concatenate([[0], np.cumsum(counts)]), np.argsort(owners, kind="stable"))
 
@@ -49,7 +49,7 @@ class Partition:
         return np.arange(first, last) if self.order is None else self.order[first:last]
 
     def positions(self, nodes: Nodes) -> Nodes:
-        """Where nodes stand in the order of ranks."""
+        """Positions of nodes in the order of ranks."""
         if self.order is None:
             return nodes
         where = np.empty_like(self.order)
@@ -57,7 +57,7 @@ class Partition:
         return where[nodes]
 
     def owners(self, positions: Nodes) -> Nodes:
-        """The rank that holds each position."""
+        """The rank of each position."""
         return np.searchsorted(self.cuts, positions, side="right") - 1
 
 
@@ -66,7 +66,7 @@ def contiguous(row_starts: NDArray[np.integer[Any]], ranks: int) -> Partition:
 
     Args:
         row_starts: of the adjacency's rows, [N+1]; of a file only a few numbers are read.
-        ranks: how many parts.
+        ranks: number of shards.
 
     Example:
         >>> contiguous(np.array([0, 6, 7, 8, 9]), 2).cuts
@@ -80,14 +80,14 @@ def contiguous(row_starts: NDArray[np.integer[Any]], ranks: int) -> Partition:
 
     shares = [work(num_nodes) * rank / ranks for rank in range(ranks + 1)]
     cuts = np.array([bisect_left(range(num_nodes + 1), share, key=work) for share in shares])
-    # Every rank gets a node, however the edges lie.
+    # Every rank gets at least one node.
     each = np.arange(ranks + 1)
     cuts = np.maximum.accumulate(cuts - each) + each
     return Partition(np.minimum(cuts, num_nodes - ranks + each))
 
 
 def metis(adjacency: scipy.sparse.csr_array, ranks: int) -> Partition:
-    """Parts between which few edges run, by METIS; nodes weigh as much as `contiguous` says.
+    """Shards with few edges between them, by METIS; node weights as in `contiguous`.
 
     Raises:
         MatchaError: pymetis is not installed; `contiguous` needs nothing.
@@ -110,6 +110,6 @@ def metis(adjacency: scipy.sparse.csr_array, ranks: int) -> Partition:
 
 
 def check_ranks(num_nodes: int, ranks: int) -> None:
-    """Refuse more ranks than nodes."""
+    """Raise InvalidArgumentError for more ranks than nodes."""
     if num_nodes < ranks:
-        raise InvalidArgumentError("ranks", f"{ranks} for {num_nodes} nodes", "a node for each")
+        raise InvalidArgumentError("ranks", f"{ranks} for {num_nodes} nodes", "one node per rank")

@@ -1,4 +1,4 @@
-"""The ranks of a cluster: what they tell each other, how many bytes that takes, and who is lost."""
+"""The ranks of a cluster: collective operations, bytes sent, and lost ranks."""
 
 import os
 from collections import Counter
@@ -17,24 +17,23 @@ from matcha_gnn.graphs.sharded import costs
 from matcha_gnn.typing import FloatArray
 
 TIMEOUT = 30.0
-"""Seconds for which a rank waits for another one."""
+"""Seconds that a rank waits for another one."""
 
 
 class Ranks:
     """All processes of a run, seen from one of them.
 
-    Every method is called by all ranks in the same order. A rank that dies closes its
-    connections, so the others learn of it at once; one that falls silent is given up after the
-    process group's time limit. Either way the others raise `DistributedError`.
+    Every method is called by all ranks in the same order. A rank that dies closes its connections,
+    which the others notice at once; one that does not respond is lost after the process group's
+    time limit. In both cases the others raise `DistributedError`.
 
     Attributes:
         rank: the number of this process, from 0.
-        size: how many there are.
-        sent: bytes that this rank has sent, by purpose: what the messages hold, without the few
-            bytes that the transport puts around each.
+        size: the number of ranks.
+        sent: bytes that this rank has sent, by purpose, without the headers of the transport.
 
     Args:
-        device: where messages have to lie: the CPU for gloo, this rank's GPU for NCCL.
+        device: of the messages: the CPU for gloo, this rank's GPU for NCCL.
         timeout: the limit of the process group, for error messages.
     """
 
@@ -44,46 +43,46 @@ class Ranks:
         self.sent: Counter[str] = Counter()
 
     def total(self, *sums: FloatArray | float, purpose: str = "sums") -> list[FloatArray]:
-        """Add up arrays over the ranks; however many are given, it is one message."""
-        arrays = [np.asarray(part, np.float64) for part in sums]
-        buffer = torch.from_numpy(np.concatenate([part.ravel() for part in arrays]))
+        """Add up arrays over the ranks, in one message."""
+        arrays = [np.asarray(each, np.float64) for each in sums]
+        buffer = torch.from_numpy(np.concatenate([array.ravel() for array in arrays]))
         buffer = buffer.to(self.device)
         with self._together(purpose):
             dist.all_reduce(buffer)
         self.sent[purpose] += costs.all_reduce_bytes(buffer.nbytes, self.size)
-        ends = np.cumsum([part.size for part in arrays])[:-1]
+        ends = np.cumsum([array.size for array in arrays])[:-1]
         added = np.split(buffer.cpu().numpy(), ends)
         return [new.reshape(old.shape) for new, old in zip(added, arrays, strict=True)]
 
-    def gather(self, own: Tensor, purpose: str = "rows") -> Tensor:
+    def gather(self, rows: Tensor, purpose: str = "rows") -> Tensor:
         """The rows of all ranks one after another; they may differ in number."""
-        counts = self.counts(len(own))
-        padded = own.new_zeros(max(counts), *own.shape[1:], device=self.device)
-        padded[: len(own)] = own
-        parts = [torch.empty_like(padded) for _ in counts]
+        counts = self.counts(len(rows))
+        padded = rows.new_zeros(max(counts), *rows.shape[1:], device=self.device)
+        padded[: len(rows)] = rows
+        shards = [torch.empty_like(padded) for _ in counts]
         with self._together(purpose):
-            dist.all_gather(parts, padded)
+            dist.all_gather(shards, padded)
         self.sent[purpose] += costs.all_gather_bytes(padded.nbytes, self.size)
-        kept = [part[:count] for part, count in zip(parts, counts, strict=True)]
-        return torch.cat(kept).to(own.device)
+        kept = [shard[:count] for shard, count in zip(shards, counts, strict=True)]
+        return torch.cat(kept).to(rows.device)
 
-    def counts(self, own: int) -> list[int]:
+    def counts(self, count: int) -> list[int]:
         """One number of each rank, in their order."""
         numbers = np.zeros(self.size)
-        numbers[self.rank] = own
+        numbers[self.rank] = count
         (added,) = self.total(numbers, purpose="counts")
         return [int(count) for count in added]
 
     def exchange(
         self, rows: Tensor, to: Sequence[int], of: Sequence[int], purpose: str = "halo"
     ) -> Tensor:
-        """Send each rank its share of the rows, and receive those of the others.
+        """Send rows to each rank, and receive theirs.
 
         Args:
             rows: [Σ to, …], ordered by receiver; on the device of messages.
-            to: rows for each rank.
-            of: rows from each rank.
-            purpose: what the bytes are counted as.
+            to: number of rows for each rank.
+            of: number of rows from each rank.
+            purpose: under which the bytes are counted.
 
         Returns:
             [Σ of, …], ordered by sender.
@@ -102,13 +101,9 @@ class Ranks:
             dist.broadcast_object_list(held, src=0, device=self.device)
         return held[0]
 
-    def wait(self, purpose: str) -> None:
-        """Wait until all ranks have come here."""
-        self.total(np.zeros(1), purpose=purpose)
-
     @contextmanager
     def agreeing(self, purpose: str) -> Iterator[None]:
-        """A block that ends well on all ranks or on none: where it fails on one, all raise."""
+        """Run a block on all ranks; where it fails on one, all raise."""
         problem: Exception | None = None
         try:
             yield
@@ -121,7 +116,7 @@ class Ranks:
             raise problem
         if any(failed):
             who = ", ".join(str(rank) for rank, count in enumerate(failed) if count)
-            raise DistributedError(f"{purpose}: failed on rank {who}; its own message says why")
+            raise DistributedError(f"{purpose}: failed on rank {who}; see the error of that rank")
 
     @contextmanager
     def _together(self, purpose: str) -> Iterator[None]:
@@ -130,28 +125,27 @@ class Ranks:
         # Gloo and NCCL raise nothing more special than this.
         except RuntimeError as error:
             raise DistributedError(
-                f"rank {self.rank} of {self.size} lost the others ({purpose}): a rank has died, "
-                f"or has not answered for {self.timeout:g} s; look at what it said last"
+                f"rank {self.rank} of {self.size} lost the others ({purpose}): a rank has died or "
+                f"has not responded for {self.timeout:g} s; see its last output"
             ) from error
 
 
 @contextmanager
 def joined(timeout: float = TIMEOUT, device: str = "cpu") -> Iterator[Ranks]:
-    """The ranks of this run: of the process group there is, or of the one that torchrun asks for.
+    """The ranks of this run: of the existing process group, or of one made for torchrun.
 
-    A process group that is made here is taken down again at the end.
+    A process group that is created here is destroyed at the end.
 
     Args:
-        timeout: seconds for which a rank waits for another; of a group that is there already the
-            limit it was made with counts.
-        device: "cpu" for gloo, "cuda" for NCCL and one GPU a rank.
+        timeout: seconds that a rank waits for another; an existing group keeps its own limit.
+        device: "cpu" for gloo, "cuda" for NCCL and one GPU per rank.
 
     Raises:
         InvalidArgumentError: there is no process group, and torchrun has not started this process.
-        DistributedError: not all ranks came.
+        DistributedError: not all ranks have connected.
     """
     if dist.is_initialized():
-        yield Ranks(_place_of_messages(), timeout)
+        yield Ranks(_message_device(), timeout)
         return
     missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR") if name not in os.environ]
     if missing:
@@ -162,7 +156,7 @@ def joined(timeout: float = TIMEOUT, device: str = "cpu") -> Iterator[Ranks]:
         )
     _start(timeout, device)
     try:
-        yield Ranks(_place_of_messages(), timeout)
+        yield Ranks(_message_device(), timeout)
     finally:
         dist.destroy_process_group()
 
@@ -170,7 +164,7 @@ def joined(timeout: float = TIMEOUT, device: str = "cpu") -> Iterator[Ranks]:
 def _start(timeout: float, device: str) -> None:
     if device == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        # Without it a lost rank ends the others' processes where an error could be raised.
+        # Without it, NCCL aborts the other processes when a rank is lost instead of raising.
         os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
     backend = "nccl" if device == "cuda" else "gloo"
     try:
@@ -178,11 +172,11 @@ def _start(timeout: float, device: str) -> None:
     except RuntimeError as error:
         rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
         raise DistributedError(
-            f"rank {rank} of {size}: not all ranks came within {timeout:g} s"
+            f"rank {rank} of {size}: not all ranks connected within {timeout:g} s"
         ) from error
 
 
-def _place_of_messages() -> torch.device:
+def _message_device() -> torch.device:
     if dist.get_backend() == "nccl":
         return torch.device("cuda", torch.cuda.current_device())
     return torch.device("cpu")

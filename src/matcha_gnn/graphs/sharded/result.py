@@ -1,4 +1,4 @@
-"""What one rank knows at the end, and how the ranks' predictions come together on the first."""
+"""The result of one rank, and gathering the predictions of all ranks on the first."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -9,19 +9,19 @@ from torch import Tensor
 
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.graphs.sharded.part import GraphPart
+from matcha_gnn.graphs.sharded.shard import GraphShard
 from matcha_gnn.result import Adaptation
 from matcha_gnn.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PartAdaptation(Adaptation):
-    """An adaptation whose predictions are those of the nodes of one rank.
+class ShardAdaptation(Adaptation):
+    """An adaptation with the predictions of one rank's nodes.
 
     γ, model, history, status and decision are those of the whole graph, the same on all ranks.
 
     Attributes:
-        nodes: the numbers in the whole graph of the nodes here, ascending, [n].
+        nodes: the numbers of this rank's nodes in the whole graph, ascending, [n].
         num_nodes: of the whole graph.
         sent: bytes that this rank has sent, by purpose.
         changed_in_all: share of all nodes whose label changed.
@@ -45,60 +45,60 @@ class PartAdaptation(Adaptation):
         return self.counts_in_all
 
     def report(self, *arguments: Any, **options: Any) -> None:
-        """Refused: a page is about the whole graph."""
-        raise IncompatibleError("report: this is one rank's part of a graph; use gather=True")
+        """Refused: a page shows the whole graph."""
+        raise IncompatibleError("report: this is the result of one rank; use gather=True")
 
     def plot(self) -> Any:
         """Refused, as `report` is."""
-        raise IncompatibleError("plot: this is one rank's part of a graph; use gather=True")
+        raise IncompatibleError("plot: this is the result of one rank; use gather=True")
 
 
-def part_result(result: Adaptation, graph: GraphPart) -> PartAdaptation:
-    """A rank's result, with what it has to know of the others."""
-    part = graph.part
+def shard_result(result: Adaptation, graph: GraphShard) -> ShardAdaptation:
+    """A rank's result, with counts over all ranks."""
+    shard = graph.shard
     moved = float((result.labels != result.labels_before).sum())
-    changed, before, after = part.total(moved, *result.class_counts)
-    return PartAdaptation(
+    changed, before, after = shard.total(moved, *result.class_counts)
+    return ShardAdaptation(
         **{each.name: getattr(result, each.name) for each in fields(result)},
-        nodes=torch.from_numpy(part.nodes),
-        num_nodes=part.partition.num_nodes,
-        sent=dict(part.ranks.sent),
-        changed_in_all=float(changed) / part.partition.num_nodes,
+        nodes=torch.from_numpy(shard.nodes),
+        num_nodes=shard.partition.num_nodes,
+        sent=dict(shard.ranks.sent),
+        changed_in_all=float(changed) / shard.partition.num_nodes,
         counts_in_all=(before, after),
     )
 
 
-def gathered(result: PartAdaptation, graph: GraphPart, whole: Graph | None) -> Adaptation:
-    """Predictions of all nodes on rank 0; the other ranks keep their own.
+def gathered(result: ShardAdaptation, graph: GraphShard, whole: Graph | None) -> Adaptation:
+    """Predictions of all nodes on rank 0; the other ranks keep those of their nodes.
 
     Args:
         result: of this rank.
-        graph: its part.
-        whole: the graph, where rank 0 has it; the result can draw its report then.
+        graph: its shard.
+        whole: the graph, where rank 0 has it, for the report.
     """
-    part = graph.part
+    shard = graph.shard
     probs, before = (_collected(graph, rows) for rows in (result.probs, result.probs_before))
-    if part.ranks.rank != 0:
+    if shard.ranks.rank != 0:
         return result
     values = {each.name: getattr(result, each.name) for each in fields(result)}
     values |= {"probs": probs, "probs_before": before}
     if whole is None:
-        values["nodes"] = torch.arange(part.partition.num_nodes)
-        return PartAdaptation(**values)
-    own, place = {each.name for each in fields(Adaptation)}, whole.x.device
-    kept = {name: value for name, value in values.items() if name in own}
+        values["nodes"] = torch.arange(shard.partition.num_nodes)
+        return ShardAdaptation(**values)
+    names, place = {each.name for each in fields(Adaptation)}, whole.x.device
+    kept = {name: value for name, value in values.items() if name in names}
     moved = {name: kept[name].to(place) for name in ("probs", "probs_before", "model", "gamma")}
     return Adaptation(**kept | moved | {"graph": whole})
 
 
-def _collected(graph: GraphPart, rows: Tensor) -> Tensor:
+def _collected(graph: GraphShard, rows: Tensor) -> Tensor:
     """On rank 0 the rows of all nodes by their numbers; nothing elsewhere."""
-    part, ranks = graph.part, graph.part.ranks
+    shard, ranks = graph.shard, graph.shard.ranks
     to = [len(rows)] + [0] * (ranks.size - 1)
-    of = np.diff(part.partition.cuts).tolist() if ranks.rank == 0 else [0] * ranks.size
+    of = np.diff(shard.partition.cuts).tolist() if ranks.rank == 0 else [0] * ranks.size
     received = ranks.exchange(rows.to(ranks.device), to, of, purpose="gathered predictions")
-    if ranks.rank != 0 or part.partition.order is None:
+    if ranks.rank != 0 or shard.partition.order is None:
         return received
     ordered = torch.empty_like(received)
-    ordered[torch.from_numpy(part.partition.order).to(received.device)] = received
+    ordered[torch.from_numpy(shard.partition.order).to(received.device)] = received
     return ordered

@@ -1,4 +1,4 @@
-"""A graph shared by the ranks of a cluster: share it out, work, bring together."""
+"""A graph sharded over the ranks of a cluster: shard it, adapt, gather."""
 
 import logging
 from collections.abc import Callable
@@ -9,14 +9,14 @@ from matcha_gnn.backbones import Backbone, FilterBackbone, LinearBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.graphs.sharded import costs
-from matcha_gnn.graphs.sharded.part import GraphPart, part_of
 from matcha_gnn.graphs.sharded.ranks import TIMEOUT, Ranks, joined
-from matcha_gnn.graphs.sharded.result import gathered, part_result
-from matcha_gnn.graphs.sharded.stored import part_of_store
+from matcha_gnn.graphs.sharded.result import gathered, shard_result
+from matcha_gnn.graphs.sharded.shard import GraphShard, shard_of
+from matcha_gnn.graphs.sharded.stored import shard_of_store
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.graphs.stored.plan import in_words
 from matcha_gnn.graphs.stored.target import require_float32
-from matcha_gnn.methods import BaseMethod, Touches
+from matcha_gnn.methods import BaseMethod, Modifies
 from matcha_gnn.result import Adaptation
 from matcha_gnn.strategies import Strategy
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class ShardedGraph:
-    """A graph whose nodes are shared by the processes of a cluster; see `shard`."""
+    """A graph whose nodes are sharded over the processes of a cluster; see `shard`."""
 
     graph: GraphLike | GraphStore
     partition: str
@@ -40,7 +40,7 @@ class ShardedGraph:
         seed: int,
         work: Callable[[Graph, bool], Adaptation],
     ) -> Adaptation:
-        """See `PlannedGraph.adapted`: every rank works on its shard, and sums go around."""
+        """See `PlannedGraph.adapted`: every rank works on its shard, and ranks exchange sums."""
         graph = self.graph
         with joined(self.timeout, model.gamma.device.type) as ranks:
             with ranks.agreeing("input"):
@@ -49,11 +49,11 @@ class ShardedGraph:
                 what = (method.name, method.settings(), strategy.name, strategy.parameters(), seed)
                 digest = f"{content_hash(*model.state_dict().values())} {whole.fingerprint} {what}"
             _require_same(digest, ranks)
-            part, in_memory = _shared_out(whole, ranks, self.partition)
+            local, in_memory = _sharded(whole, ranks, self.partition)
             tell = whole.tell if isinstance(whole, GraphStore) else logger.info
-            tell(_estimate(model, part))
-            result = part_result(work(cast(Graph, part), ranks.rank > 0), part)
-            return gathered(result, part, in_memory) if self.gather else result
+            tell(_estimate(model, local))
+            result = shard_result(work(cast(Graph, local), ranks.rank > 0), local)
+            return gathered(result, local, in_memory) if self.gather else result
 
 
 def shard(
@@ -63,22 +63,22 @@ def shard(
     gather: bool = False,
     timeout: float = TIMEOUT,
 ) -> ShardedGraph:
-    """A graph for `mg.adapt` by all processes of a cluster together; every one of them calls it.
+    """A graph for `mg.adapt` over all processes of a cluster; every process calls both.
 
-    Inside a process group of torch.distributed that is the one; in a process that torchrun
-    started, one is made: gloo for a model on the CPU, NCCL for one on a GPU. Predictions and γ are
-    those of one process up to rounding. The result is a `PartAdaptation`: γ, model, trace and
-    status of the whole, predictions of the nodes of this rank.
+    An existing process group of torch.distributed is used; in a process that torchrun started, one
+    is created: gloo for a model on the CPU, NCCL for one on a GPU. Predictions and γ are those of
+    one process up to rounding. The result is a `ShardAdaptation`: γ, model, trace and status of the
+    whole graph, predictions of this rank's nodes. With `gather` rank 0 has the predictions of all
+    nodes.
 
     Args:
         graph: a graph in memory, the same on all ranks, of which each takes its shard; or a store
-            on a file system that they share, of which each reads its shard, and where it keeps
-            its hops.
-        partition: "contiguous" ranges of nodes, or "metis": shards between which few edges run,
+            on a shared file system, of which each rank reads its shard, and where it keeps its
+            hops.
+        partition: "contiguous" ranges of nodes, or "metis": shards with few edges between them,
             which needs pymetis.
-        gather: bring all predictions to rank 0; the other ranks keep their own nodes'.
-        timeout: seconds after which a rank that does not answer is given up; in a process group
-            that is there already its own limit counts.
+        gather: gather all predictions on rank 0; the other ranks keep those of their nodes.
+        timeout: seconds to wait for another rank; an existing process group keeps its own limit.
 
     Example:
         >>> import matcha_gnn as mg
@@ -93,27 +93,27 @@ def shard(
     return ShardedGraph(graph, partition, gather, timeout)
 
 
-def _shared_out(
+def _sharded(
     whole: Graph | GraphStore, ranks: Ranks, partition: str
-) -> tuple[GraphPart, Graph | None]:
-    """This rank's part, and the whole graph where it is in memory."""
+) -> tuple[GraphShard, Graph | None]:
+    """This rank's shard, and the whole graph where it is in memory."""
     if isinstance(whole, GraphStore):
-        return part_of_store(whole, ranks, partition), None
-    return part_of(whole, ranks, partition), whole
+        return shard_of_store(whole, ranks, partition), None
+    return shard_of(whole, ranks, partition), whole
 
 
-def _estimate(model: Backbone, part: GraphPart) -> str:
-    """What this rank has to hold and to send, in one line."""
-    ranks, halo = part.part.ranks, part.adjacency.halo
+def _estimate(model: Backbone, graph: GraphShard) -> str:
+    """Memory and messages of this rank, in one line."""
+    ranks, halo = graph.shard.ranks, graph.adjacency.halo
     classes, width = model.head.weight.shape
     rows = len(halo.given) - halo.to[ranks.rank]
-    stack = part.num_nodes * (model.num_hops + 1) * width * model.gamma.element_size()
+    stack = graph.num_nodes * (model.num_hops + 1) * width * model.gamma.element_size()
     hop = costs.hop_bytes(rows, width, model.gamma.element_size())
-    epoch = costs.epoch_bytes(classes, model.num_hops, width, ranks.size)
-    nodes = f"{part.num_nodes:,} of {part.part.partition.num_nodes:,} nodes"
+    round_bytes = costs.round_bytes(classes, model.num_hops, width, ranks.size)
+    nodes = f"{graph.num_nodes:,} of {graph.shard.partition.num_nodes:,} nodes"
     return (
         f"rank {ranks.rank} of {ranks.size}: {nodes}, {in_words(stack)} of hops; "
-        f"sends {in_words(hop)} a hop, {epoch:,} bytes an epoch"
+        f"sends {in_words(hop)} per hop, {round_bytes:,} bytes per round"
     )
 
 
@@ -124,18 +124,18 @@ def _require(
     strategy: Strategy,
     ranks: Ranks,
 ) -> None:
-    """Refuse what needs all nodes in one process."""
+    """Raise IncompatibleError for what needs all nodes in one process."""
     if not method.streams:
         raise IncompatibleError(f"method: {method.name} needs all nodes in one process")
     if not isinstance(model, LinearBackbone) or not strategy.shardable:
         raise IncompatibleError(
-            f"ranks share sums over cached hops: {model.name} must mix them linearly, and "
-            f"{strategy.name} may move γ alone"
+            f"model, strategy: got {model.name}, {strategy.name}; allowed over ranks: a model that "
+            "mixes cached hops linearly, a strategy that moves γ alone"
         )
-    needs_powers = Touches.NORM in method.touches or isinstance(graph, GraphStore)
+    needs_powers = Modifies.NORM in method.modifies or isinstance(graph, GraphStore)
     if needs_powers and not isinstance(model, FilterBackbone):
         what = "a store" if isinstance(graph, GraphStore) else method.name
-        raise IncompatibleError(f"hops of {model.name} are no powers of P, which {what} needs here")
+        raise IncompatibleError(f"model: hops of {model.name} are not powers of P; {what} needs it")
     if isinstance(graph, GraphStore):
         require_float32(model)
         if graph.memory is not None:
@@ -144,11 +144,13 @@ def _require(
     place, messages = model.gamma.device, ranks.device
     if place.type != messages.type:
         raise IncompatibleError(
-            f"the model is on {place}, and the ranks exchange messages from {messages}: "
-            "gloo goes with the CPU, NCCL with GPUs"
+            f"the model is on {place}, and the process group is for {messages}: use gloo for the "
+            "CPU, NCCL for GPUs"
         )
 
 
 def _require_same(digest: str, ranks: Ranks) -> None:
     if any(ranks.counts(int(digest != ranks.broadcast(digest)))):
-        raise IncompatibleError("the ranks have different models, graphs, methods or strategies")
+        raise IncompatibleError(
+            "the ranks were given different models, graphs, methods or strategies"
+        )

@@ -1,4 +1,4 @@
-"""One rank's part of a graph in a folder: it reads its own rows, and keeps its own hops there."""
+"""One rank's shard of a stored graph: it reads its rows, and stores its hops."""
 
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -12,9 +12,9 @@ from torch import Tensor
 
 from matcha_gnn.backbones import FilterBackbone
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.graphs.sharded.part import GraphPart, RankPart, Rows, assembled
 from matcha_gnn.graphs.sharded.partition import contiguous
 from matcha_gnn.graphs.sharded.ranks import Ranks
+from matcha_gnn.graphs.sharded.shard import GraphShard, RankShard, Rows, assembled
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.graphs.stored.arrays import as_bytes
 from matcha_gnn.graphs.stored.propagation import HopFiles
@@ -25,8 +25,8 @@ from matcha_gnn.typing import Repr
 
 
 @dataclass(frozen=True, eq=False)
-class StoredPart(GraphPart):
-    """A part of a store; the hops of a filter are kept beside the graph, a file for each.
+class StoredShard(GraphShard):
+    """A shard of a store; the hops of a filter are stored with the graph, a file for each.
 
     Attributes:
         store: the folder.
@@ -38,18 +38,18 @@ class StoredPart(GraphPart):
 
     @property
     def fingerprint(self) -> str:
-        """Of what was read, and which part this is."""
-        ranks = self.part.ranks
+        """Of what was read, and of the rank."""
+        ranks = self.shard.ranks
         return f"{self.content}-{ranks.rank}-of-{ranks.size}"
 
     @property
     def make_hops(self) -> Any:  # type: ignore[override]
-        """Makes a model's hops, or goes on where an earlier run stopped."""
+        """Computes a model's hops, or resumes an earlier run."""
         return partial(hops_of, graph=self)
 
 
-def part_of_store(store: GraphStore, ranks: Ranks, kind: str) -> StoredPart:
-    """This rank's part of a store on a file system that all ranks share.
+def shard_of_store(store: GraphStore, ranks: Ranks, kind: str) -> StoredShard:
+    """This rank's shard of a store on a file system that all ranks share.
 
     Args:
         store: the graph.
@@ -58,24 +58,24 @@ def part_of_store(store: GraphStore, ranks: Ranks, kind: str) -> StoredPart:
     """
     with ranks.agreeing("reading the store"):
         if kind != "contiguous":
-            allowed = "contiguous for a store, whose rows lie in order"
+            allowed = "contiguous for a store"
             raise InvalidArgumentError("partition", repr(kind), allowed)
-        part = RankPart(ranks, contiguous(store.indptr.array, ranks.size))
-        rows, digest = _rows(store, part)
-    plain = assembled(part, rows)
+        shard = RankShard(ranks, contiguous(store.indptr.array, ranks.size))
+        rows, digest = _rows(store, shard)
+    plain = assembled(shard, rows)
     values = {each.name: getattr(plain, each.name) for each in fields(plain) if each.init}
-    return StoredPart(**values, store=store, content=_of_all(digest, ranks))
+    return StoredShard(**values, store=store, content=_of_all(digest, ranks))
 
 
 def _of_all(digest: bytes, ranks: Ranks) -> str:
     """One hash from those of all ranks."""
-    own = torch.frombuffer(bytearray(digest), dtype=torch.uint8)
-    return xxhash.xxh3_128_hexdigest(ranks.gather(own, purpose="fingerprint").numpy().data)
+    here = torch.frombuffer(bytearray(digest), dtype=torch.uint8)
+    return xxhash.xxh3_128_hexdigest(ranks.gather(here, purpose="fingerprint").numpy().data)
 
 
-def _rows(store: GraphStore, part: RankPart) -> tuple[Rows, bytes]:
-    """The part of this rank, checked, and a hash of it."""
-    first, last = part.start, part.stop
+def _rows(store: GraphStore, shard: RankShard) -> tuple[Rows, bytes]:
+    """The rows of this rank, checked, and a hash of them."""
+    first, last = shard.start, shard.stop
     starts = np.array(store.indptr.rows(first, last + 1))
     begin, end = int(starts[0]), int(starts[-1])
     x, senders = store.x.rows(first, last), np.array(store.indices.rows(begin, end))
@@ -95,16 +95,16 @@ def _rows(store: GraphStore, part: RankPart) -> tuple[Rows, bytes]:
 
 
 @torch.no_grad()
-def hops_of(model: FilterBackbone, graph: StoredPart) -> Hops:
-    """A model's hops of the nodes here: what is stored is read, what is missing made and stored.
+def hops_of(model: FilterBackbone, graph: StoredShard) -> Hops:
+    """A model's hops of this rank's nodes: stored ones are read, others computed and stored.
 
-    Ranks go on from the last hop that all of them have.
+    All ranks resume from the last hop that all of them have.
     """
-    key, ranks = model.hops_key(graph), graph.part.ranks
+    key, ranks = model.hops_key(graph), graph.shard.ranks
     shape = (graph.num_nodes, model.num_hops + 1, model.head.in_features)
     folder = graph.store.hops_folder(key.encoder, graph.content)
-    own = f"rank-{ranks.rank}-of-{ranks.size}"
-    files = HopFiles(folder / own, shape, graph.store.hops_dtype, shape[2])
+    name = f"rank-{ranks.rank}-of-{ranks.size}"
+    files = HopFiles(folder / name, shape, graph.store.hops_dtype, shape[2])
     with ranks.agreeing("opening the stored hops"):
         output_folder(files.folder)
         for left in files.folder.glob(".hop-*"):
@@ -119,11 +119,11 @@ def hops_of(model: FilterBackbone, graph: StoredPart) -> Hops:
         if not files.path(hop, 0).is_file():
             with files.writing(hop, 0) as file:
                 file.write(files.stored(made).numpy())
-    return Hops(stack, key, graph.part)
+    return Hops(stack, key, graph.shard)
 
 
-def _made(model: FilterBackbone, graph: StoredPart, stack: Tensor, hop: int) -> Repr:
-    """A hop from the one before as it was stored, so that a run can go on from there."""
+def _made(model: FilterBackbone, graph: StoredShard, stack: Tensor, hop: int) -> Repr:
+    """A hop from the stored one before it, so that a resumed run gives the same numbers."""
     if hop == 0:
         return model.encode(model.accept(graph.x))
     return graph.adjacency @ stack[:, hop - 1].to(model.gamma.dtype)

@@ -1,4 +1,4 @@
-"""The arrays of a store, checked block by block: no entry leads outside what is there."""
+"""The arrays of a store, checked block by block: all indices are within bounds."""
 
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -11,7 +11,7 @@ from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.graphs.stored.mapped import MappedArray
 
 CHECKED_BYTES = 4 << 20
-"""Of an array that are checked at a time."""
+"""Bytes of an array that are checked at a time."""
 
 
 class StoreArrays(NamedTuple):
@@ -31,7 +31,7 @@ class StoreArrays(NamedTuple):
 
     @classmethod
     def opened(cls, folder: Path, meta: dict[str, Any]) -> Self:
-        """Open the files, with shapes and types as the meta file has them."""
+        """Open the files, with shapes and types from the meta file."""
         nodes, entries = meta["num_nodes"], meta["num_entries"]
         return cls(
             MappedArray(folder / "x.npy", (nodes, meta["num_features"]), meta["x_dtype"]),
@@ -41,7 +41,7 @@ class StoreArrays(NamedTuple):
         )
 
     def check_rows(self) -> None:
-        """Refuse starts of rows that do not ascend from 0 to the number of entries."""
+        """Raise InvalidFileError unless row starts ascend from 0 to the number of entries."""
         path, entries, last = self.indptr.path, self.indices.shape[0], 0
         for rows, starts in self.indptr.blocks(_rows_at_once(self.indptr)):
             if rows.start == 0 and starts[0] != 0:
@@ -66,7 +66,7 @@ class StoreArrays(NamedTuple):
         return digest.hexdigest()
 
     def check_block(self, array: MappedArray, block: NDArray[Any]) -> None:
-        """Refuse columns that are no nodes, and numbers that are not finite.
+        """Raise InvalidFileError for columns that are no nodes and for non-finite numbers.
 
         Args:
             array: one of these.
@@ -79,7 +79,7 @@ class StoreArrays(NamedTuple):
 
 
 def check_nodes(path: Path, numbers: NDArray[Any], num_nodes: int) -> None:
-    """Refuse a file with numbers that no node has."""
+    """Raise InvalidFileError for numbers that are no nodes."""
     if not numbers.size:
         return
     low, high = int(numbers.min()), int(numbers.max())
@@ -89,7 +89,7 @@ def check_nodes(path: Path, numbers: NDArray[Any], num_nodes: int) -> None:
 
 
 def all_finite(numbers: NDArray[Any]) -> bool:
-    """Whether there is no NaN or infinity; one sum finds any, and only a hit is looked up."""
+    """Whether there is no NaN or infinity; a finite sum rules them out."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(numbers.sum()) or np.isfinite(numbers).all())
 

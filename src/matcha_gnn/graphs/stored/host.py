@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matcha_gnn.strategies import Strategy
 
 SHARE = 0.8
-"""Of the free memory of the GPU that hops may take without being asked."""
+"""Share of the free memory of the GPU that hops may take by default."""
 MOST_BLOCK = 256 << 20
 
 
@@ -46,24 +46,24 @@ def with_room(graph: Graph, model: "Backbone", method: "BaseMethod", strategy: "
 
 
 def hosted(graph: Graph, limit: int) -> Graph:
-    """The same graph, whose hops are made on the GPU and kept on the host.
+    """The same graph, whose hops are computed on the GPU and kept on the host.
 
     Args:
         graph: on the GPU.
         limit: bytes on the GPU for blocks of hops and for hop logits.
     """
-    found = copy.copy(graph)
-    found.__dict__["make_hops"] = partial(host_hops, graph=graph, limit=limit)
-    return found
+    copied = copy.copy(graph)
+    copied.__dict__["make_hops"] = partial(host_hops, graph=graph, limit=limit)
+    return copied
 
 
 @torch.no_grad()
 def host_hops(model: "FilterBackbone", graph: Graph, limit: int) -> HostHops:
-    """H_0 … H_K, each made on the GPU and copied to pinned host memory.
+    """H_0 … H_K, each computed on the GPU and copied to pinned host memory.
 
     Args:
         model: a filter, in evaluation mode.
-        graph: on the GPU, or on the CPU to try it.
+        graph: on the GPU, or on the CPU for tests.
         limit: see `hosted`.
     """
     h = model.encode(model.accept(graph.x))

@@ -1,7 +1,7 @@
-"""Arrays in files, walked in blocks of rows whose pages are given back after use.
+"""Arrays in files, read in blocks of rows whose pages are released after use.
 
-Mapped pages count as resident memory although the system could take them back at any time: who
-promises a limit has to let go of them. Reading is from the page cache where the file is in it.
+Mapped pages count as resident memory although the system could reclaim them at any time, so they
+are released to stay within a memory limit. Reads come from the page cache where possible.
 """
 
 import math
@@ -21,8 +21,8 @@ from matcha_gnn.io.files import existing_file
 UNREADABLE = (OSError, ValueError, TokenError)
 """What NumPy raises for the header of a file that is no array file."""
 _PAGE = mmap.PAGESIZE
-# A file that was cut short would end the process when a page behind its end is touched: the size
-# is checked before.
+# Reading a page beyond the end of a truncated file would kill the process: the size is checked
+# before.
 
 
 class MappedArray:
@@ -30,8 +30,8 @@ class MappedArray:
 
     Args:
         path: the file.
-        shape: what its header must say.
-        dtype: what its header must say.
+        shape: expected in its header.
+        dtype: expected in its header.
 
     Raises:
         InvalidFileError: missing, cut short, or another array.
@@ -40,7 +40,7 @@ class MappedArray:
     def __init__(self, path: Path, shape: Sequence[int], dtype: DTypeLike) -> None:
         self.path, self.shape, self.dtype = path, tuple(shape), np.dtype(dtype)
         offset = self._checked_offset()
-        # Copy on write: torch takes no array that cannot be written. Nobody writes.
+        # Copy on write, as torch does not accept read-only arrays; it is never written.
         self.array = np.memmap(path, self.dtype, "c", offset, self.shape)
         self._map: mmap.mmap = self.array._mmap  # type: ignore[attr-defined]
         self._offset, self._row_bytes = offset, self.array[:1].nbytes
@@ -68,15 +68,15 @@ class MappedArray:
         return np.asarray(self.array[start:stop])
 
     def drop(self, start: int, stop: int) -> None:
-        """Let go of the pages of some rows, but of one that goes on behind them."""
+        """Release the pages of some rows, except a last page that further rows share."""
         self._advise(mmap.MADV_DONTNEED, start, stop)
 
     def ahead(self, start: int, stop: int) -> None:
-        """Ask the disk for rows that will be needed soon, without waiting."""
+        """Prefetch rows from the disk, without waiting."""
         self._advise(mmap.MADV_WILLNEED, start, min(stop, self.shape[0]))
 
     def blocks(self, size: int) -> Iterator[tuple[slice, NDArray[Any]]]:
-        """Rows and a view of them, block by block; a view is valid until the next is asked for."""
+        """Rows and a view of them, block by block; a view is valid until the next one."""
         for start in range(0, self.shape[0], size):
             stop = min(start + size, self.shape[0])
             self.ahead(stop, stop + size)
@@ -86,7 +86,7 @@ class MappedArray:
     def _advise(self, what: int, start: int, stop: int) -> None:
         first = (self._offset + start * self._row_bytes) // _PAGE * _PAGE
         last = self._offset + stop * self._row_bytes
-        # A page that is begun is still in use, the file's last one excepted.
+        # A partly read page is still in use, except the file's last one.
         if stop < self.shape[0]:
             last = last // _PAGE * _PAGE
         if last > first:

@@ -1,4 +1,4 @@
-"""Products with a matrix P that is streamed from its files, block of rows by block of rows."""
+"""Products with a matrix P that is read from its files in blocks of rows."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 ENTRIES = 1 << 21
 """Entries of P in a block: 16 MB."""
 LINKS = 1 << 18
-"""Edges that carry messages at a time."""
+"""Edges whose messages are computed at a time."""
 OUT_BYTES = 8 << 20
-"""Of the rows of a product that are made at a time."""
+"""Bytes of a product that are computed at a time."""
 
 Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
 """Some rows of P: where each starts, from 0; columns; values."""
@@ -48,8 +48,8 @@ class StoredMatrix(Operator):
         columns = h[:, None] if h.dim() == 1 else h
         if self.flipped:
             out = torch.zeros_like(columns)
-            for rows, part in self.blocks():
-                _scatter(part, columns[rows], out)
+            for rows, entries in self.blocks():
+                _scatter(entries, columns[rows], out)
         else:
             out = torch.empty_like(columns)
             for rows, block in self.products(columns):
@@ -60,11 +60,11 @@ class StoredMatrix(Operator):
         """Rows of P h [N, D], block by block, from the first to the last."""
         h = h.contiguous()
         most = max(1, OUT_BYTES // (h.element_size() * h.shape[1]))
-        for rows, part in self.blocks(most):
-            yield rows, csr_rows(*part, h)
+        for rows, entries in self.blocks(most):
+            yield rows, csr_rows(*entries, h)
 
     def neighbour_sums(self, values: Tensor) -> Tensor:
-        """Σ over incoming edges of the senders' rows of values [N, C], self loops left out."""
+        """See `BaseGraph.neighbour_sums`."""
         total = torch.empty_like(values)
         given = values.cpu().numpy()
         for rows, (crow, col, _) in self.blocks():
@@ -76,12 +76,12 @@ class StoredMatrix(Operator):
         return total
 
     def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
-        """Σ over incoming edges of what they carry, [N, C]; see `Target.message_sums`."""
+        """See `BaseGraph.message_sums`."""
         total = torch.zeros_like(received)
         for rows, sender, receiver in self.links():
             sender, receiver = sender.to(sent.device), receiver.to(sent.device)
-            carried = message(sent[sender], received[receiver])
-            total[rows].index_add_(0, receiver - rows.start, carried)
+            messages = message(sent[sender], received[receiver])
+            total[rows].index_add_(0, receiver - rows.start, messages)
         return total
 
     @property
@@ -92,14 +92,14 @@ class StoredMatrix(Operator):
         return sum(imbalance(*ends) for _, *ends in self.links()) % 2**64 == 0
 
     def links(self) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Receiving rows, and the ends of the edges between different nodes that end there."""
+        """Rows, and the senders and receivers of their incoming edges without self loops."""
         for rows, (crow, col, _) in self.blocks(entries=LINKS):
             row = np.repeat(np.arange(rows.start, rows.stop), np.diff(crow))
             apart = col != row
             yield rows, torch.from_numpy(col[apart].astype(np.int64)), torch.from_numpy(row[apart])
 
     def blocks(self, most: int = 1 << 20, entries: int = ENTRIES) -> Iterator[tuple[slice, Rows]]:
-        """Rows, `most` at a time, and P in them; valid until the next block is asked for."""
+        """Rows, at most `most` at a time, and P in them; valid until the next block."""
         store = self.store
         for rows in row_ranges(store.indptr.array, entries, most):
             crow = np.array(store.indptr.rows(rows.start, rows.stop + 1))
@@ -114,7 +114,7 @@ class StoredMatrix(Operator):
 
 
 def row_ranges(indptr: NDArray[np.int64], entries: int, most: int = 1 << 62) -> Iterator[slice]:
-    """Ranges of at most so many rows with at most so many entries, or of one row."""
+    """Ranges of at most `most` rows with at most `entries` entries, or of one row."""
     start, end = 0, len(indptr) - 1
     while start < end:
         stop = int(np.searchsorted(indptr, indptr[start] + entries, side="right")) - 1
@@ -123,9 +123,9 @@ def row_ranges(indptr: NDArray[np.int64], entries: int, most: int = 1 << 62) -> 
         start = stop
 
 
-def _scatter(part: Rows, values: Tensor, out: Tensor) -> None:
-    """Add the rows' entries times their values [n, D] to the columns' rows of `out` [N, D]."""
-    crow, col, weight = part
+def _scatter(entries: Rows, values: Tensor, out: Tensor) -> None:
+    """Add the transpose of some rows of P times values [n, D] to `out` [N, D]."""
+    crow, col, weight = entries
     row = torch.repeat_interleave(torch.from_numpy(np.diff(crow)).to(out.device))
     scaled = values[row] * torch.from_numpy(weight).to(out)[:, None]
     out.index_add_(0, torch.from_numpy(col).to(out.device), scaled)

@@ -1,4 +1,4 @@
-"""What may be in memory at a time, and what a run will cost, said before it starts."""
+"""The memory plan of a run, and an estimate of its cost before it starts."""
 
 import os
 import re
@@ -12,15 +12,15 @@ from matcha_gnn.errors import InvalidArgumentError
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 RESERVE = 200 << 20
-"""Bytes for file pages in use, and what an allocator keeps back."""
+"""Bytes for file pages in use, and for freed memory that an allocator keeps."""
 MOST_BLOCK, LEAST_BLOCK = 4 << 20, 1 << 20
-"""Bytes of a block of hops: as much as caches hold, and as little as calls are worth."""
+"""Bytes of a block of hops: at most what caches hold, at least what is worth a call."""
 PROBE = 32 << 20
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is asked for, in numbers.
+    """The sizes of a run.
 
     Attributes:
         num_nodes: N.
@@ -29,10 +29,10 @@ class Work:
         width: D.
         num_classes: C.
         hop_bytes: of a stored number.
-        node_bytes: memory that base method and loop hold for each node.
+        node_bytes: memory of base method and loop per node.
         reads: of the whole stack.
-        reads_for_logits: as many more where hop logits cannot be kept in memory.
-        remakes: hops may have to be made while all that is held.
+        reads_for_logits: further reads where hop logits cannot be kept in memory.
+        remakes: hops may have to be computed while this memory is in use.
     """
 
     num_nodes: int
@@ -54,20 +54,20 @@ class Work:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the memory is dealt out.
+    """How the memory is divided.
 
     Attributes:
-        memory: what was promised, in bytes.
-        slab: columns of a hop that are propagated at a time.
-        columns: numbers a node that base methods and losses may propagate at a time.
+        memory: the limit, in bytes.
+        block_width: columns of a hop that are propagated at a time.
+        columns: columns that base methods and losses may propagate at a time.
         rows: nodes that are encoded at a time.
         block_bytes: of a block of hops.
         logit_bytes: for hop logits, which save a read in each round.
-        peak: what the run is expected to need.
+        peak: expected peak, in bytes.
     """
 
     memory: int
-    slab: int
+    block_width: int
     columns: int
     rows: int
     block_bytes: int
@@ -76,22 +76,22 @@ class Plan:
 
 
 def plan_for(work: Work, memory: int | str | None) -> Plan:
-    """Deal out the memory, or say how much would do.
+    """Divide the memory.
 
     Raises:
-        InvalidArgumentError: the memory does not do.
+        InvalidArgumentError: too little memory; the message says how much is enough.
     """
     limit = bytes_of(memory) if memory is not None else _available() // 2
     base = resident() + RESERVE
     nodes = work.num_nodes
-    # The default looks at 10,000 nodes' own features in float64, and at them made white.
+    # The estimate of accuracy uses features of 10,000 nodes in float64, raw and whitened.
     held = nodes * work.node_bytes + (24 * work.width * min(nodes, 10_000) if work.remakes else 0)
     block = max(LEAST_BLOCK, min(MOST_BLOCK, (limit - base - held) // 32))
     buffers = 10 * block
-    # Propagation holds a hop, adaptation what it has for each node; at most times not both.
+    # Propagation holds a hop, adaptation its memory per node; mostly not at the same time.
     least = base + buffers + max(4 * nodes, held + 8 * nodes)
     if limit < least:
-        # Rounded up: what is said here has to do in the next run.
+        # Rounded up, so that the next run with this limit succeeds.
         enough = in_words(-(-least // 10**8) * 10**8)
         got = f"{in_words(limit)}, half of what is free" if memory is None else memory
         allowed = f"at least {enough} for this graph, model and method"
@@ -101,23 +101,23 @@ def plan_for(work: Work, memory: int | str | None) -> Plan:
     kept = logits if 2 * logits <= room else 0
     columns = max(2, (room - kept) // (8 * nodes))
     beside = held + kept if work.remakes else 0
-    slab = max(1, min(work.width, (limit - base - buffers - beside) // (4 * nodes)))
-    needed = max(4 * nodes * slab + beside, held + kept + 8 * nodes * min(columns, 17))
+    block_width = max(1, min(work.width, (limit - base - buffers - beside) // (4 * nodes)))
+    needed = max(4 * nodes * block_width + beside, held + kept + 8 * nodes * min(columns, 17))
     rows = max(1, block // (4 * max(work.num_features, work.width)))
-    return Plan(limit, slab, columns, rows, block, kept, min(limit, base + buffers + needed))
+    return Plan(limit, block_width, columns, rows, block, kept, min(limit, base + buffers + needed))
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run will take.
+    """The expected cost of a run.
 
     Attributes:
         stack_bytes: of all hops on disk.
-        missing_bytes: of those that have to be made first.
+        missing_bytes: of those that have to be computed first.
         peak_bytes: resident memory.
         reads: of the stack.
-        seconds: of moving these bytes, by the speed that the disk had just now; a stack that fits
-            the page cache is read faster.
+        seconds: for these bytes at the measured speed of the disk; a stack that fits the page cache
+            is read faster.
     """
 
     stack_bytes: int
@@ -128,7 +128,7 @@ class Estimate:
 
     def __str__(self) -> str:
         """One line."""
-        make = f", {in_words(self.missing_bytes)} of it to be made" if self.missing_bytes else ""
+        make = f", {in_words(self.missing_bytes)} to compute" if self.missing_bytes else ""
         return (
             f"hops: {in_words(self.stack_bytes)} on disk{make}; memory: at most "
             f"{in_words(self.peak_bytes)}; {self.reads} reads of the hops; about "
@@ -140,11 +140,11 @@ def estimate(work: Work, plan: Plan, folder: Path, sample: Path, missing: int) -
     """Estimate a run, and refuse it if the disk has no room.
 
     Args:
-        work: what is asked for.
-        plan: how memory is dealt out.
-        folder: where hops go.
-        sample: a file there, to see how fast it is read.
-        missing: bytes of hops to be made.
+        work: the sizes of the run.
+        plan: its memory plan.
+        folder: where hops are stored.
+        sample: a file there, to measure the read speed.
+        missing: bytes of hops to be computed.
 
     Raises:
         InvalidArgumentError: too little space.
@@ -161,7 +161,7 @@ def estimate(work: Work, plan: Plan, folder: Path, sample: Path, missing: int) -
 
 
 def read_speed(path: Path) -> float:
-    """Bytes a second that a file is read with when it is not in the page cache."""
+    """Bytes per second of reading a file that is not in the page cache."""
     with open(path, "rb", buffering=0) as file:
         os.posix_fadvise(file.fileno(), 0, PROBE, os.POSIX_FADV_DONTNEED)
         start = perf_counter()
@@ -170,7 +170,7 @@ def read_speed(path: Path) -> float:
 
 
 def write_speed(folder: Path) -> float:
-    """Bytes a second that reach the disk."""
+    """Bytes per second of writing to the disk."""
     block = bytes(PROBE // 4)
     with tempfile.TemporaryFile(dir=folder) as file:
         start = perf_counter()
@@ -181,7 +181,7 @@ def write_speed(folder: Path) -> float:
 
 
 def bytes_of(memory: int | str) -> int:
-    """Bytes from a number or words.
+    """Bytes from a number or a string.
 
     Example:
         >>> bytes_of("4GB"), bytes_of("1.5 GiB"), bytes_of(1000)
@@ -193,7 +193,9 @@ def bytes_of(memory: int | str) -> int:
     except ValueError:
         number = -1.0
     if not match or number <= 0:
-        raise InvalidArgumentError("memory", repr(memory), "bytes, or words such as 4GB or 512MiB")
+        raise InvalidArgumentError(
+            "memory", repr(memory), "bytes, or a string such as 4GB or 512MiB"
+        )
     unit = UNITS[match[2].upper()]
     if match[3]:
         unit = 1024 ** list(UNITS).index(match[2].upper())
@@ -201,7 +203,7 @@ def bytes_of(memory: int | str) -> int:
 
 
 def in_words(size: float) -> str:
-    """Bytes for a reader.
+    """Bytes with a unit.
 
     Example:
         >>> in_words(12_800_000_000), in_words(5_300_000)
@@ -219,7 +221,7 @@ def resident() -> int:
 
 
 def peak_resident() -> int:
-    """The most there ever were."""
+    """The largest `resident` so far."""
     return _status("/proc/self/status", "VmHWM")
 
 

@@ -1,9 +1,8 @@
-"""Making hops on disk: every finished file is a point to go on from.
+"""Computing hops on disk; a run can be resumed after every finished file.
 
-P acts on each column alone. As many columns of one hop as fit are held in memory, P is streamed by
-blocks of rows, and the next hop is written from its first row to its last. It is then read back in
-place of the one before: what is stored is what the hop after is made from, so a run that was broken
-off ends with the same numbers.
+P acts on each column separately. A block of columns of one hop is held in memory, P is read in
+blocks of rows, and the next hop is written row by row. It is then read back in place of the one
+before: each hop is computed from the stored one, so a resumed run gives the same numbers.
 """
 
 import fcntl
@@ -36,47 +35,53 @@ class HopFiles:
     Args:
         folder: `hops/<key>` in the store.
         shape: N, K+1 and D.
-        dtype: what hops are stored in.
-        slab: columns of a file.
+        dtype: of the stored hops.
+        block_width: columns of a file.
     """
 
-    def __init__(self, folder: Path, shape: tuple[int, int, int], dtype: str, slab: int) -> None:
+    def __init__(
+        self, folder: Path, shape: tuple[int, int, int], dtype: str, block_width: int
+    ) -> None:
         self.folder, self.shape, self.dtype = folder, shape, dtype
-        self.widths = [min(slab, shape[2] - at) for at in range(0, shape[2], slab)]
+        self.widths = [min(block_width, shape[2] - at) for at in range(0, shape[2], block_width)]
 
-    def path(self, hop: int, slab: int) -> Path:
-        """Where columns of a hop lie; the width of slabs is in the name, as it may change."""
-        return self.folder / f"hop-{hop:02d}-{self.widths[0]}-{slab:02d}.npy"
+    def path(self, hop: int, column_block: int) -> Path:
+        """The file of some columns of a hop; their number is in the name, as it may change."""
+        return self.folder / f"hop-{hop:02d}-{self.widths[0]}-{column_block:02d}.npy"
 
     @staticmethod
     def widths_in(folder: Path) -> list[int]:
-        """Widths of the slabs that a folder has files of."""
+        """Widths of the column blocks that a folder has files of."""
         first = (path.name.split("-")[2] for path in folder.glob("hop-00-*-00.npy"))
         return sorted((int(width) for width in first if width.isdigit()), reverse=True)
 
-    def bytes_of(self, hop: int, slab: int) -> int:
+    def bytes_of(self, hop: int, column_block: int) -> int:
         """Bytes of a file."""
         itemsize = TORCH_TYPES[self.dtype].itemsize
-        return self.shape[0] * self.widths[slab] * itemsize
+        return self.shape[0] * self.widths[column_block] * itemsize
 
-    def opened(self, hop: int, slab: int) -> MappedArray:
+    def opened(self, hop: int, column_block: int) -> MappedArray:
         """The file, checked."""
-        shape = (self.shape[0], self.widths[slab])
-        return MappedArray(self.path(hop, slab), shape, FILE_TYPES[self.dtype])
+        shape = (self.shape[0], self.widths[column_block])
+        return MappedArray(self.path(hop, column_block), shape, FILE_TYPES[self.dtype])
 
     def missing(self) -> list[tuple[int, int]]:
-        """Hop and slab of what is not there yet."""
-        every = ((hop, slab) for slab in range(len(self.widths)) for hop in range(self.shape[1]))
+        """Hop and column block of every missing file."""
+        every = (
+            (hop, column_block)
+            for column_block in range(len(self.widths))
+            for hop in range(self.shape[1])
+        )
         return [each for each in every if not self.path(*each).is_file()]
 
     def all(self) -> list[list[MappedArray]]:
-        """All files, by hop, then slab."""
+        """All files, by hop, then column block."""
         return [[self.opened(k, s) for s in range(len(self.widths))] for k in range(self.shape[1])]
 
     @contextmanager
-    def writing(self, hop: int, slab: int) -> Iterator[ArrayWriter]:
-        """Write a file beside, and put it in its place when it is whole."""
-        path, shape = self.path(hop, slab), (self.shape[0], self.widths[slab])
+    def writing(self, hop: int, column_block: int) -> Iterator[ArrayWriter]:
+        """Write a temporary file, and rename it when it is complete."""
+        path, shape = self.path(hop, column_block), (self.shape[0], self.widths[column_block])
         try:
             kind = FILE_TYPES[self.dtype]
             with replacing(path) as beside, ArrayWriter(beside, shape, kind) as file:
@@ -87,7 +92,7 @@ class HopFiles:
             ) from error
 
     def stored(self, rows: Tensor) -> Tensor:
-        """Numbers as they are stored, in a type that NumPy knows."""
+        """Rows in the stored precision, in a type that NumPy has."""
         kept = rows.detach().to("cpu", TORCH_TYPES[self.dtype])
         return kept.view(torch.uint16) if self.dtype == "bfloat16" else kept
 
@@ -95,13 +100,13 @@ class HopFiles:
 def make_hops(
     model: "FilterBackbone", graph: "StoredGraph", files: HopFiles, progress: Progress
 ) -> None:
-    """Make what is missing.
+    """Compute the missing files.
 
     Args:
         model: a filter, in evaluation mode.
         graph: the target.
-        files: where to; finished ones are kept.
-        progress: called with the files that are done and their number.
+        files: where they are written; finished ones are kept.
+        progress: called with the number of finished files and of all files.
     """
     output_folder(files.folder)
     with alone(files.folder):
@@ -110,58 +115,60 @@ def make_hops(
         total = files.shape[1] * len(files.widths)
         if any(hop == 0 for hop, _ in files.missing()):
             _write_encoded(model, graph, files)
-        for slab in range(len(files.widths)):
-            todo = [hop for hop, of_slab in files.missing() if of_slab == slab]
+        for column_block in range(len(files.widths)):
+            todo = [hop for hop, of_block in files.missing() if of_block == column_block]
             progress(total - len(files.missing()), total)
             if not todo:
                 continue
-            h = _read(files, todo[0] - 1, slab, graph.device)
+            h = _read(files, todo[0] - 1, column_block, graph.device)
             for hop in todo:
-                _write_next(graph.adjacency, h, files, hop, slab)
+                _write_next(graph.adjacency, h, files, hop, column_block)
                 progress(total - len(files.missing()), total)
                 if hop != todo[-1]:
-                    _read(files, hop, slab, graph.device, into=h)
+                    _read(files, hop, column_block, graph.device, into=h)
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold the folder for this process; the system lets go when it ends, however it ends."""
+    """Lock the folder for this process; the system releases the lock when it ends."""
     with open(folder / LOCK, "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            got = f"{folder} (another process is making these hops)"
+            got = f"{folder} (another process is computing these hops)"
             raise InvalidFileError("store", got, "one process at a time") from error
         yield
 
 
 @torch.no_grad()
 def _write_encoded(model: "FilterBackbone", graph: "StoredGraph", files: HopFiles) -> None:
-    """H_0, all slabs in one read of the features."""
-    with _all_slabs(files) as writers:
-        for _, piece in graph.pieces():
-            h0 = files.stored(model.encode(model.accept(piece.x)))
+    """H_0, all column blocks in one read of the features."""
+    with _all_column_blocks(files) as writers:
+        for _, block in graph.blocks():
+            h0 = files.stored(model.encode(model.accept(block.x)))
             for writer, columns in zip(writers, torch.split(h0, files.widths, 1), strict=True):
                 writer.write(columns.numpy())
 
 
 @contextmanager
-def _all_slabs(files: HopFiles) -> Iterator[list[ArrayWriter]]:
+def _all_column_blocks(files: HopFiles) -> Iterator[list[ArrayWriter]]:
     with ExitStack() as stack:
         yield [stack.enter_context(files.writing(0, s)) for s in range(len(files.widths))]
 
 
-def _write_next(matrix: StoredMatrix, h: Tensor, files: HopFiles, hop: int, slab: int) -> None:
-    with files.writing(hop, slab) as file:
+def _write_next(
+    matrix: StoredMatrix, h: Tensor, files: HopFiles, hop: int, column_block: int
+) -> None:
+    with files.writing(hop, column_block) as file:
         for _, rows in matrix.products(h):
             file.write(files.stored(rows).numpy())
 
 
 def _read(
-    files: HopFiles, hop: int, slab: int, device: torch.device, into: Tensor | None = None
+    files: HopFiles, hop: int, column_block: int, device: torch.device, into: Tensor | None = None
 ) -> Tensor:
-    """One slab of a hop in memory, in float32."""
-    source = files.opened(hop, slab)
+    """One column block of a hop in memory, in float32."""
+    source = files.opened(hop, column_block)
     h = torch.empty(source.shape, device=device) if into is None else into
     for rows, block in source.blocks(READ_ROWS):
         h[rows] = torch.from_numpy(block).view(TORCH_TYPES[files.dtype]).to(h)

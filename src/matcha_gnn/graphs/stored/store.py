@@ -37,20 +37,21 @@ OWN_ARRAYS = ("x", "indptr", "indices", "values", "links")
 
 
 class GraphStore:
-    """A graph in a folder, to be adapted to without ever being in memory as a whole.
+    """A graph in a folder, for adaptation without loading it into memory as a whole.
 
-    The folder holds `meta.json`, `x.npy` [N, F], P as `indptr.npy`, `indices.npy`, `values.npy`,
+    The folder has `meta.json`, `x.npy` [N, F], P as `indptr.npy`, `indices.npy`, `values.npy`,
     a sample of edges `links.npy`, maybe labels `y.npy` and masks; hops are kept under `hops/`.
+    An incomplete store cannot be opened.
 
     Args:
         folder: one that `create` or `write` made.
         memory: the most that may be resident, such as "4GB"; half of what is free by default.
         hops_dtype: "float32", or "float16" or "bfloat16" for hops in half the space.
-        tell: called with one line before work starts: bytes, memory, reads and seconds to expect;
+        tell: called with one line before work starts: expected bytes, memory, reads and seconds;
             logged by default.
 
     Raises:
-        InvalidFileError: no such store, or a file is missing, cut short, of another shape, or has
+        InvalidFileError: no such store, or a file is missing, truncated, of another shape, or has
             row starts that do not ascend; all else is checked by `verify`, before adaptation.
 
     Example:
@@ -96,7 +97,7 @@ class GraphStore:
     def verify(self) -> None:
         """Read features and matrix once, in blocks, and compare them with what was written.
 
-        `adapt` calls it once for a store that was opened.
+        `adapt` calls it once for an opened store.
 
         Raises:
             InvalidFileError: columns that are no nodes, numbers that are not finite, or arrays that
@@ -108,16 +109,16 @@ class GraphStore:
         if self.arrays.fingerprint() != self.fingerprint:
             names = ", ".join(array.path.name for array in self.arrays)
             got = f"{self.folder} ({names}: changed since {META} was written)"
-            raise InvalidFileError("store", got, "files as GraphStore wrote them; write it anew")
+            raise InvalidFileError("store", got, "files as GraphStore wrote them; write it again")
         self._verified = True
 
     def hops_folder(self, encoder: str, content: str) -> Path:
-        """Where the hops of a model lie.
+        """The folder of a model's hops.
 
         Args:
-            encoder: hash of all that decides the hops in the model.
-            content: hash of the arrays that they are made from, so that hops of a graph that was
-                in this folder before are not taken for those of this one.
+            encoder: hash of everything in the model that determines the hops.
+            content: hash of the arrays that they are computed from, so that hops of an earlier
+                graph in this folder are not used.
         """
         return self.folder / "hops" / f"{encoder}-{self.hops_dtype}-{content}"
 
@@ -133,7 +134,7 @@ class GraphStore:
 
     @property
     def num_entries(self) -> int:
-        """Entries of P: edges and one self loop a node."""
+        """Entries of P: edges and one self loop per node."""
         return int(self.meta["num_entries"])
 
     @property
@@ -158,7 +159,7 @@ class GraphStore:
 
     @property
     def labels(self) -> Tensor | None:
-        """True classes [N] for scores, where the store has them; adaptation never asks."""
+        """True classes [N] for scores, where the store has them; adaptation never reads them."""
         return self._optional(LABELS)
 
     def mask(self, name: str) -> Tensor | None:
@@ -177,7 +178,7 @@ class GraphStore:
     def _array(self, name: str) -> NDArray[Any]:
         path = existing_file(self.folder / f"{name}.npy", "store")
         try:
-            # Copy on write, though nobody writes: only what is looked at is read.
+            # Copy on write, as torch does not accept read-only arrays; it is never written.
             found: NDArray[Any] = npy.open_memmap(path, mode="c")
         except UNREADABLE as error:
             reason = getattr(error, "strerror", None) or "not a plain array file"
@@ -189,7 +190,7 @@ class GraphStore:
         """Write a graph that is in memory; labels and masks too, for scores.
 
         Args:
-            folder: is made; must hold no store yet.
+            folder: is created; must not hold a store.
             graph: as for `adapt`, with dense features.
         """
         view = unlabelled(graph)
@@ -219,15 +220,15 @@ class GraphStore:
         """Write a graph from streams, none of which has to fit memory.
 
         Args:
-            folder: is made; must hold no store yet.
+            folder: is created; must not hold a store.
             features: blocks of rows [n, F], float32 or float64.
-            edges: chunks of directed edges; an undirected edge comes in both directions.
-            symmetric: every edge does, with the same weight: gradients then need no transpose.
+            edges: blocks of directed edges; an undirected edge is given in both directions.
+            symmetric: every edge is, with the same weight: gradients then need no transpose.
             **node_values: `y` and masks, numbers [N].
 
         Raises:
             InvalidGraphError: features, edges, weights or node values that are not allowed.
-            InvalidFileError: a store is there, or the folder cannot be written.
+            InvalidFileError: there is a store already, or the folder cannot be written.
         """
         place = _new_folder(folder)
         kept = {name: _checked_values(name, values) for name, values in node_values.items()}
@@ -253,7 +254,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     if found != FORMAT:
         raise InvalidFileError("store", f"{folder} (format {found!r})", allowed)
     if not known:
-        raise InvalidFileError("store", f"{folder / META} (values that no store has)", allowed)
+        raise InvalidFileError("store", f"{folder / META} (invalid values)", allowed)
     return meta
 
 
@@ -271,12 +272,12 @@ def _is_known(meta: dict[str, Any]) -> bool:
 def _new_folder(folder: str | Path) -> Path:
     place = output_folder(folder)
     if os.path.exists(place / META):
-        raise InvalidFileError("store", f"{place} (a store is there)", "a new folder")
+        raise InvalidFileError("store", f"{place} (already has a store)", "a new folder")
     return place
 
 
 def _checked_values(name: str, values: object) -> NDArray[Any]:
-    """Values of the nodes as an array, which becomes a file of that name."""
+    """Values of the nodes as an array, which is stored under that name."""
     if not name.isidentifier() or name in OWN_ARRAYS:
         allowed = f"names such as y and test_mask, but none of {', '.join(OWN_ARRAYS)}"
         raise InvalidGraphError("node_values", f"the name {name!r}", allowed)
@@ -295,14 +296,14 @@ def _check_lengths(node_values: dict[str, NDArray[Any]], num_nodes: int) -> None
 
 
 def _write_features(folder: Path, features: Iterator[NDArray[Any]]) -> dict[str, Any]:
-    """x.npy; the number of rows is known at the end, so the header is written over."""
+    """Write x.npy; the number of rows is known at the end, so the header is written again."""
     first = next(features, None)
     if first is None or first.ndim != 2 or first.shape[1] == 0:
         got = "no block" if first is None else f"shape {list(first.shape)}"
         raise InvalidGraphError("features", got, "blocks [n, F] with at least one feature")
     shape, dtype = [0, first.shape[1]], first.dtype
     path = folder / "x.npy"
-    # A header for the largest number there can be has room for the true one.
+    # A header for the largest possible number has room for the true one.
     with ArrayWriter(path, (1 << 62, shape[1]), dtype) as file:
         block: NDArray[Any] | None = first
         while block is not None:
@@ -329,5 +330,5 @@ def _check_features(block: NDArray[Any], width: int, dtype: np.dtype[Any]) -> No
 def _is_symmetric(graph: Graph) -> bool:
     matrix = graph.adjacency
     pair = (matrix.matrix.cpu(), matrix.transposed.matrix.cpu())
-    parts = ([m.crow_indices(), m.col_indices(), m.values()] for m in pair)
-    return all(torch.equal(a, b) for a, b in zip(*parts, strict=True))
+    tensors = ([m.crow_indices(), m.col_indices(), m.values()] for m in pair)
+    return all(torch.equal(a, b) for a, b in zip(*tensors, strict=True))

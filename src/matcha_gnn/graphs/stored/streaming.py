@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from matcha_gnn import kernels
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.parts import WHOLE
+from matcha_gnn.graphs.shards import WHOLE
 from matcha_gnn.graphs.stored.mapped import MappedArray
 from matcha_gnn.hops import Hops, HopsKey, sum_of
 from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
@@ -25,21 +25,21 @@ TORCH_TYPES = {
     "bfloat16": torch.bfloat16,
 }
 FILE_TYPES = {"float32": "float32", "float16": "float16", "bfloat16": "uint16"}
-"""What NumPy calls them; it has no bfloat16."""
+"""Their types in NumPy, which has no bfloat16."""
 FILE_BLOCK = 8 << 20
-"""Bytes of one hop's file that are summed at a time."""
+"""Bytes of a hop's file that are summed at a time."""
 _NODES = 1 << 18
 """Nodes that are classified at a time."""
 
 
 class StreamedHops(Hops, abc.ABC):
-    """Hops of which a block at a time is at hand.
+    """Hops of which one block at a time is in memory.
 
     Args:
         shape: N, K+1 and D.
         key: what they were made from.
         logit_bytes: hop logits of a linear head are kept where they take no more than this.
-        device: where blocks go.
+        device: of the blocks.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class StreamedHops(Hops, abc.ABC):
         logit_bytes: int,
         device: torch.device,
     ) -> None:
-        fields: dict[str, Any] = {"key": key, "part": WHOLE, "_kept": {}, "_logits": []}
+        fields: dict[str, Any] = {"key": key, "shard": WHOLE, "_kept": {}, "_logits": []}
         self.__dict__.update(fields, _shape=shape, _logit_bytes=logit_bytes, _device=device)
 
     @abc.abstractmethod
@@ -64,7 +64,7 @@ class StreamedHops(Hops, abc.ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where blocks go."""
+        """Of the blocks."""
         device: torch.device = self.__dict__["_device"]
         return device
 
@@ -75,17 +75,17 @@ class StreamedHops(Hops, abc.ABC):
 
     @property
     def stack(self) -> HopStack:
-        """Refused: that is what does not fit."""
-        raise IncompatibleError("hops: these are read in blocks, and never there as a whole")
+        """Refused: it does not fit memory."""
+        raise IncompatibleError("hops: these are read in blocks and have no stack; use blocks()")
 
     @cached_property
     def gram(self) -> HopForm:
-        """See `Hops.gram`; in float64, as sums over as many nodes in memory are."""
-        own = (kernels.gram(block.double(), self.mean) for _, block in self.blocks())
-        return self.part.total(sum_of(own))[0]
+        """See `Hops.gram`; summed in float64."""
+        forms = (kernels.gram(block.double(), self.mean) for _, block in self.blocks())
+        return self.shard.total(sum_of(forms))[0]
 
     def mix(self, coef: Coefficients) -> Repr:
-        """Refused, as `stack` is; `View.blocks` gives it in blocks."""
+        """Refused, as `stack` is; use `View.blocks`."""
         return self.stack
 
     def _keeps_logits(self, num_classes: int) -> bool:
@@ -125,15 +125,15 @@ class _StreamedClassifier:
 
 
 class StoredHops(StreamedHops):
-    """Hops in files, one for each hop and slab of columns, [N, d] each.
+    """Hops in files, one for each hop and block of columns, [N, d] each.
 
     Args:
-        files: by hop, then slab.
+        files: by hop, then column block.
         dtype: a key of `TORCH_TYPES`.
         key: what they were made from.
         block_bytes: of a block in float32.
         logit_bytes: see `StreamedHops`.
-        device: where blocks go.
+        device: of the blocks.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class StoredHops(StreamedHops):
         logit_bytes: int,
         device: torch.device,
     ) -> None:
-        width = sum(slab.shape[1] for slab in files[0])
+        width = sum(file.shape[1] for file in files[0])
         super().__init__((files[0][0].shape[0], len(files), width), key, logit_bytes, device)
         rows = max(1, block_bytes // (4 * len(files) * width))
         self.__dict__.update(_files=files, _dtype=TORCH_TYPES[dtype], _rows=rows)
@@ -159,7 +159,7 @@ class StoredHops(StreamedHops):
         nodes, hops, width = self.shape
         size = min(self.__dict__["_rows"], nodes)
         places = [slice(at, min(at + size, nodes)) for at in range(0, nodes, size)]
-        # A third one is on its way to the device while two are here.
+        # A third one is being copied to the device while two are on the host.
         pinned = self.device.type == "cuda"
         buffers = [torch.empty(size, hops, width, pin_memory=pinned) for _ in range(2 + pinned)]
         with ThreadPoolExecutor(1, "matcha-read") as reader:
@@ -174,7 +174,7 @@ class StoredHops(StreamedHops):
     def _fill(self, buffer: Tensor, rows: slice) -> HopStack:
         size = rows.stop - rows.start
         block = buffer[:size]
-        for k, first, file in self._slabs():
+        for k, first, file in self._column_blocks():
             file.ahead(rows.stop, rows.stop + 4 * size)
             block[:, k, first : first + file.shape[1]] = self._tensor(
                 file.rows(rows.start, rows.stop)
@@ -182,11 +182,11 @@ class StoredHops(StreamedHops):
             file.drop(rows.start, rows.stop)
         return block
 
-    def _slabs(self) -> Iterator[tuple[int, int, MappedArray]]:
+    def _column_blocks(self) -> Iterator[tuple[int, int, MappedArray]]:
         """Hop, first column and file."""
-        for k, slabs in enumerate(self.__dict__["_files"]):
+        for k, blocks in enumerate(self.__dict__["_files"]):
             first = 0
-            for file in slabs:
+            for file in blocks:
                 yield k, first, file
                 first += file.shape[1]
 
@@ -194,11 +194,11 @@ class StoredHops(StreamedHops):
         return torch.from_numpy(rows).view(self.__dict__["_dtype"])
 
     def _own_class_sums(self, weights: Tensor) -> ClassSums:
-        """On the CPU each hop is summed where it lies in the file, with nothing copied."""
+        """On the CPU each hop is summed from its mapped file, without a copy."""
         if self.device.type != "cpu":
             return super()._own_class_sums(weights)
         sums = np.zeros((weights.shape[1], *self.shape[1:]))
-        for k, first, file in self._slabs():
+        for k, first, file in self._column_blocks():
             width = file.shape[1]
             for rows, block in file.blocks(max(1, FILE_BLOCK // (4 * width))):
                 hop = self._tensor(block).float()[:, None]
@@ -212,7 +212,7 @@ class HostHops(StreamedHops):
     Args:
         stack: [N, K+1, D] in pinned host memory.
         key: what they were made from.
-        block_bytes: of a block on the GPU; two are there at a time.
+        block_bytes: of a block on the GPU; there are two at a time.
         logit_bytes: see `StreamedHops`.
         device: the GPU.
     """
@@ -240,9 +240,9 @@ class HostHops(StreamedHops):
 def on_device(
     blocks: Iterator[tuple[slice, HopStack]], device: torch.device
 ) -> Iterator[tuple[slice, HopStack]]:
-    """Blocks of pinned host memory on a device, each copied while the one before is worked on.
+    """Blocks of pinned host memory on a device, each copied while the one before is in use.
 
-    A host block must stay as it is until the second next one has been asked for.
+    A host block must not change until the second next one has been requested.
     """
     if device.type == "cpu":
         yield from blocks
@@ -262,7 +262,7 @@ def on_device(
 
 
 def _received(rows: slice, there: Tensor, copied: torch.cuda.Event) -> tuple[slice, HopStack]:
-    """A block that the stream of the computation may read, and that lives until it has."""
+    """A block that the computation's stream may read, and that is not freed before it has."""
     now = torch.cuda.current_stream(there.device)
     now.wait_event(copied)
     there.record_stream(now)

@@ -1,7 +1,7 @@
 """Writing a store from streams of features and edges, in bounded memory.
 
-Edges are spooled to a file as they come and counted; then the rows of P are written range by range,
-each range sorted in memory from one more read of the spool.
+Edges are appended to a temporary file and counted; then the rows of P are written range by range,
+each range sorted in memory from one more read of that file.
 """
 
 import shutil
@@ -26,7 +26,7 @@ FORMAT = "matcha-gnn graph store 1"
 META = "meta.json"
 SPOOL = ".spool-"
 SAMPLED_LINKS = 20_000
-"""Edges kept aside for what is fitted by a sample of them."""
+"""Edges in the sample that fits use."""
 EDGES_AT_ONCE = 1 << 22
 """Edges of a range of rows that are sorted in memory: some 30 bytes each."""
 
@@ -49,21 +49,21 @@ class Edges:
 def write_matrix(
     folder: Path, num_nodes: int, edges: Iterable[Edges], at_once: int = EDGES_AT_ONCE
 ) -> dict[str, Any]:
-    """Write indptr, indices and values of P, and a sample of the edges; facts for the meta file.
+    """Write indptr, indices and values of P, and a sample of the edges; counts for the meta file.
 
     Args:
-        folder: where to.
+        folder: of the store.
         num_nodes: N.
-        edges: in any order, in chunks that fit memory.
+        edges: in any order, in blocks that fit memory.
         at_once: edges to sort in memory.
     """
-    # A writer that was killed has left its own; two do not write one store.
+    # Left by a killed writer; there is one writer at a time.
     for left in folder.glob(f"{SPOOL}*"):
         shutil.rmtree(left)
     with tempfile.TemporaryDirectory(dir=folder, prefix=SPOOL) as place:
         spool = _Spool(Path(place), num_nodes)
-        for chunk in edges:
-            spool.add(chunk)
+        for block in edges:
+            spool.add(block)
         spool.close()
         indptr = np.concatenate([[0], np.cumsum(spool.counts + 1)])
         _save(folder / "indptr.npy", indptr.astype(np.int64))
@@ -73,7 +73,7 @@ def write_matrix(
 
 
 class _Spool:
-    """Edges between different nodes, in a file, and what is added up of them on the way."""
+    """Edges between different nodes in a temporary file, with counts and degrees."""
 
     def __init__(self, folder: Path, num_nodes: int) -> None:
         self.folder, self.num_nodes = folder, num_nodes
@@ -91,14 +91,14 @@ class _Spool:
         if len(sender) == 0:
             return
         if self.num_edges + self.num_loops and self.weighted != (weight is not None):
-            got = "weights in some chunks and none in others"
-            raise InvalidGraphError("edges.weight", got, "weights in all chunks or in none")
+            got = "weights in some blocks and none in others"
+            raise InvalidGraphError("edges.weight", got, "weights in all blocks or in none")
         self.weighted = weight is not None
-        own = sender == receiver
-        self.num_loops += int(own.sum())
+        loop = sender == receiver
+        self.num_loops += int(loop.sum())
         # The weight of the last self loop counts, and it is 1 where there is none.
-        self.loops[sender[own]] = 1 if weight is None else weight[own]
-        sender, receiver = sender[~own], receiver[~own]
+        self.loops[sender[loop]] = 1 if weight is None else weight[loop]
+        sender, receiver = sender[~loop], receiver[~loop]
         found = np.bincount(receiver, minlength=self.num_nodes)
         self.counts += found
         np.stack([sender, receiver], 1).astype(np.int32).tofile(self._pairs)
@@ -106,8 +106,8 @@ class _Spool:
         if weight is None:
             self.degree += found
             return
-        self.degree += np.bincount(receiver, weight[~own], minlength=self.num_nodes)
-        weight[~own].astype(np.float64).tofile(self._weights)
+        self.degree += np.bincount(receiver, weight[~loop], minlength=self.num_nodes)
+        weight[~loop].astype(np.float64).tofile(self._weights)
 
     def close(self) -> None:
         self._pairs.close()
@@ -119,15 +119,15 @@ class _Spool:
         degree = self.degree + self.loops
         return np.divide(1, np.sqrt(degree), out=np.zeros(self.num_nodes), where=degree > 0)
 
-    def chunks(self, size: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float64] | None]]:
-        """Pairs (sender, receiver) [n, 2], and weights [n], as they came."""
+    def blocks(self, size: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float64] | None]]:
+        """Pairs (sender, receiver) [n, 2], and weights [n], in the order they were added."""
         with open(self._pairs.name, "rb") as pairs, open(self._weights.name, "rb") as weights:
             while len(some := np.fromfile(pairs, np.int32, 2 * size)):
                 weight = np.fromfile(weights, np.float64, size) if self.weighted else None
                 yield some.reshape(-1, 2), weight
 
     def sample(self, most: int, seed: int) -> NDArray[np.int64]:
-        """Edges as `Target.sample_links` draws them, [2, E']."""
+        """Edges as `BaseGraph.sample_links` draws them, [2, E']."""
         if self.num_edges == 0:
             return np.zeros((2, 0), np.int64)
         pairs = np.memmap(self._pairs.name, np.int32, "r", shape=(self.num_edges, 2))
@@ -139,7 +139,7 @@ class _Spool:
 
 
 def _check_ends(edges: Edges, num_nodes: int) -> None:
-    """Refuse senders and receivers that are no nodes."""
+    """Raise InvalidGraphError for senders and receivers that are no nodes."""
     size = edges.sender.size
     for name, ends in (("edges.sender", edges.sender), ("edges.receiver", edges.receiver)):
         if ends.shape != (size,) or (size and ends.dtype.kind not in "iu"):
@@ -151,7 +151,7 @@ def _check_ends(edges: Edges, num_nodes: int) -> None:
 
 
 def _check_weights(edges: Edges) -> None:
-    """Refuse weights that are no finite numbers >= 0."""
+    """Raise InvalidGraphError for weights that are not finite numbers >= 0."""
     weight, size = edges.weight, edges.sender.size
     if weight is None:
         return
@@ -184,20 +184,20 @@ def _write_rows(folder: Path, spool: _Spool, indptr: NDArray[np.int64], at_once:
 def _edges_of(
     spool: _Spool, start: int, stop: int, at_once: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-    """Receivers, senders and weights of the edges that end in a range of rows."""
+    """Receivers, senders and weights of the incoming edges of a range of rows."""
     found = []
-    for pairs, weight in spool.chunks(at_once):
+    for pairs, weight in spool.blocks(at_once):
         inside = (pairs[:, 1] >= start) & (pairs[:, 1] < stop)
         of_edges = np.ones(int(inside.sum())) if weight is None else weight[inside]
         found.append((pairs[inside, 1], pairs[inside, 0], of_edges))
     none = np.zeros(0, np.int32)
     found.append((none, none, np.zeros(0)))
-    row, col, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    row, col, weights = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
     return row, col, weights
 
 
 def _by_row(row: NDArray[np.int32], num_rows: int) -> NDArray[np.int32]:
-    """The order that sorts by row and keeps equals as they are: a counting sort."""
+    """The order that sorts by row, stable: a counting sort."""
     number = np.arange(len(row), dtype=np.int32)
     shape = (num_rows, max(1, len(row)))
     ordered: NDArray[np.int32] = scipy.sparse.coo_array((number, (row, number)), shape).tocsr().data
@@ -210,6 +210,6 @@ def _save(path: Path, array: NDArray[Any]) -> None:
 
 
 def finish(folder: Path, meta: dict[str, Any]) -> None:
-    """Write the meta file, the last of a store; without it a folder is none."""
+    """Write the meta file last: without it a store cannot be opened."""
     fingerprint = StoreArrays.opened(folder, meta).fingerprint()
     write_json(folder / META, {"format": FORMAT, **meta, "fingerprint": fingerprint})

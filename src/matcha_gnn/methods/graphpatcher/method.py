@@ -6,7 +6,7 @@ from torch import Tensor
 from matcha_gnn.backbones import Backbone, FilterBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_number
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.methods.base import Artefact, BaseMethod, Prediction, State, Touches, View
+from matcha_gnn.methods.base import Artefact, BaseMethod, Modifies, Prediction, State, View
 from matcha_gnn.methods.graphpatcher.patching import (
     Patcher,
     Patching,
@@ -18,7 +18,7 @@ from matcha_gnn.methods.graphpatcher.patching import (
 )
 from matcha_gnn.methods.graphpatcher.training import PatcherTraining, Schedule
 from matcha_gnn.methods.lame import is_count
-from matcha_gnn.methods.whole import Elsewhere
+from matcha_gnn.methods.whole import ModifiedHops
 
 AXES = ("classes", "copies")
 KEEPS = ("best", "last")
@@ -27,18 +27,18 @@ KEEPS = ("best", "last")
 class GraphPatcher(BaseMethod):
     """Give every node virtual neighbours, and predict on the patched graph with the source model.
 
-    At the source, a generator ("patcher") learns to invent features of a neighbour such that a
+    At the source, a generator ("patcher") learns to generate features of a neighbour such that a
     node that lost 90% of its neighbours is predicted as it would be with 60%, then 30%, then none
-    of them missing. It travels with the model, and is frozen at the target. It does not see γ, so
-    a round of Matcha costs what it costs with ERM.
+    of them missing. It is stored in the model, and is frozen at the target. It does not depend on
+    γ, so a round of Matcha costs what it costs with ERM.
 
-    Where this deviates from "GraphPatcher: Mitigating Degree Bias for Graph Neural Networks via
-    Test-time Augmentation" (Ju et al., NeurIPS 2023):
+    Deviations from "GraphPatcher: Mitigating Degree Bias for Graph Neural Networks via Test-time
+    Augmentation" (Ju et al., NeurIPS 2023):
 
     - Ego graphs of K = 9 hops are the whole graph, so all nodes of a graph are patched at once,
-      neighbours too. In training a batch of nodes is starved and patched inside the whole graph;
-      a batch of one node is the paper's form.
-    - Losing a neighbour means not receiving from it; the neighbour's own input stays as it is.
+      neighbours too. In training a batch of nodes loses neighbours and is patched inside the whole
+      graph; a batch of one node is the paper's form.
+    - Losing a neighbour means not receiving from it; the neighbour's own input does not change.
     - Weights and the number of patches are chosen by accuracy on the labelled source nodes, where
       the paper has validation nodes, from the tenth iteration on (its code waits for 100).
 
@@ -47,14 +47,14 @@ class GraphPatcher(BaseMethod):
             gives the labelled source nodes the highest accuracy. It does not change training.
         hidden_channels: the patcher's width; 1,024 in its paper.
         iterations: training steps at most.
-        batch_size: nodes that are starved and patched per step; None for all.
+        batch_size: nodes that lose neighbours and are patched per step; None for all.
         copies: random copies of each thinner graph that serve as targets; 10 in the released
             code. The gradient is linear in the target: one copy has the same mean gradient.
         lr: AdamW's step size. Much larger ones kill every unit of the encoder.
         axis: what the softmax in the loss runs over: "classes", or "copies" as in the released
             code, where it leaves the first two of three steps without any gradient.
         keep: "best", the weights with the highest accuracy on the labelled source nodes (and stop
-            when ten evaluations, ten iterations apart, bring nothing better), or "last".
+            after ten evaluations, ten iterations apart, without a better one), or "last".
 
     Example:
         >>> import matcha_gnn as mg
@@ -67,7 +67,7 @@ class GraphPatcher(BaseMethod):
     """
 
     name = "graphpatcher"
-    touches = frozenset({Touches.FEATURES, Touches.EDGES})
+    modifies = frozenset({Modifies.FEATURES, Modifies.EDGES})
 
     def __init__(
         self,
@@ -97,14 +97,14 @@ class GraphPatcher(BaseMethod):
         self.axis, self.keep = axis, keep
 
     def require(self, model: Backbone) -> None:
-        """The model has to propagate, and to come with a patcher for its features."""
+        """A model with hops, and a patcher for its features."""
         _require_hops(model)
         if self.name not in model.artefacts:
             raise IncompatibleError(
                 "GraphPatcher needs a patcher that was trained on the source graph: train with "
                 "fit(..., ship=[GraphPatcher()]) or `matcha train --ship graphpatcher`"
             )
-        if model.in_channels:  # a wrapped network does not say
+        if model.in_channels:  # unknown for a wrapped network
             _patcher(model.artefacts[self.name], model.in_channels)
 
     def ship(
@@ -126,8 +126,8 @@ class GraphPatcher(BaseMethod):
         weights = {name: weight.detach().clone() for name, weight in patcher.state_dict().items()}
         return weights | {"patches": torch.tensor([patches])}
 
-    def prepare(self, view: View) -> Elsewhere:
-        """Invent the virtual nodes, which do not depend on γ, and patch the graph with them."""
+    def prepare(self, view: View) -> ModifiedHops:
+        """Generate the virtual nodes, which do not depend on γ, and patch the graph with them."""
         model = view.model
         artefact, x = model.artefacts[self.name], model.accept(view.graph.x)
         patches = int(artefact["patches"] if self.patches == "source" else self.patches)
@@ -141,21 +141,21 @@ class GraphPatcher(BaseMethod):
             return _patched_hops(view, nodes, virtual, patches)
         features = [patcher.last(patching()) for _ in range(patches)]
         graph, count = patched_graph(view.graph, nodes, features), len(nodes)
-        return Elsewhere(view, lambda model: model.hops(graph, keyed=False).stack[:count])
+        return ModifiedHops(view, lambda model: model.hops(graph, keyed=False).stack[:count])
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """The source head on the patched hops, mixed by the current γ."""
-        target: Elsewhere = state
+        target: ModifiedHops = state
         patched = target.hops_at(view)
         probs, sums, mass = patched.classify(view.coef, view.model.head, over=view.hops)
         return Prediction(probs, patched, mass=mass, class_sums=(view.hops, sums)), target
 
 
-def _patched_hops(view: View, nodes: Tensor, virtual: Tensor, patches: int) -> Elsewhere:
-    """Hops of a filter, from the encodings of each node's virtual neighbours in all, [N, D]."""
+def _patched_hops(view: View, nodes: Tensor, virtual: Tensor, patches: int) -> ModifiedHops:
+    """Hops of a filter, from the summed encodings of each node's virtual neighbours, [N, D]."""
     adjacency, share = patched_adjacency(view.graph, nodes, patches, virtual.dtype)
     h, pushed = view.hops.stack[:, 0].contiguous(), virtual * share[:, None]
-    return Elsewhere(view, lambda model: propagate_patched(adjacency, h, pushed, model.num_hops))
+    return ModifiedHops(view, lambda model: propagate_patched(adjacency, h, pushed, model.num_hops))
 
 
 def _require_hops(model: Backbone) -> None:
@@ -164,7 +164,7 @@ def _require_hops(model: Backbone) -> None:
 
 
 def _patcher(artefact: Artefact, num_features: int) -> Patcher:
-    """The shipped generator, sharing its weights."""
+    """The generator in the model, sharing its weights."""
     weights = {name: tensor for name, tensor in artefact.items() if name != "patches"}
     try:
         patcher = Patcher(num_features, len(weights["second.bias"])).eval().requires_grad_(False)

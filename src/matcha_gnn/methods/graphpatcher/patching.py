@@ -57,10 +57,10 @@ class Patcher(nn.Module):
 
 
 class Patching:
-    """Invents virtual neighbours for some nodes of a graph, one for each of them at every call.
+    """Generates virtual neighbours for some nodes of a graph, one for each of them at every call.
 
     Only what the graph layers reach from the centres is computed. A virtual node counts as a
-    neighbour of its centre for the ones invented after it, without a gradient to its features.
+    neighbour of its centre for the ones generated after it, without a gradient to its features.
 
     Args:
         patcher: the generator.
@@ -73,21 +73,21 @@ class Patching:
         self, patcher: Patcher, x: Tensor, sums: scipy.sparse.csr_array, centres: Tensor
     ) -> None:
         self.patcher, self.count = patcher, 0
-        own = centres.cpu().numpy()
-        near = np.unique(sums[own].indices)
+        rows = centres.cpu().numpy()
+        near = np.unique(sums[rows].indices)
         far = np.unique(sums[near].indices)
-        self._into_centres, self._centre_weight = _sliced(sums, own, near, x)
+        self._into_centres, self._centre_weight = _sliced(sums, rows, near, x)
         into_near, self._near_weight = _sliced(sums, near, far, x)
-        self._place = torch.from_numpy(np.searchsorted(near, own)).to(x.device)
+        self._place = torch.from_numpy(np.searchsorted(near, rows)).to(x.device)
         self._near = into_near @ _times(x, far, patcher.first.weight)
-        self._own = _times(x, own, patcher.merge.weight[:, patcher.width :])
+        self._own = _times(x, rows, patcher.merge.weight[:, patcher.width :])
         self._sent = torch.zeros_like(self._own)
         self._sent_hidden = torch.zeros_like(self._own)
 
     def __call__(self) -> Tensor:
         """The generator's last hidden layer for the next patch, [B, width].
 
-        `patcher.last` makes features [B, F] of it; they may be too many to hold for a whole graph.
+        `patcher.last` maps it to features [B, F], which may not fit memory for a whole graph.
         """
         patcher, known = self.patcher, float(self.count)
         received = self._near.index_add(0, self._place, self._sent)
@@ -96,15 +96,15 @@ class Patching:
         )
         near = F.relu(received / weight + patcher.first.bias)
         gathered = (self._into_centres @ near + self._sent_hidden) / (self._centre_weight + known)
-        graph_part = F.relu(patcher.second(gathered))
+        from_graph = F.relu(patcher.second(gathered))
         merge = patcher.merge
-        hidden = F.linear(graph_part, merge.weight[:, : patcher.width], merge.bias) + self._own
+        hidden = F.linear(from_graph, merge.weight[:, : patcher.width], merge.bias) + self._own
         hidden = F.dropout(F.relu(hidden), DROPOUT, patcher.training)
         hidden = F.dropout(F.relu(patcher.middle(hidden)), DROPOUT, patcher.training)
-        self._remember(hidden.detach())
+        self._add(hidden.detach())
         return hidden
 
-    def _remember(self, hidden: Tensor) -> None:
+    def _add(self, hidden: Tensor) -> None:
         # (hidden · lastᵀ) · firstᵀ with the small product first: no features F wide are needed.
         through = self.patcher.first.weight @ self.patcher.last.weight.detach()
         sent = F.linear(hidden, through)
@@ -127,8 +127,8 @@ def neighbour_sums(graph: Graph) -> scipy.sparse.csr_array:
 
 def encode_virtual(model: FilterBackbone, patcher: Patcher, hidden: Tensor) -> Repr:
     """Encodings of the virtual nodes that `Patching` gave hidden layers [B, width] for: [B, D]."""
-    parts = torch.split(hidden, ROWS_AT_ONCE)
-    return torch.cat([model.encode(patcher.last(part)) for part in parts])
+    blocks = torch.split(hidden, ROWS_AT_ONCE)
+    return torch.cat([model.encode(patcher.last(block)) for block in blocks])
 
 
 def patched_adjacency(
@@ -194,7 +194,7 @@ def filter_patched(adjacency: Adjacency, h: Repr, pushed: Repr, coef: Coefficien
 
 
 def patched_graph(graph: Graph, centres: Tensor, virtual: Sequence[Tensor]) -> Graph:
-    """The graph with virtual nodes behind its own, differentiable in their features.
+    """The graph with virtual nodes after its own, differentiable in their features.
 
     Args:
         graph: the graph without them.
@@ -216,17 +216,16 @@ def _sliced(
     sums: scipy.sparse.csr_array, rows: Any, columns: Any, like: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The chosen rows and columns as a tensor, and each row's weight, [rows, 1]."""
-    part = scipy.sparse.csr_array(sums[rows][:, columns])
-    part.sort_indices()
-    weight = torch.from_numpy(np.asarray(part.sum(1))).to(like.device, like.dtype)
-    return csr_tensor(part, like.dtype).to(like.device), weight[:, None]
+    chosen = scipy.sparse.csr_array(sums[rows][:, columns])
+    chosen.sort_indices()
+    weight = torch.from_numpy(np.asarray(chosen.sum(1))).to(like.device, like.dtype)
+    return csr_tensor(chosen, like.dtype).to(like.device), weight[:, None]
 
 
 def _times(x: Tensor, rows: Any, weight: Tensor) -> Tensor:
     """x[rows] · weightᵀ, [rows, width], a few thousand rows at a time."""
     index = torch.from_numpy(rows).to(x.device)
     if x.layout == torch.strided:
-        parts = [F.linear(x[part], weight) for part in torch.split(index, ROWS_AT_ONCE)]
-        return torch.cat(parts)
+        return torch.cat([F.linear(x[block], weight) for block in torch.split(index, ROWS_AT_ONCE)])
     product: Tensor = torch.sparse.mm(x, weight.T)
     return product[index]

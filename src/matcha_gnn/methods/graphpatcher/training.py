@@ -25,9 +25,9 @@ from matcha_gnn.methods.graphpatcher.patching import (
 from matcha_gnn.typing import Repr
 
 DROPPED = 0.9
-"""Share of the centres' neighbours that the patcher has to do without."""
+"""Share of the centres' neighbours that is dropped from the patcher's input."""
 RESTORED = (0.6, 0.3, 0.0)
-"""Shares that are missing from the neighbourhoods it should imitate, patch after patch."""
+"""Shares that are dropped from the neighbourhoods it should imitate, patch after patch."""
 WEIGHT_DECAY = 5e-4
 EVALUATE_EVERY, PATIENCE = 10, 10
 MOST_PATCHES = 5
@@ -68,7 +68,7 @@ class Predictor(abc.ABC):
 
     @abc.abstractmethod
     def message(self, patcher: Patcher, hidden: Tensor) -> Tensor:
-        """What is kept of virtual nodes whose last hidden layer is given, one row for each."""
+        """The message of virtual nodes from their last hidden layer, one row for each."""
 
     @abc.abstractmethod
     def logits(self, graph: Graph) -> Tensor:
@@ -92,11 +92,11 @@ class FilterPredictor(Predictor):
         return self._head(encode_virtual(self.model, patcher, hidden))
 
     def logits(self, graph: Graph) -> Tensor:
-        """A filter of the nodes' own logits."""
+        """A filter of the node-only logits."""
         return self._biased(filter_hops(graph.adjacency, self.own, self.coef))
 
     def patched(self, graph: Graph, centres: Tensor, messages: Sequence[Tensor]) -> Tensor:
-        """One filter of the nodes' own logits, and one of the messages."""
+        """One filter of the node-only logits, and one of the messages."""
         adjacency, share = patched_adjacency(graph, centres, len(messages), self.own.dtype)
         sent = torch.stack([*messages]).sum(0)
         pushed = torch.zeros_like(self.own).index_add(0, centres, sent) * share[:, None]
@@ -121,16 +121,16 @@ class WholePredictor(Predictor):
         return patcher.last(hidden)  # type: ignore[no-any-return]
 
     def logits(self, graph: Graph) -> Tensor:
-        """The model's own."""
+        """The model's logits."""
         return self.model.head(self.model.representation(graph))  # type: ignore[no-any-return]
 
     def patched(self, graph: Graph, centres: Tensor, messages: Sequence[Tensor]) -> Tensor:
-        """The model's own for the real nodes."""
+        """The model's logits of the real nodes."""
         return self.logits(patched_graph(graph, centres, messages))[: graph.num_nodes]
 
 
 class PatcherTraining:
-    """One training run of a patcher on the source graph; the model is left alone.
+    """One training run of a patcher on the source graph; the model does not change.
 
     Args:
         model: the trained model.
@@ -164,7 +164,7 @@ class PatcherTraining:
         self.best_score, self.best_patches = -1.0, 1
 
     def run(self, seed: int) -> tuple[Patcher, int]:
-        """Train; the patcher, and the number of patches that suits the source best."""
+        """Train; the patcher, and the number of patches with the best source accuracy."""
         kept: dict[str, Tensor] = {}
         age = 0
         with torch.random.fork_rng(devices=[self.x.device] if self.x.is_cuda else []):
@@ -190,13 +190,13 @@ class PatcherTraining:
 
     def loss(self, centres: Tensor) -> Tensor:
         """One pass 0.9 → 0.6 → 0.3 → whole for the given nodes, ascending, [B]."""
-        starved = self._thinned(centres, DROPPED)
-        patching = Patching(self.patcher, self.x, neighbour_sums(starved), centres)
+        thinned = self._thinned(centres, DROPPED)
+        patching = Patching(self.patcher, self.x, neighbour_sums(thinned), centres)
         messages: list[Tensor] = []
         terms = []
         for dropped in RESTORED:
             latest = self.predictor.message(self.patcher, patching())
-            logits = self.predictor.patched(starved, centres, [*messages, latest])
+            logits = self.predictor.patched(thinned, centres, [*messages, latest])
             target = self._target(centres, dropped)
             terms.append(restoring_loss(logits[centres], target, self.schedule.axis))
             messages.append(latest.detach())

@@ -13,7 +13,7 @@ from matcha_gnn.kernels import Adjacency, propagate
 from matcha_gnn.kernels.edge_weights import EdgePattern, weighted_filter
 from matcha_gnn.methods.base import View
 from matcha_gnn.methods.gtrans.features import ADAM_EPSILON, features_of
-from matcha_gnn.methods.whole import AskHops
+from matcha_gnn.methods.whole import MakeHops
 from matcha_gnn.typing import Repr
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Draw(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """Edges as an editor sees them; `EdgePattern` says what each is."""
+    """Edges as an editor sees them; see `EdgePattern`."""
 
     row: Tensor
     col: Tensor
@@ -72,8 +72,8 @@ class Editor(abc.ABC):
         """One Adam step on δ."""
 
     @abc.abstractmethod
-    def edited(self, removed: Tensor) -> AskHops:
-        """How to ask the model on the edited graph; `removed` is 1 where a pair goes, else 0."""
+    def edited(self, removed: Tensor) -> MakeHops:
+        """The hops of a model on the edited graph; `removed` is 1 for a removed pair, else 0."""
 
     def edge_step(self) -> None:
         """One step on p and the projection; nothing where the budget is less than one pair."""
@@ -85,21 +85,22 @@ class Editor(abc.ABC):
         _, slopes = contrast(*views, self.method.margin)
         slope = self.descent(views, p, "edges", slopes)
         if self.method.edge_step == "sign":
-            # The first step of an Adam that has seen nothing.
+            # The first step of Adam.
             slope = slope / (slope.abs() + ADAM_EPSILON)
         self.removal = project(p.detach() - self.method.lr_adj * slope, self.budget)
 
     def descent(
-        self, views: tuple[Tensor, ...], leaf: Tensor, part: str, slopes: tuple[Tensor, ...]
+        self, views: tuple[Tensor, ...], leaf: Tensor, what: str, slopes: tuple[Tensor, ...]
     ) -> Tensor:
-        """The gradient in a leaf, or a line that says why there is none."""
+        """The gradient in a leaf, "features" or "edges"; IncompatibleError if there is none."""
         found = None
         if any(view.requires_grad for view in views):
             (found,) = torch.autograd.grad(views, leaf, slopes, allow_unused=True)
         if found is None:
-            other = "edges" if part == "features" else "features"
-            said = f"GTrans: what the model makes of the {part} gives them no gradient"
-            raise IncompatibleError(f"{said}; use edit={other!r}")
+            other = "edges" if what == "features" else "features"
+            raise IncompatibleError(
+                f"GTrans: the model's output has no gradient in the {what}; use edit={other!r}"
+            )
         return found
 
     def final_edges(self) -> Tensor:
@@ -120,7 +121,7 @@ class Editor(abc.ABC):
         return best
 
     def draw(self) -> Draw:
-        """The chance in one step."""
+        """The random draws of one step."""
         row, col, device = self.entries.row, self.entries.col, self.entries.row.device
         drawn = torch.rand(len(row), generator=self.draws, device=device)
         kept = (drawn >= self.method.drop_rate) | (row == col)
@@ -129,7 +130,7 @@ class Editor(abc.ABC):
         )
 
     def weights(self, p: Tensor) -> Tensor:
-        """Raw weights of all entries when each pair keeps 1 − p of its own, [M]."""
+        """Raw weights of all entries when each pair keeps 1 − p of its weight, [M]."""
         kept = torch.cat([1 - p, p.new_ones(1)])
         return self.entries.weight * kept.index_select(0, self.entries.pair)
 
@@ -152,7 +153,7 @@ class FilterEditor(Editor):
         self.h = self.features.h if self.features else self._encoded(x)
 
     def _encoded(self, x: Tensor) -> Repr:
-        """H_0 of features that are not edited: among the hops, unless the norm has moved."""
+        """H_0 of features that are not edited: from the hops, unless the norm has drifted."""
         return (
             self.model.encode(x) if self.method.drift else self.view.hops.stack[:, 0].contiguous()
         )
@@ -176,14 +177,14 @@ class FilterEditor(Editor):
         self.features.step(of_dropped.add_(of_clean).add_(of_shuffled.index_select(0, back)))
         self.h = self.features.h
 
-    def edited(self, removed: Tensor) -> AskHops:
-        """Hops of H_0 over what is left of the edges."""
+    def edited(self, removed: Tensor) -> MakeHops:
+        """Hops of H_0 over the remaining edges."""
         values, _ = self.pattern.normalise(self.weights(removed))
         adjacency, h = Adjacency(self.pattern.matrix(values)), self.h.detach()
         return lambda model: propagate(adjacency, h, model.num_hops)
 
     def _pair(self, order: Tensor) -> Tensor:
-        """H_0 and its shuffled rows side by side, [N, 2D]: they go through the graph together."""
+        """H_0 and its shuffled rows side by side, [N, 2D]: they are propagated together."""
         h = self.h.detach()
         return torch.cat([h, h.index_select(0, order)], dim=1)
 
@@ -220,8 +221,8 @@ def contrast(
     if margin is not None:
         pushes = (apart > margin).to(apart)
         apart = (apart - margin).relu()
-    # The derivative of cos(u, v) in u is what of v/|v| is orthogonal to u, over |u|: a sum of the
-    # two with one factor for each node, so that no unit vector is written down.
+    # The derivative of cos(u, v) in u is the part of v/|v| orthogonal to u, over |u|: a sum of the
+    # two with one factor for each node, so that no unit vector is stored.
     share = 1 / len(clean)
     with_s, with_d, other = share * pushes * with_s, share * with_d, share * pushes * other
     of_both = torch.empty_like(clean_and_shuffled)
@@ -237,7 +238,7 @@ def contrast(
 def project(p: Tensor, budget: float) -> Tensor:
     """The point nearest to p with entries inside (0, 1) whose sum is at most the budget.
 
-    It is p − μ cut to the interval, with the smallest μ ≥ 0 that meets the budget, by bisection.
+    It is p − μ clipped to the interval, with the smallest μ ≥ 0 within the budget, by bisection.
 
     Example:
         >>> project(torch.tensor([0.5, 0.25, -1.0]), budget=0.25)
@@ -250,7 +251,7 @@ def project(p: Tensor, budget: float) -> Tensor:
     if float(cut(0.0).double().sum()) <= budget:
         return cut(0.0)
     low, high = 0.0, float(p.max())
-    # Halved until the two ends are neighbours for the precision of p.
+    # Halved until the two ends are adjacent numbers in the precision of p.
     for _ in range(2 - int(math.log2(torch.finfo(p.dtype).eps))):
         middle = (low + high) / 2
         over = float(cut(middle).double().sum()) > budget

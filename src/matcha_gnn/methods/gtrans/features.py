@@ -17,7 +17,7 @@ ADAM_EPSILON = 1e-8
 BLOCK_ENTRIES = 1 << 19
 """Features are edited in blocks of rows of this size, in cache from gradient to product."""
 MAX_DENSE_BYTES = 8 << 30
-"""What dense copies of sparse features may take; above that they are not edited."""
+"""Largest size of the dense copies of sparse features; larger ones are not edited."""
 
 
 class Adam:
@@ -58,10 +58,10 @@ class Features(abc.ABC):
 
 
 class LinearFeatures(Features):
-    """For encoders that begin with one linear layer: δ itself is not kept, but what it does there.
+    """For encoders that begin with one linear layer: its output is kept instead of δ.
 
-    The layer's output U is all that the rest of the encoder sees, and a step adds Δ Wᵀ to it. Δ
-    and its gradient exist for a block of rows at a time, and x, dense or sparse, is read once.
+    The rest of the encoder depends only on the layer's output U, and a step adds Δ Wᵀ to it. Δ and
+    its gradient exist for a block of rows at a time, and x, dense or sparse, is read once.
     """
 
     def __init__(self, model: NormedEncoder, x: Tensor, lr: float) -> None:
@@ -70,7 +70,7 @@ class LinearFeatures(Features):
         self.entered = model.before_norm(x)
         require_room(x, 2)
         self.adam = Adam(x, lr)
-        rows = max(part.stop - part.start for part in self.adam.rows)
+        rows = max(block.stop - block.start for block in self.adam.rows)
         self._scratch = self.entered.new_empty(2, rows, x.shape[1])
         self.h = self._encode(self.entered)
 
@@ -100,19 +100,19 @@ class EncodedFeatures(Features):
         edited = dense_copy(x, 3)
         self.blocks = [edited[rows].requires_grad_() for rows in self.adam.rows]
         with torch.enable_grad():
-            self.parts = [model.encode(values) for values in self.blocks]
-        self.h = torch.cat(self.parts).detach()
+            self.encoded = [model.encode(values) for values in self.blocks]
+        self.h = torch.cat(self.encoded).detach()
 
     def step(self, slope: Tensor) -> None:
         """One step on δ."""
         for block, rows in enumerate(self.adam.rows):
             values = self.blocks[block]
-            (gradient,) = torch.autograd.grad(self.parts[block], values, slope[rows])
+            (gradient,) = torch.autograd.grad(self.encoded[block], values, slope[rows])
             self.adam.move(block, values.detach(), gradient)
             with torch.enable_grad():
-                self.parts[block] = self.model.encode(values)
+                self.encoded[block] = self.model.encode(values)
         self.adam.steps += 1
-        self.h = torch.cat(self.parts).detach()
+        self.h = torch.cat(self.encoded).detach()
 
 
 def features_of(model: FilterBackbone, x: Tensor, lr: float) -> Features:
@@ -123,24 +123,26 @@ def features_of(model: FilterBackbone, x: Tensor, lr: float) -> Features:
 
 
 def dense_copy(x: Tensor, copies: int) -> Tensor:
-    """Features to be edited, of which there will be so many dense copies in all, [N, F]."""
+    """Dense features to be edited, [N, F]; `copies` is the number of dense copies in all."""
     require_room(x, copies)
     edited = _zeros_like(x)
     return edited.copy_(x if x.layout == torch.strided else x.to_dense())
 
 
 def require_room(x: Tensor, copies: int) -> None:
-    """Refuse sparse features that would take too much as dense ones."""
+    """Raise IncompatibleError for sparse features that are too large as dense ones."""
     needed = copies * x.shape[0] * x.shape[1] * x.element_size()
     if x.layout != torch.strided and needed > MAX_DENSE_BYTES:
-        said = f"GTrans makes sparse features dense to edit them: {needed / 1e9:.0f} GB here"
-        raise IncompatibleError(f'{said}; use edit="edges"')
+        raise IncompatibleError(
+            f"GTrans needs dense features to edit them, {needed / 1e9:.0f} GB for this graph; "
+            'use edit="edges"'
+        )
 
 
 def _zeros_like(x: Tensor) -> Tensor:
     """Dense zeros in the shape of x."""
     if not x.is_cpu:
         return torch.zeros(x.shape, dtype=x.dtype, device=x.device)
-    # NumPy asks for huge pages, torch does not: the first touch of N F numbers is 4 times faster.
+    # NumPy requests huge pages, torch does not: the first write of N F numbers is 4 times faster.
     kind = np.float64 if x.dtype is torch.float64 else np.float32
     return torch.from_numpy(np.zeros(x.shape, kind))

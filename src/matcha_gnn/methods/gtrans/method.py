@@ -1,4 +1,4 @@
-"""GTrans (Jin et al., ICLR 2023): leave the model alone and edit the target graph."""
+"""GTrans (Jin et al., ICLR 2023): edit the target graph, not the model."""
 
 from dataclasses import dataclass, replace
 
@@ -14,14 +14,14 @@ from matcha_gnn.errors import (
     require_number,
     require_whole,
 )
-from matcha_gnn.methods.base import BaseMethod, Prediction, Prepared, State, Touches, View
+from matcha_gnn.methods.base import BaseMethod, Modifies, Prediction, Prepared, State, View
 from matcha_gnn.methods.gtrans.editing import Editor, FilterEditor
 from matcha_gnn.methods.gtrans.whole import ForeignEditor, LayersEditor
 from matcha_gnn.methods.tuning import Values, check_choice
 from matcha_gnn.methods.whole import (
-    Elsewhere,
-    asked,
+    ModifiedHops,
     drifted_statistics,
+    run_with,
     running_statistics,
 )
 
@@ -32,7 +32,7 @@ EDGE_STEPS = ("sign", "gradient")
 class GTrans(BaseMethod):
     """Adds a learnt δ to the features and removes a budget of edges, then predicts.
 
-    Both edits go down a label-free loss: the representation Z should not change when some edges
+    Both edits minimise a label-free loss: the representation Z should not change when some edges
     are dropped, and should change when the rows of the features are shuffled:
     L = d(Z_dropped, Z) − d(Z, Z_shuffled), with d the mean of 1 − cos over nodes.
 
@@ -41,14 +41,13 @@ class GTrans(BaseMethod):
     or a draw from p within the budget, are removed: the candidate of lowest loss.
 
     Reference: Jin et al., "Empowering Graph Representation Learning with Test-Time Graph
-    Transformation", ICLR 2023. Defaults are those of the released script. We deviate in that δ
-    starts at 0 instead of 1e-7, and that pairs which no step wants removed stay, where the top B
-    would take them.
+    Transformation", ICLR 2023. Defaults are those of the released script. Deviations: δ starts at
+    0 instead of 1e-7, and pairs whose p was never raised are kept even if they are among the top B.
 
     Args:
         lr_feat: Adam's step size on δ.
         lr_adj: step size on p.
-        epochs: steps in all; full rounds are run, a rest smaller than a round is left out.
+        epochs: steps in all, in full rounds of `loop_feat` + `loop_adj`; a remainder is left out.
         ratio: B as a share of the pairs of joined nodes.
         loop_feat: steps on δ in a round.
         loop_adj: steps on p in a round.
@@ -56,15 +55,15 @@ class GTrans(BaseMethod):
         samples: edge sets compared in the end, the top B among them.
         margin: None, or m for max(0, 1 − cos − m) in the second term.
         edit: "both", "features" or "edges"; a round has only the steps of what is edited.
-        refresh: "once" edits at the source γ; "each" edits anew in every round of Matcha; a
-            number R edits anew every R rounds, which needs `adapt(restart=False)`. Once is the
-            default as an edit costs many inferences, and a round of Matcha a small part of one.
-        edge_step: "sign", as in the released code, which gives p a new Adam for every step:
-            each goes `lr_adj` up or down. "gradient" is the paper's plain step; the gradient of a
+        refresh: "once" edits at the source γ; "each" edits again in every round of Matcha; a
+            number R edits again every R rounds, which needs `adapt(restart=False)`. Once is the
+            default as an edit costs many inferences, and a round of Matcha much less than one.
+        edge_step: "sign", as in the released code, which uses a new Adam for every step on p: each
+            entry moves `lr_adj` up or down. "gradient" is the paper's plain step; the gradient of a
             mean over nodes is so small that it removes nothing with the published step sizes.
         drift: passes over the target with the batch norm in training mode, before the edit: each
-            takes the running statistics one momentum nearer to the target's. Edit and prediction
-            go by these. The published runs seem to have had some; see docs/methods/gtrans.md.
+            moves the running statistics one momentum step towards the target's. Edit and prediction
+            use these. The published runs seem to have had some; see docs/methods/gtrans.md.
 
     Example:
         >>> import matcha_gnn as mg
@@ -119,23 +118,23 @@ class GTrans(BaseMethod):
             allowed = f"0, or an integer >= {whole}, the steps of one round"
             raise InvalidArgumentError("epochs", repr(self.epochs), allowed)
 
-    def _steps(self, part: str) -> int:
-        """How many steps of a round go to this part."""
-        loop = self.loop_feat if part == "features" else self.loop_adj
-        return loop if self.edit in ("both", part) else 0
+    def _steps(self, what: str) -> int:
+        """How many steps of a round are on "features", or on "edges"."""
+        loop = self.loop_feat if what == "features" else self.loop_adj
+        return loop if self.edit in ("both", what) else 0
 
-    def edits(self, part: str) -> bool:
+    def edits(self, what: str) -> bool:
         """Whether there are steps on "features", or on "edges"."""
-        return bool(self.epochs and self._steps(part))
+        return bool(self.epochs and self._steps(what))
 
     @property
-    def touches(self) -> frozenset[Touches]:
+    def modifies(self) -> frozenset[Modifies]:
         """Features and edges, and the norm where its statistics drift."""
-        edited = frozenset({Touches.FEATURES, Touches.EDGES})
-        return edited | {Touches.NORM} if self.drift else edited
+        edited = frozenset({Modifies.FEATURES, Modifies.EDGES})
+        return edited | {Modifies.NORM} if self.drift else edited
 
     def require(self, model: Backbone) -> None:
-        """Gradients in the edges have to come through all that the model does with them."""
+        """A model that is differentiable in the edge weights, if edges are edited."""
         if self.drift and not running_statistics(model):
             raise IncompatibleError(
                 f"gtrans: {model.name} has no batch norm with statistics to drift"
@@ -143,28 +142,31 @@ class GTrans(BaseMethod):
         if isinstance(model, Foreign):
             self._require_weights(model)
         elif not isinstance(model, LayeredBackbone):
-            said = f"GTrans has to know how {model.name} takes a hop"
-            raise IncompatibleError(f"{said}: it is no LayeredBackbone or FilterBackbone")
+            raise IncompatibleError(
+                f"GTrans does not support {model.name}: it is no LayeredBackbone or FilterBackbone"
+            )
 
     def _require_weights(self, model: Foreign) -> None:
         if not self.edits("edges"):
             return
-        way_out = 'use edit="features"'
+        instead = 'use edit="features"'
         if not takes_edge_weight(model.net):
-            raise IncompatibleError(f"GTrans: {model.name} takes no edge weights; {way_out}")
+            raise IncompatibleError(f"GTrans: {model.name} takes no edge weights; {instead}")
         if isinstance(model, AddedHops):
-            raise IncompatibleError(f"GTrans: added hops give edges no gradient; {way_out}")
+            raise IncompatibleError(f"GTrans: added hops have no gradient in edges; {instead}")
 
     def prepare(self, view: View) -> Prepared:
-        """The edit at the source γ, unless every round makes its own."""
+        """The edit at the source γ, unless every round edits again."""
         return None if self.refresh in ("each", 1) else self.edited(view)
 
     def start(self, view: View, prepared: Prepared) -> State:
-        """The first edit. A fresh start after γ has moved would undo a later one: refused."""
+        """The first edit; refused after γ has moved, as it would undo a later edit."""
         counts_rounds = prepared is not None and self.refresh != "once"
         if counts_rounds and not torch.equal(view.gamma, prepared.gamma):
-            needed = f"GTrans(refresh={self.refresh}) carries its edit over rounds"
-            raise IncompatibleError(f"{needed}: call adapt with restart=False")
+            raise IncompatibleError(
+                f"GTrans(refresh={self.refresh}) needs the state of earlier rounds: call adapt "
+                "with restart=False"
+            )
         return prepared
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
@@ -179,7 +181,7 @@ class GTrans(BaseMethod):
     def edited(self, view: View) -> "EditedGraph":
         """Edit the view's graph at its γ, always from the graph as it was given."""
         drifted = drifted_statistics(view, self.drift) if self.drift else {}
-        return asked(view.model, drifted, lambda _: self._edited(view, drifted))
+        return run_with(view.model, drifted, lambda _: self._edited(view, drifted))
 
     def _edited(self, view: View, drifted: Values) -> "EditedGraph":
         editor = editor_of(self, view)
@@ -190,29 +192,29 @@ class GTrans(BaseMethod):
             for _ in range(self._steps("edges")):
                 editor.edge_step()
         removed = editor.final_edges()
-        target = Elsewhere(view, editor.edited(removed), drifted)
+        target = ModifiedHops(view, editor.edited(removed), drifted)
         return EditedGraph(target, removed > 0, view.gamma)
 
 
 @dataclass(frozen=True, eq=False)
 class EditedGraph:
-    """What an edit leaves behind.
+    """The result of an edit.
 
     Attributes:
-        target: the model on edited features and edges.
-        removed: pairs, as `numbered_pairs` numbers them, that lost their edges, bool [pairs].
-        gamma: where the edit was made.
+        target: the model's hops on edited features and edges.
+        removed: pairs, as `numbered_pairs` numbers them, that were removed, bool [pairs].
+        gamma: γ of the edit.
         age: predictions made with it so far.
     """
 
-    target: Elsewhere
+    target: ModifiedHops
     removed: Tensor
     gamma: Tensor
     age: int = 0
 
 
 def editor_of(method: GTrans, view: View) -> Editor:
-    """The fastest way to edit for this model."""
+    """The fastest editor for this model."""
     model = view.model
     if isinstance(model, Foreign):
         return ForeignEditor(method, view)

@@ -15,7 +15,7 @@ from matcha_gnn.kernels.edge_weights import EdgePattern, numbered_pairs, weighte
 from matcha_gnn.methods.base import View
 from matcha_gnn.methods.gtrans.editing import Draw, Editor, Entries, contrast
 from matcha_gnn.methods.gtrans.features import Adam, dense_copy, require_room
-from matcha_gnn.methods.whole import AskHops, asked
+from matcha_gnn.methods.whole import MakeHops, run_with
 from matcha_gnn.typing import Repr
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class WholeEditor(Editor):
-    """Edits features and edges by the gradient of the model itself.
+    """Edits features and edges by the gradient of the whole model.
 
     Attributes:
         x: the features as edited so far, [N, F].
@@ -62,11 +62,13 @@ class WholeEditor(Editor):
 
     def _z(self, x: Tensor, p: Tensor, kept: Tensor | None) -> Repr:
         view = self.view
-        return asked(view.model, {"gamma": view.gamma}, lambda model: self.run(model, x, p, kept))
+        return run_with(
+            view.model, {"gamma": view.gamma}, lambda model: self.run(model, x, p, kept)
+        )
 
 
 class LayersEditor(WholeEditor):
-    """For a `LayeredBackbone`, which says how it uses a hop."""
+    """For a `LayeredBackbone`, which defines how it uses a hop."""
 
     def __init__(self, method: "GTrans", view: View) -> None:
         graph, dtype = view.graph, view.gamma.dtype
@@ -82,8 +84,8 @@ class LayersEditor(WholeEditor):
         layers = _layers(model, x, hop)
         return model.mixed(layers) if isinstance(model, LinearBackbone) else layers[0]
 
-    def edited(self, removed: Tensor) -> AskHops:
-        """Layers over what is left of the edges."""
+    def edited(self, removed: Tensor) -> MakeHops:
+        """Layers over the remaining edges."""
         values, _ = self.pattern.normalise(self.weights(removed))
         adjacency, x = Adjacency(self.pattern.matrix(values)), self.x.detach()
         hop = partial(one_hop, adjacency)
@@ -93,7 +95,7 @@ class LayersEditor(WholeEditor):
 class ForeignEditor(WholeEditor):
     """For networks that take a graph: edges are dropped from the list, and weighted by 1 − p.
 
-    They stay as they were given: parallel ones are apart, and no self loop is added.
+    Parallel edges are kept apart, and no self loop is added.
     """
 
     def __init__(self, method: "GTrans", view: View) -> None:
@@ -106,12 +108,12 @@ class ForeignEditor(WholeEditor):
         self.is_weighted = given is not None
 
     def run(self, model: Backbone, x: Tensor, p: Tensor, kept: Tensor | None) -> Repr:
-        """The network's own forward pass."""
+        """The network's forward pass."""
         weighted = self.is_weighted or self.method.edits("edges")
         return model.representation(self._graph(x, self.weights(p) if weighted else None, kept))
 
-    def edited(self, removed: Tensor) -> AskHops:
-        """The network on what is left of the edges."""
+    def edited(self, removed: Tensor) -> MakeHops:
+        """The network on the remaining edges."""
         weight, x = self.weights(removed), self.x.detach()
         graph = self._graph(x, weight if self.is_weighted else None, weight > 0)
         return lambda model: model.hops(graph, keyed=False).stack

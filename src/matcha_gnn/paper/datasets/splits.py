@@ -1,4 +1,4 @@
-"""Which nodes train and which test, decided by their features."""
+"""Training and test nodes, split by their features."""
 
 import hashlib
 from itertools import pairwise
@@ -11,11 +11,11 @@ from matcha_gnn.datasets.arrays import scipy_matrix
 
 
 def split_by_features(x: Tensor, y: Tensor, every: int = 4) -> tuple[Tensor, Tensor]:
-    """Masks of training and test nodes that follow the feature row, wherever a graph puts it.
+    """Masks of training and test nodes, by feature row instead of node number.
 
-    Graphs that deal the same feature rows to their nodes anew would leak training labels into the
+    Graphs that assign the same feature rows to other nodes would leak training labels into the
     target if the split went by node number. Here the distinct rows of each class are ordered by a
-    fixed hash and every fourth is a training row. Nodes with equal rows are on the same side.
+    fixed hash and every fourth is a training row. Nodes with equal rows get the same mask.
 
     Args:
         x: features, dense or sparse [N, F].
@@ -46,7 +46,7 @@ def split_by_features(x: Tensor, y: Tensor, every: int = 4) -> tuple[Tensor, Ten
 
 
 def row_hashes(x: Tensor) -> list[str]:
-    """A name for each feature row: equal rows share it, dense or sparse, on every machine."""
+    """A hash of each feature row, equal for equal rows, dense or sparse, on every machine."""
     sparse = x.layout == torch.sparse_csr
     matrix = scipy_matrix(x).copy() if sparse else scipy.sparse.csr_array(x.numpy())
     matrix.sum_duplicates()

@@ -113,10 +113,10 @@ def evidence(posterior: Posterior, model: mg.Backbone, score: Callable[[Tensor],
     """What the evidence says, and how right it would be as an answer."""
     assert model.source is not None
     return {
-        "explanation": str(posterior.shift.explanation),
+        "explanation": str(posterior.shift.kind),
         "contradicted": posterior.contradicted,
         "homophily": posterior.homophily,
-        "sharpness": posterior.sharpness / model.source.own_sharpness,
+        "sharpness": posterior.inverse_temperature / model.source.inverse_temperature,
         "sure": 100 * float(posterior.probs.amax(1).mean()),
         "right": score(posterior.probs),
         "source_accuracy": 100 * float(model.source.accuracy),

@@ -1,4 +1,4 @@
-"""One rank's share of a target graph, and of the sums over its nodes."""
+"""One rank's shard of a target graph."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -11,10 +11,10 @@ from torch import Tensor
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graphs.base import Message, imbalance
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.graphs.parts import Part
-from matcha_gnn.graphs.sharded.halo import Columns, Halo, PartAdjacency
+from matcha_gnn.graphs.sharded.halo import Columns, Halo, ShardAdjacency
 from matcha_gnn.graphs.sharded.partition import PARTITIONS, Nodes, Partition, contiguous, metis
 from matcha_gnn.graphs.sharded.ranks import Ranks
+from matcha_gnn.graphs.shards import Shard
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.propagate import csr_tensor, scipy_csr
 from matcha_gnn.typing import FloatArray
@@ -22,12 +22,12 @@ from matcha_gnn.typing import FloatArray
 LINKS, LINKS_SEED = 20_000, 0
 
 
-class RankPart(Part):
+class RankShard(Shard):
     """The nodes of one rank; nodes are numbered by their position in the partition.
 
     Args:
         ranks: of the run.
-        partition: who holds which node.
+        partition: which rank has which node.
     """
 
     def __init__(self, ranks: Ranks, partition: Partition) -> None:
@@ -37,15 +37,15 @@ class RankPart(Part):
 
     @property
     def nodes(self) -> Nodes:
-        """The numbers that the nodes here have in the whole graph."""
+        """The numbers of this rank's nodes in the whole graph."""
         return self.partition.nodes(self.ranks.rank)
 
     def total(self, *sums: FloatArray | float) -> list[FloatArray]:
-        """Each of these sums over the nodes here, over all nodes; one exchange for all of them."""
+        """Sums over all shards of sums over this shard; one exchange for all of them."""
         return self.ranks.total(*sums)
 
     def count(self, num_nodes: int) -> int:
-        """All nodes: known without asking."""
+        """All nodes; needs no exchange."""
         return self.partition.num_nodes
 
     def gather(self, rows: Tensor) -> Tensor:
@@ -70,56 +70,56 @@ class RankPart(Part):
         return float(candidates.kthvalue(k if lowest else len(candidates) - from_above + 1).values)
 
     def before(self, count: int) -> int:
-        """The sum of the counts that the ranks before this one have."""
+        """The sum of the counts of the ranks before this one."""
         return sum(self.ranks.counts(count)[: self.ranks.rank])
 
 
 @dataclass(frozen=True, eq=False)
-class GraphPart(Graph):
-    """The nodes of one rank, with the edges that reach them.
+class GraphShard(Graph):
+    """The nodes of one rank, with their incoming edges.
 
     Attributes:
-        x: features of the nodes here, [n, F].
-        edge_index: the edges that end here, [2, E_r]; senders are numbered as the columns of the
-            adjacency: nodes here, then those needed from elsewhere.
-        part: which nodes these are.
-        adjacency: own rows of P.
-        links: edges between different nodes of the whole graph, by position, to estimate by.
-        both_ways: every edge of the whole graph has one in the other direction.
+        x: features of this rank's nodes, [n, F].
+        edge_index: their incoming edges, [2, E_r]; senders are numbered as the columns of the
+            adjacency: this rank's nodes, then those needed from other ranks.
+        shard: the shard of these nodes.
+        adjacency: this rank's rows of P.
+        links: a sample of edges between different nodes of the whole graph, by position.
+        both_ways: every edge of the whole graph has its reverse.
     """
 
-    part: RankPart = field(kw_only=True)
-    own_adjacency: PartAdjacency = field(kw_only=True)
+    shard: RankShard = field(kw_only=True)
+    own_adjacency: ShardAdjacency = field(kw_only=True)
     links: Tensor = field(kw_only=True)
     both_ways: bool = field(kw_only=True)
 
     @property
-    def adjacency(self) -> PartAdjacency:  # type: ignore[override]
-        """Own rows of the normalised adjacency; a product exchanges rows with other ranks."""
+    def adjacency(self) -> ShardAdjacency:  # type: ignore[override]
+        """This rank's rows of P; a product exchanges rows with other ranks."""
         return self.own_adjacency
 
     def sample_links(self, most: int, seed: int) -> Tensor:
-        """The links that were drawn when the graph was shared out."""
+        """The links that were drawn when the graph was sharded."""
         return self.links
 
     def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
-        """Σ over incoming edges of what they carry; see `Target.message_sums`."""
+        """See `BaseGraph.message_sums`."""
         return super().message_sums(message, self.own_adjacency.halo.extended(sent), received)
 
     @property
     def reciprocal(self) -> bool:
-        """Whether every edge of the whole graph has one in the other direction."""
+        """Whether every edge of the whole graph has its reverse."""
         return self.both_ways
 
 
 class Rows(NamedTuple):
-    """What a rank reads of a graph, nodes by position.
+    """The rows of a graph that a rank reads, nodes by position.
 
     Attributes:
-        matrix: rows of P for the nodes here, [n, N].
-        x: features of the nodes here, [n, F].
-        edges: those that end here, [2, E_r].
-        links: some between different nodes of the whole graph, [2, E'].
+        matrix: rows of P of this rank's nodes, [n, N].
+        x: their features, [n, F].
+        edges: their incoming edges, [2, E_r].
+        links: a sample of edges between different nodes of the whole graph, [2, E'].
     """
 
     matrix: scipy.sparse.csr_array
@@ -128,56 +128,56 @@ class Rows(NamedTuple):
     links: Nodes
 
 
-def assembled(part: RankPart, rows: Rows) -> GraphPart:
-    """Put a rank's part together; the ranks tell each other which rows they need."""
-    columns = Columns.of(rows.matrix.indices.astype(np.int64), part.start, part.stop)
-    halo = Halo.around(columns.needed, part.partition, part.ranks)
+def assembled(shard: RankShard, rows: Rows) -> GraphShard:
+    """Build a rank's shard; the ranks exchange which rows they need."""
+    columns = Columns.of(rows.matrix.indices.astype(np.int64), shard.start, shard.stop)
+    halo = Halo.around(columns.needed, shard.partition, shard.ranks)
     matrix = csr_tensor(columns.renumbered(rows.matrix), rows.x.dtype)
-    device = part.ranks.device
-    return GraphPart(
+    device = shard.ranks.device
+    return GraphShard(
         rows.x.to(device),
         torch.from_numpy(columns.numbers(rows.edges)).to(device),
-        part=part,
-        own_adjacency=PartAdjacency(Adjacency(matrix.to(device)), halo),
+        shard=shard,
+        own_adjacency=ShardAdjacency(Adjacency(matrix.to(device)), halo),
         links=torch.from_numpy(rows.links).to(device),
-        both_ways=_both_ways(rows.edges, part.ranks),
+        both_ways=_both_ways(rows.edges, shard.ranks),
     )
 
 
 def _both_ways(edges: Nodes, ranks: Ranks) -> bool:
-    """Whether every edge of the whole graph has its reverse, from those that end here."""
-    own = imbalance(*torch.from_numpy(edges)) % 2**64
+    """Whether every edge of the whole graph has its reverse, from each rank's incoming edges."""
+    here = imbalance(*torch.from_numpy(edges)) % 2**64
     # Halves of a 64-bit number are added up exactly in float64.
-    high, low = (int(half) for half in ranks.total(float(own >> 32), float(own % 2**32)))
+    high, low = (int(half) for half in ranks.total(float(here >> 32), float(here % 2**32)))
     return ((high << 32) + low) % 2**64 == 0
 
 
-def part_of(graph: Graph, ranks: Ranks, kind: str) -> GraphPart:
-    """This rank's part of a graph that every rank has in memory.
+def shard_of(graph: Graph, ranks: Ranks, kind: str) -> GraphShard:
+    """This rank's shard of a graph that every rank has in memory.
 
     Args:
         graph: the whole target, the same on all ranks.
         ranks: of the run.
-        kind: "contiguous" ranges of nodes, or "metis": parts between which few edges run.
+        kind: "contiguous" ranges of nodes, or "metis": shards with few edges between them.
     """
-    with ranks.agreeing("sharing the graph out"):
+    with ranks.agreeing("sharding the graph"):
         matrix = scipy_csr(graph.adjacency.matrix)
         partition = partition_of(matrix, ranks, kind)
     if kind == "metis":
         partition = ranks.broadcast(partition)
-    part = RankPart(ranks, partition)
-    own = scipy.sparse.csr_array(matrix[part.nodes])
-    columns = partition.positions(own.indices.astype(np.int64))
-    own = scipy.sparse.csr_array((own.data, columns, own.indptr), shape=own.shape)
+    shard = RankShard(ranks, partition)
+    rows = scipy.sparse.csr_array(matrix[shard.nodes])
+    columns = partition.positions(rows.indices.astype(np.int64))
+    rows = scipy.sparse.csr_array((rows.data, columns, rows.indptr), shape=rows.shape)
     edges = partition.positions(graph.edge_index.cpu().numpy())
-    ends_here = (edges[1] >= part.start) & (edges[1] < part.stop)
+    ends_here = (edges[1] >= shard.start) & (edges[1] < shard.stop)
     links = partition.positions(graph.sample_links(LINKS, LINKS_SEED).cpu().numpy())
-    x = _taken(graph.x, part.nodes)
-    return assembled(part, Rows(own, x, edges[:, ends_here], links))
+    x = _taken(graph.x, shard.nodes)
+    return assembled(shard, Rows(rows, x, edges[:, ends_here], links))
 
 
 def partition_of(matrix: scipy.sparse.csr_array, ranks: Ranks, kind: str) -> Partition:
-    """Share out the rows of a matrix that all ranks have; METIS speaks on rank 0 only."""
+    """Partition the rows of a matrix that all ranks have; METIS runs on rank 0 only."""
     if kind not in PARTITIONS:
         raise InvalidArgumentError("partition", repr(kind), ", ".join(PARTITIONS))
     by_ranges = contiguous(matrix.indptr, ranks.size)

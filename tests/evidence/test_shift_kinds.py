@@ -1,4 +1,4 @@
-"""The four explanations of moved features, on data whose explanation is known."""
+"""The four kinds of feature shift, on data whose kind is known."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,11 @@ from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
 
 from matcha_gnn.evidence.shift_kinds import (
-    Explanation,
-    OwnSample,
-    OwnStatistics,
+    FeatureSample,
+    FeatureStatistics,
+    ShiftKind,
     _log_densities,
-    explain,
+    estimate_shift,
     fit_mixture,
     misfit,
 )
@@ -29,29 +29,29 @@ def draw(shares, offset=(0.0, 0.0, 0.0), scale=1.0, number=6000, seed=0):
     return torch.from_numpy(points)
 
 
-def source() -> OwnStatistics:
-    return OwnStatistics(CENTROIDS, torch.eye(3).double(), SHARES)
+def source() -> FeatureStatistics:
+    return FeatureStatistics(CENTROIDS, torch.eye(3).double(), SHARES)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.8])
 @pytest.mark.parametrize(
     ("shares", "offset", "expected"),
     [
-        ((0.5, 0.3, 0.2), (0, 0, 0), Explanation.SAME),
-        ((0.2, 0.2, 0.6), (0, 0, 0), Explanation.SHARES),
-        ((0.5, 0.3, 0.2), (1.0, -0.5, 0.7), Explanation.OFFSET),
-        ((0.2, 0.2, 0.6), (1.0, -0.5, 0.7), Explanation.BOTH),
+        ((0.5, 0.3, 0.2), (0, 0, 0), ShiftKind.SAME),
+        ((0.2, 0.2, 0.6), (0, 0, 0), ShiftKind.SHARES),
+        ((0.5, 0.3, 0.2), (1.0, -0.5, 0.7), ShiftKind.OFFSET),
+        ((0.2, 0.2, 0.6), (1.0, -0.5, 0.7), ShiftKind.BOTH),
     ],
 )
-def test_the_true_explanation_is_found(shares, offset, expected, scale):
-    shift = explain(OwnSample.of(draw(shares, offset, scale)), source(), torch.zeros(3))
-    assert shift.explanation is expected
+def test_the_true_kind_is_found(shares, offset, expected, scale):
+    shift = estimate_shift(FeatureSample.of(draw(shares, offset, scale)), source(), torch.zeros(3))
+    assert shift.kind is expected
     np.testing.assert_allclose(shift.shares, shares, atol=0.04)
 
 
 def test_the_offset_is_what_was_added():
     offset = (1.0, -0.5, 0.7)
-    shift = explain(OwnSample.of(draw(SHARES.numpy(), offset)), source(), torch.zeros(3))
+    shift = estimate_shift(FeatureSample.of(draw(SHARES.numpy(), offset)), source(), torch.zeros(3))
     np.testing.assert_allclose(shift.offset, offset, atol=0.1)
 
 
@@ -59,14 +59,14 @@ def test_the_offset_allows_for_the_fitted_distance_between_classes():
     """Classes half as far apart and other shares: the mean moves by less than shares alone say."""
     offset = (0.9, -0.4, 0.6)
     points = draw((0.9, 0.05, 0.05), offset, scale=0.5, number=20_000)
-    shift = explain(OwnSample.of(points), source(), torch.zeros(3))
-    assert shift.explanation is Explanation.BOTH
+    shift = estimate_shift(FeatureSample.of(points), source(), torch.zeros(3))
+    assert shift.kind is ShiftKind.BOTH
     np.testing.assert_allclose(shift.offset, offset, atol=0.15)
 
 
-def test_classes_that_do_not_differ_are_explained_without_error():
-    alike = OwnStatistics(torch.zeros(3, 3).double(), torch.eye(3).double(), SHARES)
-    shift = explain(OwnSample.of(draw(SHARES.numpy())), alike, torch.zeros(3))
+def test_classes_that_do_not_differ_raise_no_error():
+    alike = FeatureStatistics(torch.zeros(3, 3).double(), torch.eye(3).double(), SHARES)
+    shift = estimate_shift(FeatureSample.of(draw(SHARES.numpy())), alike, torch.zeros(3))
     assert shift.offset.isfinite().all()
 
 
@@ -76,11 +76,12 @@ def test_a_misfit_of_the_source_is_no_evidence():
     centres = CENTROIDS.numpy()[rng.choice(3, 4000, p=SHARES.numpy())]
     points = torch.from_numpy(centres + rng.exponential(2.0, (4000, 3)) - 2.0)
     assert (
-        explain(OwnSample.of(points), source(), torch.zeros(3)).explanation is not Explanation.SAME
+        estimate_shift(FeatureSample.of(points), source(), torch.zeros(3)).kind
+        is not ShiftKind.SAME
     )
     excess = misfit(points, source())
     assert excess.max() > 1e-4
-    assert explain(OwnSample.of(points), source(), excess).explanation is Explanation.SAME
+    assert estimate_shift(FeatureSample.of(points), source(), excess).kind is ShiftKind.SAME
 
 
 def test_shares_agree_with_a_peer():
@@ -105,9 +106,9 @@ def test_one_iteration_never_loses_likelihood():
     points = draw((0.2, 0.2, 0.6), (0.5, 0, 0), seed=5)
     values = {
         kind: fit_mixture(points, CENTROIDS, SHARES, kind.moves_shares, kind.moves_offset)
-        for kind in Explanation
+        for kind in ShiftKind
     }
-    same = values[Explanation.SAME].log_likelihood
+    same = values[ShiftKind.SAME].log_likelihood
     assert all(fit.log_likelihood >= same - 1e-6 for fit in values.values())
-    both = values[Explanation.BOTH].log_likelihood
+    both = values[ShiftKind.BOTH].log_likelihood
     assert all(fit.log_likelihood <= both + 1e-3 for fit in values.values())

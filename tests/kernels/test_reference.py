@@ -1,4 +1,4 @@
-"""Every fast kernel gives its twin's numbers."""
+"""Every fast kernel agrees with its reference implementation."""
 
 import os
 import subprocess
@@ -46,15 +46,15 @@ def test_fast_classify_equals_a_plain_head_and_softmax(shape):
         sums, np.einsum("nc,nkd->ckd", expected, exact), atol=1e-4 * len(stack), rtol=1e-3
     )
     np.testing.assert_allclose(mass, expected.sum(0), rtol=1e-4)
-    twin = reference.Classifier(*arguments)(coef)
-    torch.testing.assert_close(probs, twin[0], atol=1e-6, rtol=1e-5)
-    np.testing.assert_allclose(sums, twin[1], atol=1e-4, rtol=1e-4)
-    np.testing.assert_allclose(mass, twin[2], rtol=1e-5)
+    expected = reference.Classifier(*arguments)(coef)
+    torch.testing.assert_close(probs, expected[0], atol=1e-6, rtol=1e-5)
+    np.testing.assert_allclose(sums, expected[1], atol=1e-4, rtol=1e-4)
+    np.testing.assert_allclose(mass, expected[2], rtol=1e-5)
 
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("shape", SHAPES)
-def test_fast_class_sums_equal_the_twin(shape):
+def test_fast_class_sums_equal_the_reference(shape):
     stack = draw(*shape)[0]
     weights = torch.randn(shape[0], shape[3])
     expected = np.einsum("nc,nkd->ckd", weights.double(), stack.double())
@@ -64,7 +64,7 @@ def test_fast_class_sums_equal_the_twin(shape):
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("shape", SHAPES)
-def test_fast_mix_equals_the_twin(shape):
+def test_fast_mix_equals_the_reference(shape):
     stack, _, _, coef = draw(*shape)
     torch.testing.assert_close(cpu.mix(stack, coef), reference.mix(stack, coef))
     exact = reference.mix(stack.double(), coef.double())
@@ -73,7 +73,7 @@ def test_fast_mix_equals_the_twin(shape):
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("shape", SHAPES)
-def test_fast_slopes_and_gram_equal_the_twins_in_double_precision(shape):
+def test_fast_slopes_and_gram_equal_the_reference_in_double_precision(shape):
     stack = draw(*shape)[0] + 1
     probs, directions = (
         torch.rand(shape[0], shape[3]),
@@ -171,7 +171,7 @@ def test_an_error_in_a_thread_is_not_lost():
 
 def test_ranges_cover_all_nodes_and_small_stacks_are_not_cut():
     assert threads.cuts(10, 100, 8).tolist() == [0, 10]
-    assert threads.cuts(10, 3 * threads.SMALLEST_PART, 8).tolist() == [0, 3, 6, 10]
+    assert threads.cuts(10, 3 * threads.SMALLEST_RANGE, 8).tolist() == [0, 3, 6, 10]
     assert len(threads.cuts(1000, 1 << 30, 8)) == 9
 
 
@@ -212,7 +212,7 @@ assert sys.modules["{missing}"] is None
     assert done.returncode == 0, done.stderr
 
 
-def test_without_numba_the_twin_runs(monkeypatch):
+def test_without_numba_the_reference_runs(monkeypatch):
     monkeypatch.setattr(kernels, "_compiled", lambda stack: None)
     stack = torch.randn(20, 3, 4)
     weights = torch.rand(20, 2)
@@ -221,7 +221,7 @@ def test_without_numba_the_twin_runs(monkeypatch):
     )
 
 
-def test_double_precision_is_left_to_the_twin():
+def test_double_precision_uses_the_reference():
     stack = torch.randn(20, 3, 4, dtype=torch.float64)
     weights = torch.rand(20, 2, dtype=torch.float64)
     expected = np.einsum("nc,nkd->ckd", weights, stack)
