@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 import torch
-from matcha_gnn.datasets.splits import row_hashes, split_by_features
 from torch_geometric.utils import contains_self_loops, homophily
 
 from matcha_gnn.datasets.statistics import Statistics, checked, statistics
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.paper.datasets import syn_cora
+from matcha_gnn.paper.datasets.splits import row_hashes, split_by_features
 from matcha_gnn.paper.datasets.syn_cora import HOMOPHILIES, RUNS, syn_cora_graph
 from matcha_gnn.testing import tiny_graph
 
