@@ -22,17 +22,17 @@ import matcha_gnn as mg
 
 # nodes, features; the first is the graph of `matcha demo`
 SIZES = [(5_000, 1_000), (100_000, 64)]
-WAYS = {"default": {}, "published": {"protect": False, "lr": 1e-3}}
+STRATEGIES = {"default": mg.Guarded(), "published": mg.Matcha(lr=1e-3)}
 
 
 def in_this_process(model_file: str, graph_file: str) -> dict[str, float]:
     seconds = {}
     graph, model = torch.load(graph_file, weights_only=False), mg.load_model(model_file)
-    for name, settings in WAYS.items():
+    for name, strategy in STRATEGIES.items():
         times = []
         for _ in range(3):
             start = perf_counter()
-            mg.adapt(model, graph, **settings)
+            mg.adapt(model, graph, strategy=strategy)
             times.append(perf_counter() - start)
         seconds |= {f"{name}_first_s": times[0], f"{name}_later_s": min(times[1:])}
         seconds[f"{name}_stall_s"] = times[0] - min(times[1:])

@@ -14,11 +14,11 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn.graphs.memory import unlabelled
-from matcha_gnn.graphs.stored.host import host_hops
+from matcha_gnn.graphs.stored.host import host_hops, hosted
 from matcha_gnn.monitoring.timing import best_seconds
 
 FEATURES, WIDTH, HOPS, LIMIT = 32, 32, 9, 512 << 20
-ROUNDS = (5, 25)
+ROUNDS, TEN_ROUNDS = (5, 25), mg.Matcha(rounds=10)
 RECORD = Path(__file__).parents[1] / "results" / "scale-gpu.json"
 
 
@@ -37,24 +37,23 @@ def copy_seconds(size: int) -> float:
     return seconds * size / block.numel()
 
 
-def round_seconds(model: mg.Backbone, graph: Any, method: mg.BaseMethod, **given: Any) -> float:
+def round_seconds(model: mg.Backbone, graph: Any, method: mg.BaseMethod) -> float:
     """Seconds of one round: what many rounds take beyond few, without what is done once."""
     spent = []
     for rounds in ROUNDS:
-        result = mg.adapt(model, graph, method, protect=False, epochs=rounds, lr=1e-3, **given)
+        result = mg.adapt(model, graph, method, mg.Matcha(lr=1e-3, rounds=rounds))
         spent.append(sum(result.seconds[s] for s in ("forward", "loss", "backward", "update")))
     return (spent[1] - spent[0]) / (ROUNDS[1] - ROUNDS[0])
 
 
 def compared(model: mg.Backbone, graph: Any, method: mg.BaseMethod, bound: float) -> dict[str, Any]:
-    settings: dict[str, Any] = {"protect": False, "epochs": 10}
-    here = mg.adapt(model, graph, method, **settings)
+    # A GPU with room for the hops would keep them.
+    on_host = hosted(unlabelled(graph), LIMIT)
+    here = mg.adapt(model, graph, method, TEN_ROUNDS)
     torch.cuda.reset_peak_memory_stats()
-    away = mg.adapt(model, graph, method, memory=LIMIT, **settings)
+    away = mg.adapt(model, on_host, method, TEN_ROUNDS)
     peak = torch.cuda.max_memory_allocated()
-    on_gpu, streamed = (
-        round_seconds(model, graph, method, **given) for given in ({}, {"memory": LIMIT})
-    )
+    on_gpu, streamed = (round_seconds(model, each, method) for each in (graph, on_host))
     return {
         "method": method.name,
         "largest_difference_of_probabilities": float((here.probs - away.probs).abs().max()),
@@ -70,12 +69,11 @@ def compared(model: mg.Backbone, graph: Any, method: mg.BaseMethod, bound: float
 def from_store(model: mg.Backbone, method: mg.BaseMethod) -> dict[str, Any]:
     """A model on the GPU and a graph in a folder, against the same graph on the GPU."""
     graph = mg.datasets.csbm(200_000, FEATURES, degree=10, homophily=0.2, seed=12)
-    settings: dict[str, Any] = {"protect": False, "epochs": 10}
-    here = mg.adapt(model, graph.to("cuda"), method, **settings)
+    here = mg.adapt(model, graph.to("cuda"), method, TEN_ROUNDS)
     with tempfile.TemporaryDirectory() as folder:
         store = mg.GraphStore.create(folder, graph.to("cpu"))
         # By default, half of what is free: this process holds much that is pinned already.
-        away = mg.adapt(model, store, method, **settings)
+        away = mg.adapt(model, store, method, TEN_ROUNDS)
     difference = float((here.probs - away.probs).abs().max())
     return {"method": method.name, "largest_difference_of_probabilities": difference}
 

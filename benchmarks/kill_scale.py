@@ -22,7 +22,7 @@ import numpy as np
 import matcha_gnn as mg
 
 ROOT = Path(__file__).parents[1]
-RUN = ROOT / "tests" / "scale" / "runs.py"
+RUN = ROOT / "tests" / "graphs" / "stored" / "runs.py"
 METHODS = ("erm", "t3a", "tent", "default")
 
 

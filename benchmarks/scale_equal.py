@@ -9,7 +9,6 @@ import json
 import sys
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,14 +16,14 @@ import torch
 import matcha_gnn as mg
 
 RECORD = Path(__file__).parents[1] / "results" / "scale-equal.json"
-ROUNDS: dict[str, Any] = {"protect": False, "epochs": 20}
-CASES: dict[str, dict[str, Any]] = {
-    "erm": ROUNDS,
-    "t3a": {**ROUNDS, "method": mg.T3A()},
+ROUNDS = mg.Matcha(rounds=20)
+CASES: dict[str, tuple[mg.BaseMethod, mg.Strategy]] = {
+    "erm": (mg.ERM(), ROUNDS),
+    "t3a": (mg.T3A(), ROUNDS),
     # Steps of 1 drive these graphs into one class, and magnify every rounding on the way.
-    "tent": {**ROUNDS, "method": mg.Tent(lr=0.1)},
-    "exact": {"protect": False, "epochs": 1, "optimizer": "exact", "loss": mg.SURE()},
-    "default": {},
+    "tent": (mg.Tent(lr=0.1), ROUNDS),
+    "exact": (mg.ERM(), mg.ClosedForm()),
+    "default": (mg.ERM(), mg.Guarded()),
 }
 
 
@@ -40,14 +39,14 @@ def in_memory(store: mg.GraphStore) -> mg.Graph:
 
 
 def main() -> None:
-    model, store = mg.load_model(sys.argv[1]), mg.GraphStore(sys.argv[2])
+    model, store = mg.load_model(sys.argv[1]), mg.GraphStore(sys.argv[2], memory="12GB")
     record = json.loads(RECORD.read_text()) if RECORD.is_file() else {}
     graph = in_memory(store)
     for name in sys.argv[3:] or CASES:
         start = perf_counter()
-        outside = mg.adapt(model, store, memory="12GB", **CASES[name])
+        outside = mg.adapt(model, store, *CASES[name])
         middle = perf_counter()
-        inside = mg.adapt(model, graph, **CASES[name])
+        inside = mg.adapt(model, graph, *CASES[name])
         found = record.setdefault(f"{store.num_nodes} nodes", {})
         found[name] = {
             "probabilities": float((outside.probs - inside.probs).abs().max()),

@@ -22,7 +22,7 @@ from matcha_gnn.paper.figures.scale import run_command
 RECORD = Path(__file__).parents[1] / "results" / "scale-memory.json"
 CASES: dict[str, tuple[str, tuple[str, ...]]] = {
     "default": ("1.1GB", ()),
-    "20 rounds of PIC": ("1GB", ("--no-protect", "--epochs", "20")),
+    "20 rounds of PIC": ("1GB", ("--strategy", "matcha", "--set", "rounds=20")),
 }
 
 

@@ -54,10 +54,10 @@ def adanpc_memory(nodes: int, features: int, answer) -> None:
     model = source_model(features)
     graph = mg.datasets.csbm(nodes, features, homophily=0.2, seed=1)
     hops = model.hops(mg.unlabelled(graph))
-    mg.adapt(model, graph, strategy=mg.Matcha(rounds=1), hops=hops)
+    one_round = mg.Matcha(rounds=1)
+    mg.adapt(model, graph, strategy=one_round, hops=hops)
     method = mg.AdaNPC(k=10, temperature=0.001)
-    settings = {"hops": hops, "epochs": 1, "protect": False}
-    answer.send(peak_memory(lambda: mg.adapt(model, graph, method, **settings), "cpu"))
+    answer.send(peak_memory(lambda: mg.adapt(model, graph, method, one_round, hops=hops), "cpu"))
 
 
 def in_a_fresh_process(nodes: int, features: int) -> int:

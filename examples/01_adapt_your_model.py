@@ -62,7 +62,7 @@ def adapt_trained_network(
 
         print(mg.find_gamma(loaded))
         model = mg.wrap(loaded, gamma="prop.alpha", head="lin2")
-        mg.remember_source(model, source)  # a few statistics, to judge by whether to adapt
+        mg.remember_source(model, source)  # source statistics, to estimate accuracy by
         result = mg.adapt(model, target)
         print(result.sentence)
 

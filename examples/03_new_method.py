@@ -1,4 +1,4 @@
-"""A base method of your own in a few lines: checked, run alone and inside Matcha.
+"""A base method of your own in a few lines: checked, run alone and with adapted hop weights.
 
 Run: python examples/03_new_method.py
 
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     for name, method in {"erm": mg.ERM(), "smooth": Smooth()}.items():
         result = mg.adapt(model, target, method)
         said[name] = mg.metrics.accuracy(result.probs_before, target.y)
-        said[f"{name} + Matcha"] = mg.metrics.accuracy(result.probs, target.y)
+        said[f"{name}, Guarded"] = mg.metrics.accuracy(result.probs, target.y)
     for name, share in said.items():
         print(f"{name:16} {share:.1%}")
     return said

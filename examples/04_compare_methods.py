@@ -1,4 +1,4 @@
-"""Every base method on your model and graph, alone and inside Matcha, on one screen.
+"""Every base method on your model and graph, alone and adapted, on one screen.
 
 Without labels you see how many labels each changes and how it ended; with labels, accuracy.
 
@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> list[Row]:
     else:
         model, graph = demonstration(given.nodes, given.epochs)
     rows = compare(model, graph)
-    table = Table("method", "labels changed", "status", "accuracy: alone → Matcha", "seconds")
+    table = Table("method", "labels changed", "status", "accuracy: alone → adapted", "seconds")
     for row in rows:
         table.add_row(row.method, row.changed, row.status, row.accuracy, row.seconds)
     Console().print(table)

@@ -54,7 +54,7 @@ def test_a_new_method_passes_the_checks(capsys):
     said = example("03_new_method.py").main(
         ["--nodes", "300", "--features", "30", "--epochs", "40"]
     )
-    assert set(said) == {"erm", "erm + Matcha", "smooth", "smooth + Matcha"}
+    assert set(said) == {"erm", "erm, Guarded", "smooth", "smooth, Guarded"}
     assert "check_method: passed" in capsys.readouterr().out
 
 
