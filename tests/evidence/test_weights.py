@@ -35,7 +35,8 @@ def test_gradient_and_curvature_are_finite_differences():
         view, graph = small_view(backbone, classes=3)
         targets = torch.rand(400, 3).double()
         targets /= targets.sum(1, keepdim=True)
-        regression = _Regression(view, targets, True, backbone is mg.APPNP)
+        regression = _Regression(view, view.model, targets, True)
+        assert regression.has_scale is (backbone is mg.APPNP)
         point = regression.start()
         point += torch.linspace(0.1, 0.3, len(point)).double()
         sums = regression.sums(point)
@@ -54,7 +55,7 @@ def test_a_fit_never_raises_the_cross_entropy():
     view, graph = small_view(classes=3)
     targets = torch.nn.functional.one_hot(graph.y, 3).double()
     fit = fit_hop_weights(view, targets, intercept=False)
-    regression = _Regression(view, targets, False, False)
+    regression = _Regression(view, view.model, targets, False)
     before, after = (regression.sums(g.double()).value for g in (view.gamma, fit.gamma))
     assert after < before
     assert fit.intercept.abs().max() == 0

@@ -54,7 +54,10 @@ def demo(
 def train(
     graph: GraphFile,
     output: Annotated[Path, typer.Option("-o", "--output", help="Model file to write.")],
-    backbone: Annotated[str, typer.Option(help="gprgnn, appnp, jknet or gcnii.")] = "gprgnn",
+    backbone: Annotated[
+        str,
+        typer.Option(help="gprgnn, appnp, jknet, gcnii, or one that an installed package offers."),
+    ] = "gprgnn",
     hops: Annotated[
         int | None, typer.Option(help="Hops or layers K; default: 9, jknet 2, gcnii 4.")
     ] = None,
