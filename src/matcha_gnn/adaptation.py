@@ -63,7 +63,6 @@ def adapt(
         <Status.ADAPTED: 'adapted'>
     """
     _check(model, method, strategy, seed, callbacks)
-    progress = progress_of(callbacks)
 
     def work(target: Graph, quiet: bool) -> Adaptation:
         _, block = next(target.blocks())
@@ -71,8 +70,8 @@ def adapt(
         if hops is not None:
             hops.require(model.hops_key(target))
         logger.info("adapting to %d nodes by %s", target.num_nodes, strategy)
-        told = _silent if quiet else progress
-        return strategy.run(Task(model, target, method, seed, hops, told))
+        progress = progress_of(callbacks, quiet)
+        return strategy.run(Task(model, target, method, seed, hops, progress))
 
     result = on_graph(graph, model, method, strategy, seed, work)
     logger.info("%r in %.2f s", result, sum(result.seconds.values()))
@@ -99,10 +98,6 @@ def predict(
         <Status.UNADAPTED: 'unadapted'>
     """
     return adapt(model, graph, method, Unadapted(), hops=hops, seed=seed, callbacks=callbacks)
-
-
-def _silent(done: int, total: int) -> None:
-    """No bar: another process shows one."""
 
 
 def _check(

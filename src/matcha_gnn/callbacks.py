@@ -62,10 +62,15 @@ class ShowProgress(Callback):
         self._progress(done, total)
 
 
-def progress_of(callbacks: Sequence[Callback]) -> Progress:
-    """What `adapt` calls after each round: callbacks that show progress, else a bar."""
+def progress_of(callbacks: Sequence[Callback], quiet: bool = False) -> Progress:
+    """What `adapt` calls after each round: callbacks that show progress, else a bar.
+
+    Args:
+        callbacks: of the run.
+        quiet: no bar: another process shows one.
+    """
     shown = [c for c in callbacks if type(c).on_progress is not Callback.on_progress]
-    if not shown:
+    if not shown and not quiet:
         return LateBar("adapting")
 
     def progress(done: int, total: int) -> None:

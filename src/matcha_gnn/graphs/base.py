@@ -42,7 +42,7 @@ class PlannedGraph(Protocol):
             method: the base method.
             strategy: what will run.
             seed: of the run.
-            work: takes the graph as adaptation sees it, and whether to show no progress.
+            work: takes the graph as adaptation sees it, and whether to show no bar.
         """
 
 
