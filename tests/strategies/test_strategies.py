@@ -174,8 +174,8 @@ def test_the_table_has_every_parameter(call):
 
 def outcome(result: mg.Adaptation) -> list[object]:
     decision = result.decision
-    chosen = (decision.chosen, decision.threshold) if decision else ()
-    return [*result.probs.flatten().tolist(), *result.gamma.flatten().tolist(), *chosen]
+    made = (decision.chosen, decision.threshold, decision.candidates) if decision else ()
+    return [*result.probs.flatten().tolist(), *result.gamma.flatten().tolist(), *made]
 
 
 def built(value: object) -> object:

@@ -1,6 +1,5 @@
 """AdaNPC: the classifier gives way to a vote of nearest neighbours in a memory."""
 
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812

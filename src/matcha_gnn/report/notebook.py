@@ -30,7 +30,8 @@ ROUNDS = {"loss": draw_loss, "class shares": draw_shares}
 
 def render_cell(result: Adaptation) -> str:
     """A few numbers and figures as an HTML fragment."""
-    tried = candidate_bars(result) if result.decision else loss_curve(result)
+    rounds = loss_curve(result) if result.trace.loss else None
+    tried = candidate_bars(result) if result.decision else rounds
     drawn = [gamma_bars(result), tried, confidence_histograms(result)]
     shown = [each for each in drawn if each]
     return render("cell.html.j2", result=result, tone=TONES[result.severity], pictures=shown)
@@ -43,7 +44,7 @@ def plot(result: Adaptation) -> Figure:
     """
     import matplotlib.pyplot as plt
 
-    middle = ROUNDS
+    middle = ROUNDS if result.trace.loss else {}
     if result.decision:
         middle = {"models that were tried": draw_candidates} if drawable(result) else {}
     panels = {"hop weights": draw_gamma} | middle | {"confidence": draw_confidence}

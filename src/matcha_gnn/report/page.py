@@ -123,7 +123,7 @@ def render_page(
 
 def pictures(result: Adaptation, projection: str = "pca") -> list[Picture]:
     """All figures, in the order of the page; those that cannot be drawn are left out."""
-    rounds = (loss_curve, round_curves, share_curves)
+    rounds = (loss_curve, round_curves, share_curves) if result.trace.loss else ()
     drawn = (
         gamma_bars(result),
         *(draw(result) for draw in ((candidate_bars,) if result.decision else rounds)),

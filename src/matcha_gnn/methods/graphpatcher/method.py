@@ -1,6 +1,5 @@
 """GraphPatcher (Ju et al., NeurIPS 2023): virtual neighbours for nodes that lack real ones."""
 
-
 import torch
 from torch import Tensor
 
