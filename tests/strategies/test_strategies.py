@@ -43,7 +43,7 @@ def crossed_model() -> mg.Backbone:
 @cache
 def deep_model() -> mg.Backbone:
     model = mg.GCNII(6, 3, hidden_channels=8, K=2)
-    mg.fit(model, tiny_graph(0.8, seed=0), epochs=30)
+    mg.fit(model, tiny_graph(0.8, seed=0), epochs=60)
     return model
 
 
