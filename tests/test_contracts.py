@@ -1,16 +1,29 @@
 """Every built-in part goes through the shipped batteries; broken parts are caught by them."""
 
+import sys
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
 import pytest
 import torch
 import torch_geometric.nn as pyg
 from torch import nn
+from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.backbones import BACKBONES
 from matcha_gnn.graphs.extras import LABELS
 from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS, Prediction
-from matcha_gnn.testing import check_backbone, check_loss, check_method, tiny_graph, trained_model
+from matcha_gnn.strategies import STRATEGIES, Strategy
+from matcha_gnn.testing import (
+    check_backbone,
+    check_loss,
+    check_method,
+    check_strategy,
+    tiny_graph,
+    trained_model,
+)
 
 # Training what is shipped takes longer by default than the whole battery.
 QUICK = {"graphpatcher": {"hidden_channels": 8, "iterations": 20}}
@@ -84,6 +97,26 @@ def test_losses(name):
 @pytest.mark.parametrize("name", BACKBONES)
 def test_backbones(name):
     check_backbone(BACKBONES[name](6, 3, hidden_channels=8, K=3))
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [*(made() for made in STRATEGIES.values()), mg.Unadapted(), mg.ClosedForm(mg.PIC(), rounds=2)]
+    + [mg.Matcha(loss=mg.Entropy(), rounds=2, moves="both", optimizer="adam")],
+    ids=lambda strategy: strategy.name,
+)
+def test_strategies(strategy):
+    check_strategy(strategy)
+
+
+def test_strategies_on_another_model():
+    deep = mg.GCNII(6, 3, hidden_channels=8, K=2)
+    mg.fit(deep, tiny_graph(0.8, seed=0), epochs=60)
+    check_strategy(mg.Matcha(rounds=2), deep)
+    with pytest.raises(mg.IncompatibleError, match="cached hops"):
+        check_strategy(mg.Fitted(), deep)
+    with pytest.raises(AssertionError, match="allow an estimate.*mg.remember_source"):
+        check_strategy(mg.Matcha(rounds=2), mg.GPRGNN(6, 3))
 
 
 class Unnormalised(mg.ERM):
@@ -165,3 +198,160 @@ def test_trained_model_is_a_fresh_copy():
     first = trained_model()
     first.gamma.data.zero_()
     assert trained_model().gamma.abs().sum() > 0
+
+
+@dataclass(frozen=True)
+class Sound(mg.Matcha):
+    """What the broken ones below are but for one thing."""
+
+    name = "sound"
+    rounds: int = 2
+
+
+@dataclass(frozen=True)
+class Nameless(Sound):
+    name = ""
+
+
+@dataclass(frozen=True)
+class VersionAsText(Sound):
+    version = "1"
+
+
+@dataclass
+class Changeable(Strategy):
+    name = "changeable"
+    version = 1
+    size: int = 1
+
+    def run(self, task):
+        return mg.Unadapted().run(task)
+
+
+@dataclass(frozen=True)
+class RecordsNoJSON(Sound):
+    def parameters(self):
+        return super().parameters() | {"loss": self.loss}
+
+
+@dataclass(frozen=True)
+class RecordsTooLittle(Sound):
+    def parameters(self):
+        return {}
+
+
+@dataclass(frozen=True, repr=False)
+class PrintsLittle(Sound):
+    def __repr__(self):
+        return "PrintsLittle()"
+
+
+@dataclass(frozen=True, repr=False)
+class PrintsNoCall(Sound):
+    def __repr__(self):
+        return f"<{super().__repr__()}>"
+
+
+@dataclass(frozen=True, repr=False)
+class PrintsAnother(Sound):
+    def __repr__(self):
+        return replace(self, lr=0.5)._call()
+
+    def _call(self):
+        return super().__repr__()
+
+
+@dataclass(frozen=True)
+class NegativeProbabilities(Sound):
+    def run(self, task):
+        result = super().run(task)
+        return replace(result, probs=2 * result.probs - 1 / 3)
+
+
+@dataclass(frozen=True)
+class MovesTheCallersModel(Sound):
+    def run(self, task):
+        task.model.gamma.data.mul_(1.5)
+        return super().run(task)
+
+
+@dataclass(frozen=True)
+class MovesTheCallersGraph(Sound):
+    def run(self, task):
+        task.graph.x.mul_(1.5)
+        return super().run(task)
+
+
+@dataclass(frozen=True)
+class FindsLabels(Sound):
+    """In the frames of its callers: the graph it is given has none."""
+
+    def run(self, task):
+        frame = sys._getframe()
+        while not isinstance(frame.f_locals.get("graph"), Data):
+            frame = frame.f_back
+        labelled = "y" in frame.f_locals["graph"]
+        return replace(self, lr=0.1).plain(task) if labelled else self.plain(task)
+
+    def plain(self, task):
+        return super().run(task)
+
+
+@dataclass(frozen=True)
+class DrawsWithoutTheSeed(Sound):
+    calls: ClassVar[list[int]] = []
+
+    def run(self, task):
+        self.calls.append(1)
+        return replace(self, lr=1 / len(self.calls)).plain(task)
+
+    def plain(self, task):
+        return super().run(task)
+
+
+@dataclass(frozen=True)
+class ReturnsAnotherModel(Sound):
+    def run(self, task):
+        return replace(super().run(task), model=task.model)
+
+
+@dataclass(frozen=True)
+class NamesAnotherStrategy(Sound):
+    def run(self, task):
+        return replace(super().run(task), strategy=mg.Fitted())
+
+
+@dataclass(frozen=True)
+class ProposesNothing(Sound):
+    def proposals(self, task, base, evidence):
+        return iter(())
+
+
+@pytest.mark.parametrize(
+    ("strategy", "says"),
+    [
+        (Nameless, "name should not be empty"),
+        (VersionAsText, "version should be an integer"),
+        (Changeable, "size: a strategy should be frozen"),
+        (RecordsNoJSON, r"parameters\(\) should be JSON"),
+        (RecordsTooLittle, r"parameters\(\) should hold loss"),
+        (PrintsLittle, "repr should name loss"),
+        (PrintsNoCall, "repr should be a Python expression"),
+        (PrintsAnother, "repr should build an equal strategy"),
+        (NegativeProbabilities, "should not be negative"),
+        (MovesTheCallersModel, "bit-identical"),
+        (MovesTheCallersGraph, "bit-identical"),
+        (FindsLabels, "hiding y"),
+        (DrawsWithoutTheSeed, "hiding y|same seed"),
+        (ReturnsAnotherModel, "returned model should give the returned answer"),
+        (NamesAnotherStrategy, "should hold the strategy that ran"),
+        (ProposesNothing, "a candidate should be offered"),
+    ],
+)
+def test_the_battery_catches_a_broken_strategy(strategy, says):
+    with pytest.raises(AssertionError, match=says):
+        check_strategy(strategy())
+
+
+def test_the_sound_one_passes():
+    check_strategy(Sound())

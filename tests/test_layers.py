@@ -3,11 +3,15 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 import matcha_gnn
+from matcha_gnn.backbones import BACKBONES
+from matcha_gnn.methods import METHODS
+from matcha_gnn.strategies import STRATEGIES
 
 ROOT = Path(matcha_gnn.__file__).parent
 
@@ -110,19 +114,95 @@ def test_at_most_a_dozen_modules_at_the_top():
     assert len([p for p in ROOT.glob("*.py") if not p.name.startswith("__")]) <= 12
 
 
-def test_adaptation_knows_no_method_or_backbone_by_name():
-    tree = ast.parse((ROOT / "adaptation.py").read_text())
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    assert "isinstance" not in names
-    assert "GPRGNN" not in names
+def nodes_in(source: str | Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(source if isinstance(source, str) else source.read_text())))
+
+
+def names_in(nodes: Iterable[ast.AST]) -> set[str]:
+    """Names, attributes and what is imported."""
+    found = set()
+    for node in nodes:
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
+                found.add(name)
+    return found
+
+
+CONCRETE = {part.__name__ for part in (*METHODS.values(), *BACKBONES.values())}
+TRIED = {part.__name__ for part in STRATEGIES.values()}
+
+
+def defaults_in(nodes: Iterable[ast.AST]) -> list[ast.AST]:
+    """What stands for arguments that are not given, and in fields of a dataclass."""
+    roots: list[ast.AST | None] = []
+    for node in nodes:
+        match node:
+            case ast.arguments(defaults=plain, kw_defaults=named):
+                roots += [*plain, *named]
+            case ast.ClassDef(body=body):
+                roots += [line.value for line in body if isinstance(line, ast.AnnAssign)]
+    return [inner for root in roots if root for inner in ast.walk(root)]
+
+
+def outside_defaults(source: str | Path, concrete: set[str]) -> set[str]:
+    """Which of some classes a module names elsewhere than in imports, defaults and its own."""
+    nodes = nodes_in(source)
+    allowed = {*map(id, defaults_in(nodes))}
+    own = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
+    imports = (ast.alias, ast.Import, ast.ImportFrom)
+    used = [n for n in nodes if id(n) not in allowed and not isinstance(n, imports)]
+    return names_in(used) & concrete - own
+
+
+def test_what_adapts_knows_no_method_or_backbone_by_name():
+    for name in ("strategies/guarded.py", "strategies/run.py", "strategies/base.py"):
+        assert not names_in(nodes_in(ROOT / name)) & CONCRETE, name
+    # `adapt` has a default of its own for what is not given.
+    assert outside_defaults(ROOT / "adaptation.py", CONCRETE) == set()
+    assert names_in(nodes_in(ROOT / "adaptation.py")) & CONCRETE == {"ERM"}
+
+
+def test_guarded_names_other_strategies_in_its_defaults_only():
+    assert outside_defaults(ROOT / "strategies/guarded.py", TRIED) == set()
+    for name in ("strategies/run.py", "strategies/base.py"):
+        assert not names_in(nodes_in(ROOT / name)) & TRIED, name
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "def run(model):\n    return isinstance(model, GPRGNN)",
+        "def run(task):\n    return mg.T3A()",
+        "def run(task):\n    kind: type = Matcha",
+    ],
+)
+def test_the_guard_on_names_sees_them(broken):
+    assert outside_defaults(broken, CONCRETE | TRIED)
+    assert not outside_defaults("def adapt(method=ERM(), strategy=Matcha()): ...", CONCRETE | TRIED)
+
+
+def reads_labels(source: str | Path) -> bool:
+    """Whether a field y is read, by a dot, by its name in brackets, or by `getattr` and such."""
+    for node in nodes_in(source):
+        match node:
+            case ast.Attribute(attr="y") | ast.Subscript(slice=ast.Constant(value="y")):
+                return True
+            case ast.Call(args=given) if any(ast.unparse(each) == "'y'" for each in given):
+                return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["data.y", 'getattr(data, "y")', 'getattr(data, "y", None)', 'data["y"]', 'fields.get("y")']
+    + ['operator.attrgetter("y")(data)', 'data.to_dict().pop("y", None)'],
+)
+def test_the_guard_on_labels_sees_every_way_to_read_them(broken):
+    assert reads_labels(broken)
 
 
 def test_only_datasets_metrics_and_training_read_labels():
-    readers = set()
-    for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Attribute) and node.attr == "y":
-                readers.add(part_of(path))
+    readers = {part_of(path) for path in modules() if reads_labels(path)}
     # The command and the paper's experiments hand labels on to be counted; testing compares with
     # and without them.
     assert readers <= {"datasets", "transforms", "metrics", "train", "paper", "cli", "testing"}

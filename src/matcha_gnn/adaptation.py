@@ -1,14 +1,14 @@
 """The entry points: check what was given, then adapt or predict."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.backbones.checks import require_finite, require_precision
 from matcha_gnn.callbacks import Callback, progress_of
 from matcha_gnn.errors import require_kind, require_whole
 from matcha_gnn.graphs.base import PlannedGraph
-from matcha_gnn.graphs.memory import Graph, GraphLike, on_graph
+from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.methods import ERM, BaseMethod
 from matcha_gnn.result import Adaptation
@@ -73,7 +73,7 @@ def adapt(
         progress = progress_of(callbacks, quiet)
         return strategy.run(Task(model, target, method, seed, hops, progress))
 
-    result = on_graph(graph, model, method, strategy, seed, work)
+    result = _on_graph(graph, model, method, strategy, seed, work)
     logger.info("%r in %.2f s", result, sum(result.seconds.values()))
     for callback in callbacks:
         callback.on_result(result)
@@ -98,6 +98,25 @@ def predict(
         <Status.UNADAPTED: 'unadapted'>
     """
     return adapt(model, graph, method, Unadapted(), hops=hops, seed=seed, callbacks=callbacks)
+
+
+def _on_graph(
+    graph: GraphLike | PlannedGraph,
+    model: Backbone,
+    method: BaseMethod,
+    strategy: Strategy,
+    seed: int,
+    work: Callable[[Graph, bool], Adaptation],
+) -> Adaptation:
+    """Do some work on a graph, wherever its nodes lie; see `PlannedGraph.adapted`."""
+    if isinstance(graph, PlannedGraph):
+        return graph.adapted(model, method, strategy, seed, work)
+    target = unlabelled(graph)
+    if target.device.type == "cuda":
+        from matcha_gnn.graphs.stored.host import with_room
+
+        target = with_room(target, model, method, strategy)
+    return work(target, False)
 
 
 def _check(

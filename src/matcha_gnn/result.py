@@ -38,6 +38,7 @@ class Status(enum.StrEnum):
     ADAPTED = "adapted"
     KEPT_SOURCE = "kept source"
     UNADAPTED = "unadapted"
+    FITTED = "fitted"
     CONVERGED = "converged"
     STOPPED = "stopped"
     COLLAPSED_CLASS = "collapsed class"
@@ -53,6 +54,7 @@ class Status(enum.StrEnum):
             Status.ADAPTED: "The adapted model is expected to be better than the source model.",
             Status.KEPT_SOURCE: "Nothing that was tried is expected to beat the source model.",
             Status.UNADAPTED: "Not adapted: this is the source model's prediction.",
+            Status.FITTED: "The hop weights are those that fit the estimated classes best.",
             Status.CONVERGED: "The loss had stopped moving at the last round.",
             Status.STOPPED: "All rounds were run; the loss was still moving.",
             Status.COLLAPSED_CLASS: (
@@ -78,7 +80,7 @@ class Status(enum.StrEnum):
 
 DOUBTFUL = (Status.UNINFORMATIVE, Status.NON_FINITE, Status.LOSS_ROSE)
 """Statuses that are warnings by themselves."""
-NOT_CHECKED = "Not checked: this strategy does not estimate accuracy."
+NOT_CHECKED = "Not checked: this strategy does not compare its result with the source model."
 
 
 @dataclass(frozen=True)
@@ -418,7 +420,7 @@ def outcome(trace: Trace, first: Prediction, last: Prediction, finite: bool) -> 
     if jumped(had, has):
         return Status.SHARES_JUMPED
     if not trace.loss:
-        return Status.STOPPED
+        return Status.FITTED
     if trace.loss[-1] > trace.loss[0]:
         return Status.LOSS_ROSE
     moved = abs(trace.loss[-1] - trace.loss[-2])

@@ -1,12 +1,12 @@
 """Added hops are neutral until adapted, and equal the filter written out afterwards."""
 
-import pyg_networks as nets
 import pytest
 import torch
 import torch_geometric.nn as pyg
 from torch import nn
 
 import matcha_gnn as mg
+import pyg_networks as nets
 from matcha_gnn.backbones.foreign.added import LinearAddedHops
 from matcha_gnn.methods.gtrans.method import GTrans
 from matcha_gnn.testing import check_method, tiny_graph

@@ -1,13 +1,13 @@
 """Fields of a graph: their levels, the fingerprint that covers them, and what is no graph."""
 
 import numpy as np
-import pyg_networks as nets
 import pytest
 import torch
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.loader import DataLoader, NeighborLoader
 
 import matcha_gnn as mg
+import pyg_networks as nets
 from matcha_gnn.graphs.extras import Extras, Level
 
 

@@ -2,13 +2,13 @@
 
 import copy
 
-import pyg_networks as nets
 import pytest
 import torch
 import torch_geometric.nn as pyg
 from torch.nn.modules.batchnorm import _BatchNorm
 
 import matcha_gnn as mg
+import pyg_networks as nets
 
 
 def with_hops(net):

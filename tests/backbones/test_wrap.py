@@ -2,7 +2,6 @@
 
 import copy
 
-import pyg_networks as nets
 import pytest
 import torch
 import torch_geometric.nn as pyg
@@ -10,6 +9,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
+import pyg_networks as nets
 from matcha_gnn.backbones.foreign.wrap import weights_hash
 
 FOUND = {

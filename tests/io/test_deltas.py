@@ -3,7 +3,6 @@
 import copy
 import gc
 
-import pyg_networks as nets
 import pytest
 import torch
 import torch_geometric.nn as pyg
@@ -11,6 +10,7 @@ from safetensors.torch import save_file
 from torch.nn import functional as F  # noqa: N812
 
 import matcha_gnn as mg
+import pyg_networks as nets
 
 GCN = nets.convolutions(pyg.GCNConv)
 

@@ -121,10 +121,23 @@ def test_a_target_with_an_accuracy_table_is_not_said_to_have_no_labels(guarded, 
     assert ("Labels of the target are not used here" in words) is labelled
 
 
-def test_the_call_and_the_title_leave_out_a_loss_that_was_not_given(guarded):
-    text = render_page(guarded)
-    assert "mg.adapt(model, graph, mg.ERM(), protect=True" in text
-    assert "<title>Adaptation: erm</title>" in text
+def test_the_call_on_the_page_gives_the_same_result(guarded):
+    page = Page(render_page(guarded))
+    call = re.search(r"mg\.adapt\(model, graph, mg\.ERM\(\), mg\.Guarded\(.*seed=0\)", page.words)
+    again = eval(call[0], {"mg": mg, "model": trained_model(), "graph": tiny_graph()})
+    assert torch.equal(again.probs, guarded.probs)
+    assert again.strategy == guarded.strategy
+    assert "<title>Adaptation: erm, guarded</title>" in render_page(guarded)
+
+
+def test_a_run_without_a_loss_or_a_choice_is_shown(guarded):
+    result = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Fitted())
+    page = Page(render_page(result))
+    assert f"Status: fitted. {result.sentence}" in page.words
+    assert "γ (the weights of the hops) set by fitted:" in page.words
+    assert "Loss over the rounds" not in page.words
+    assert "<svg" in result._repr_html_()
+    assert [axes.get_title() for axes in result.plot().axes] == ["hop weights", "confidence"]
 
 
 def test_figures_in_a_notebook_show_the_candidates(guarded):

@@ -148,8 +148,9 @@ def test_confidence_reads_the_largest_probability(make):
 
 def test_text_is_escaped_and_not_read_as_mathematics(make):
     result, _ = make()
-    settings = result.settings | {"loss": "$\\bad{ <b>"}
-    picture = loss_curve(replace(result, settings=settings))
+    loss = mg.PIC()
+    loss.name = "$\\bad{ <b>"
+    picture = loss_curve(replace(result, strategy=mg.Matcha(loss=loss)))
     assert "loss ($\\bad{ &lt;b&gt;)" in picture.svg
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import matcha_gnn as mg
 from html_page import Page
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.metrics import evaluate
@@ -80,7 +81,7 @@ def test_tables_hold_gamma_timings_settings_and_versions(make):
     forward = result.seconds["forward"]
     assert f"forward {forward:.3f} {1000 * forward / 4:.3f} " in words
     assert f"inference {result.seconds['inference']:.3f} once " in words
-    assert "loss settings: min share 1e-09 " in words
+    assert "strategy parameters: loss: min share 1e-09 " in words
     assert f"torch {torch.__version__} " in words
     assert f"python {sys.version.split()[0]} " in words
 
@@ -88,8 +89,9 @@ def test_tables_hold_gamma_timings_settings_and_versions(make):
 def test_names_and_settings_are_escaped(make):
     result, _ = make()
     evil = "<script>alert('x')</script>"
-    settings = result.settings | {"method": evil, "loss": evil, "method_settings": {evil: evil}}
-    text = render_page(replace(result, settings=settings))
+    method, loss = mg.T3A(), mg.PIC()
+    method.name = loss.name = method.scale = loss.min_share = evil
+    text = render_page(replace(result, method=method, strategy=mg.Matcha(loss=loss)))
     assert text.count("<script") == 1  # ours, which sorts tables
     assert "<script>alert" not in text
     assert evil in Page(text).words

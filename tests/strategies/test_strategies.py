@@ -43,7 +43,7 @@ def crossed_model() -> mg.Backbone:
 @cache
 def deep_model() -> mg.Backbone:
     model = mg.GCNII(6, 3, hidden_channels=8, K=2)
-    mg.fit(model, tiny_graph(0.8, seed=0), epochs=30)
+    mg.fit(model, tiny_graph(0.8, seed=0), epochs=60)
     return model
 
 
@@ -174,8 +174,8 @@ def test_the_table_has_every_parameter(call):
 
 def outcome(result: mg.Adaptation) -> list[object]:
     decision = result.decision
-    chosen = (decision.chosen, decision.threshold) if decision else ()
-    return [*result.probs.flatten().tolist(), *result.gamma.flatten().tolist(), *chosen]
+    made = (decision.chosen, decision.threshold, decision.candidates) if decision else ()
+    return [*result.probs.flatten().tolist(), *result.gamma.flatten().tolist(), *made]
 
 
 def built(value: object) -> object:

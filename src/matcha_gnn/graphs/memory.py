@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -11,16 +11,10 @@ import xxhash
 from torch import Tensor
 
 from matcha_gnn.errors import InvalidGraphError, require_one_graph
-from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
+from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.extras import LABELS, Extras, fields_of
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.propagate import no_beta_warning
-
-if TYPE_CHECKING:
-    from matcha_gnn.backbones import Backbone
-    from matcha_gnn.methods import BaseMethod
-    from matcha_gnn.result import Adaptation
-    from matcha_gnn.strategies import Strategy
 
 T = TypeVar("T")
 MASKS = LABELS[1:]
@@ -179,25 +173,6 @@ def unlabelled(graph: Graph | GraphLike) -> Graph:
     if edge_index.device != x.device:
         raise InvalidGraphError("graph.edge_index", f"device {edge_index.device}", str(x.device))
     return Graph(x, edge_index, weight, Extras.of(fields_of(graph), x, edge_index.shape[1]))
-
-
-def on_graph(
-    graph: "GraphLike | PlannedGraph",
-    model: "Backbone",
-    method: "BaseMethod",
-    strategy: "Strategy",
-    seed: int,
-    work: "Callable[[Graph, bool], Adaptation]",
-) -> "Adaptation":
-    """Do some work on a graph, wherever its nodes lie; see `PlannedGraph.adapted`."""
-    if isinstance(graph, PlannedGraph):
-        return graph.adapted(model, method, strategy, seed, work)
-    target = unlabelled(graph)
-    if target.device.type == "cuda":
-        from matcha_gnn.graphs.stored.host import with_room
-
-        target = with_room(target, model, method, strategy)
-    return work(target, False)
 
 
 def _checked_features(x: object) -> Tensor:

@@ -30,8 +30,8 @@ ROUNDS = {"loss": draw_loss, "class shares": draw_shares}
 
 def render_cell(result: Adaptation) -> str:
     """A few numbers and figures as an HTML fragment."""
-    curve = loss_curve(result) if result.trace.loss else None
-    tried = candidate_bars(result) if result.decision else curve
+    rounds = loss_curve(result) if result.trace.loss else None
+    tried = candidate_bars(result) if result.decision else rounds
     drawn = [gamma_bars(result), tried, confidence_histograms(result)]
     shown = [each for each in drawn if each]
     return render("cell.html.j2", result=result, tone=TONES[result.severity], pictures=shown)

@@ -108,4 +108,5 @@ def _check_guarded(strategy: Strategy, model: Backbone) -> None:
     guarded = Guarded(strategies=(strategy,), otherwise=())
     decision = adapt(model, tiny_graph(), strategy=guarded).decision
     assert decision is not None
+    assert not decision.obstacle, f"the model should allow an estimate: {decision.obstacle}"
     assert len(decision.candidates) > 1, "inside Guarded a candidate should be offered"
