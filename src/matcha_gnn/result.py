@@ -108,10 +108,10 @@ class Decision:
 
     Attributes:
         chosen: its name.
-        candidates: all that were tried, the source first; empty where nothing could be judged.
-        posterior: what judged them; None where nothing could.
-        obstacle: why nothing could be judged, or empty.
-        threshold: what the lower bound of a gain had to reach; None where nothing could be judged.
+        candidates: all that were tried, the source first; empty without an estimate.
+        posterior: the estimate that scored them; None where there is none.
+        obstacle: why accuracy could not be estimated, or empty.
+        threshold: what the lower bound of a gain had to reach; None without an estimate.
         moved_back: all nodes were moved back by the offset of their features.
     """
 

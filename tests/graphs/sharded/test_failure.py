@@ -131,7 +131,7 @@ UNUSUAL = {
         ("an encoder that moves", IncompatibleError, "γ alone"),
         ("no seed", InvalidArgumentError, "seed"),
         ("the name of a strategy", InvalidArgumentError, "strategy: got"),
-        ("hops of all nodes", IncompatibleError, "hops: they were made from another graph"),
+        ("hops of all nodes", IncompatibleError, "hops: made from another graph"),
         ("layers that are no powers", IncompatibleError, "JKNet"),
         ("nothing to mix", IncompatibleError, "GCNII"),
     ],

@@ -55,7 +55,7 @@ def test_a_run_that_is_broken_off_goes_on_at_the_last_finished_hop(after, tmp_pa
 def test_a_resumed_run_keeps_column_blocks_that_fit(begun, now, goes_on, tmp_path):
     store, model = mg.GraphStore.create(tmp_path / "store", target_graph()), source_model()
     target = planned(store, model, mg.ERM(), mg.Matcha(rounds=1))
-    target.__dict__["plan"] = replace(target.plan, slab=begun)
+    target.__dict__["plan"] = replace(target.plan, block_width=begun)
     whole = target.hops(model)
     stack = torch.cat([block.clone() for _, block in whole.blocks()])
     for path in (store.folder / "hops").rglob("hop-02-*"):

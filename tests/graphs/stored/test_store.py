@@ -137,7 +137,9 @@ def test_few_columns_at_a_time_give_the_same_hops(store, monkeypatch):
     expected = model.hops(unlabelled(target_graph())).stack
     for slab in (WIDTH, 3, 1):
         target = planned(store, model, mg.ERM(), mg.Matcha(rounds=1))
-        target.__dict__["plan"] = target.plan.__class__(**{**vars(target.plan), "slab": slab})
+        target.__dict__["plan"] = target.plan.__class__(
+            **{**vars(target.plan), "block_width": slab}
+        )
         hops = target.hops(model)
         found = torch.cat([block.clone() for _, block in hops.blocks()])
         assert largest(found, expected) < 1e-5

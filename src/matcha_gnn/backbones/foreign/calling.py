@@ -111,7 +111,7 @@ def watch_head(net: nn.Module, head: Head, entered: list[Tensor]) -> Iterator[Pa
 
 
 def call(net: nn.Module, graph: Graph, x: Tensor) -> Any:
-    """The network's answer; what goes wrong inside it is told in one line.
+    """The network's answer; an error inside it is reported in one line.
 
     Args:
         net: takes fields of a graph by name, or a `Data`.
