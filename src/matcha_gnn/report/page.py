@@ -191,16 +191,17 @@ def code_of(value: object) -> str:
     """Python code that builds a method, loss, strategy or plain value.
 
     Example:
-        >>> from matcha_gnn.methods import T3A
+        >>> from matcha_gnn.methods import ERM
         >>> from matcha_gnn.strategies import ClosedForm
-        >>> code_of(T3A(k=2)), code_of(ClosedForm())
-        ('mg.T3A(k=2)', 'mg.ClosedForm(loss=mg.SURE(noise_share=None), rounds=1)')
+        >>> code_of(ERM()), code_of(ClosedForm())
+        ('mg.ERM()', 'mg.ClosedForm(loss=mg.SURE(noise_share=None), rounds=1)')
     """
     if isinstance(value, tuple):
         return f"({', '.join(map(code_of, value))}{',' if len(value) == 1 else ''})"
     if not isinstance(value, BaseMethod | Loss | Strategy):
         return repr(value)
-    own = ", ".join(f"{name}={code_of(each)}" for name, each in vars(value).items())
+    given = vars(value) if isinstance(value, Strategy) else value.settings()
+    own = ", ".join(f"{name}={code_of(each)}" for name, each in given.items())
     return f"mg.{type(value).__name__}({own})"
 
 
