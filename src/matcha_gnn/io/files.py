@@ -14,11 +14,19 @@ if sys.platform == "win32":
 
     def _wait_for_lock(handle: int) -> None:
         msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+
+    def lock_at_once(handle: int) -> None:
+        """Lock an open file for this process, or raise OSError where another one has it."""
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
 
     def _wait_for_lock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX)
+
+    def lock_at_once(handle: int) -> None:
+        """Lock an open file for this process, or raise OSError where another one has it."""
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextmanager

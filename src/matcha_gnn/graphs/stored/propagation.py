@@ -5,7 +5,6 @@ blocks of rows, and the next hop is written row by row. It is then read back in 
 before: each hop is computed from the stored one, so a resumed run gives the same numbers.
 """
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.graphs.stored.mapped import ArrayWriter, MappedArray
 from matcha_gnn.graphs.stored.matrix import StoredMatrix
 from matcha_gnn.graphs.stored.streaming import FILE_TYPES, TORCH_TYPES
-from matcha_gnn.io.files import output_folder, replacing
+from matcha_gnn.io.files import lock_at_once, output_folder, replacing
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ def alone(folder: Path) -> Iterator[None]:
     """Lock the folder for this process; the system releases the lock when it ends."""
     with open(folder / LOCK, "w") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_at_once(lock.fileno())
         except OSError as error:
             got = f"{folder} (another process is computing these hops)"
             raise InvalidFileError("store", got, "one process at a time") from error
