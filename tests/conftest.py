@@ -18,7 +18,7 @@ MARKED = {
     "slow": (
         "examples/",
         "paper/test_kill.py",
-        "paper/test_store.py::test_processes_that_write_and_compact_at_once",
+        "paper/test_record_files.py::test_processes_that_write_and_compact_at_once",
         "kernels/test_reference.py::test_everything_works_without_the_compilers",
         "methods/test_gtrans.py::test_other_models_pass_the_battery",
         "report/test_page.py::test_figures_do_not_start_pyplot",

@@ -266,7 +266,8 @@ def test_other_models_run_on_the_explicit_graph_at_every_gamma(kind, patches):
     virtual = plain_virtual_features(patcher_of(), graph, ALL, patches)
     whole = explicit_graph(graph, virtual, ALL)
     for epochs in (0, 2):
-        result = mg.adapt(model, graph, GraphPatcher(patches), mg.Matcha(lr=0.05, rounds=epochs))
+        strategy = mg.Matcha(lr=0.05, rounds=epochs) if epochs else mg.Unadapted()
+        result = mg.adapt(model, graph, GraphPatcher(patches), strategy)
         logits = result.model(whole.x, whole.edge_index, whole.edge_weight)
         torch.testing.assert_close(result.probs, logits[:NODES].softmax(-1))
     assert not torch.equal(result.gamma, result.gamma_before)
@@ -327,9 +328,9 @@ def test_rounds_of_matcha_need_no_sparse_product(small_model, monkeypatch):
 
     monkeypatch.setattr(Adjacency, "__matmul__", counted(Adjacency.__matmul__))
     counts = []
-    for epochs in (0, 8):
+    for strategy in (mg.Unadapted(), mg.Matcha(rounds=8)):
         products.clear()
-        mg.adapt(small_model, tiny_graph(), GraphPatcher(), mg.Matcha(rounds=epochs))
+        mg.adapt(small_model, tiny_graph(), GraphPatcher(), strategy)
         counts.append(len(products))
     # K hops of the model and K of the patched graph, and none in a round.
     assert counts == [2 * small_model.num_hops] * 2

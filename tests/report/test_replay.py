@@ -37,7 +37,7 @@ def test_the_picture_says_what_it_shows(make, monkeypatch):
     assert "nodes: 60 of 400, drawn at random." in picture.caption
     assert "base method" not in picture.caption
     other = replace(result, method=mg.Tent(), strategy=mg.Matcha(loss=mg.Entropy()))
-    assert "without the base method's part" in replay.round_curves(other).caption
+    assert "without the base method" in replay.round_curves(other).caption
     assert "Curves of PIC, InfoMax" in replay.round_curves(other).svg
 
 

@@ -283,8 +283,8 @@ SOME = {"model": trained_model, "graph": tiny_graph}
         (mg.adapt, SOME | {"seed": 1.5}, "seed: got 1.5; allowed: an integer from 0 to "),
         (mg.adapt, SOME | {"seed": True}, "seed: got True; allowed: an integer from 0 to "),
         (mg.predict, SOME | {"seed": -1}, "seed: got -1; allowed: an integer from 0 to "),
-        (mg.adapt, SOME | {"callbacks": 3}, "callbacks: got 3; allowed: a list of Callbacks"),
-        (mg.predict, SOME | {"callbacks": 3}, "callbacks: got 3; allowed: a list of Callbacks"),
+        (mg.adapt, SOME | {"callbacks": 3}, "callbacks: got a int; allowed: a list of Callbacks"),
+        (mg.predict, SOME | {"callbacks": 3}, "callbacks: got a int; allowed: a list of Callbacks"),
         (
             mg.adapt,
             SOME | {"strategy": "matcha"},

@@ -9,24 +9,22 @@ from pathlib import Path
 
 from matcha_gnn.errors import InvalidFileError
 
-if sys.platform == "win32":
-    import msvcrt
 
-    def _wait_for_lock(handle: int) -> None:
-        msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+def lock(handle: int, *, wait: bool) -> None:
+    """Lock an open file for this process; the system releases the lock when it ends.
 
-    def lock_at_once(handle: int) -> None:
-        """Lock an open file for this process, or raise OSError where another one has it."""
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-else:
-    import fcntl
+    Args:
+        handle: the file's number.
+        wait: until another process releases it; otherwise raise OSError at once.
+    """
+    if sys.platform == "win32":
+        import msvcrt
 
-    def _wait_for_lock(handle: int) -> None:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        msvcrt.locking(handle, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
 
-    def lock_at_once(handle: int) -> None:
-        """Lock an open file for this process, or raise OSError where another one has it."""
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 @contextmanager
@@ -88,8 +86,8 @@ def locked(path: str | Path) -> Iterator[None]:
     path = Path(path)
     with ExitStack() as held:
         try:
-            lock = held.enter_context(open(path.with_name(f".{path.name}.lock"), "ab"))
-            _wait_for_lock(lock.fileno())
+            file = held.enter_context(open(path.with_name(f".{path.name}.lock"), "ab"))
+            lock(file.fileno(), wait=True)
         except OSError as error:
             raise InvalidFileError(
                 "output", f"{path} ({error.strerror})", "a path in a writable folder"

@@ -101,6 +101,10 @@ class Ranks:
             dist.broadcast_object_list(held, src=0, device=self.device)
         return held[0]
 
+    def wait(self, purpose: str) -> None:
+        """Wait until all ranks have come here."""
+        self.total(np.zeros(1), purpose=purpose)
+
     @contextmanager
     def agreeing(self, purpose: str) -> Iterator[None]:
         """Run a block on all ranks; where it fails on one, all raise."""

@@ -17,7 +17,7 @@ from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.graphs.stored.mapped import ArrayWriter, MappedArray
 from matcha_gnn.graphs.stored.matrix import StoredMatrix
 from matcha_gnn.graphs.stored.streaming import FILE_TYPES, TORCH_TYPES
-from matcha_gnn.io.files import lock_at_once, output_folder, replacing
+from matcha_gnn.io.files import lock, output_folder, replacing
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
@@ -130,9 +130,9 @@ def make_hops(
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Lock the folder for this process; the system releases the lock when it ends."""
-    with open(folder / LOCK, "w") as lock:
+    with open(folder / LOCK, "w") as file:
         try:
-            lock_at_once(lock.fileno())
+            lock(file.fileno(), wait=False)
         except OSError as error:
             got = f"{folder} (another process is computing these hops)"
             raise InvalidFileError("store", got, "one process at a time") from error

@@ -7,7 +7,6 @@ Run: python -m matcha_gnn.paper.studies.same_bits before.json
      python -m matcha_gnn.paper.studies.same_bits after.json --compare before.json
 """
 
-import argparse
 import hashlib
 import json
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn.io.jsontext import json_text
+from matcha_gnn.paper.studies.shared import arguments
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -79,7 +79,7 @@ def outcomes() -> dict[str, str]:
 
 def main() -> None:
     """Write the hashes, and say how many are those of another file."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--compare", type=Path)
     args = parser.parse_args()
