@@ -130,7 +130,9 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
 def _require_finite(values: Tensor, shard: Shard) -> None:
     (other,) = shard.total(float((~values.isfinite()).sum()))
     if other > 0:
-        raise NoEvidenceError("features of this graph overflow the model's precision")
+        raise NoEvidenceError(
+            "accuracy cannot be estimated: features of this graph overflow the model's precision"
+        )
 
 
 class _NodeFeatures:

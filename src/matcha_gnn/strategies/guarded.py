@@ -9,7 +9,7 @@ labels are expected to be right; the best candidate is taken if it beats the sou
 import copy
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -70,8 +70,8 @@ class Guarded(Strategy):
     version = 5
     uses_evidence = True
 
-    strategies: tuple[Strategy, ...] = field(default=(ClosedForm(), Fitted()))
-    otherwise: tuple[Strategy, ...] = field(default=(Matcha(),))
+    strategies: tuple[Strategy, ...] = (ClosedForm(), Fitted())
+    otherwise: tuple[Strategy, ...] = (Matcha(),)
     margin: float = 0.02
     agreed_margin: float = 0.0075
 
@@ -87,12 +87,12 @@ class Guarded(Strategy):
     @property
     def blockwise(self) -> bool:
         """Where all that it tries is."""
-        return all(strategy.blockwise for strategy in self.strategies)
+        return all(strategy.blockwise for strategy in (*self.strategies, *self.otherwise))
 
     @property
     def shardable(self) -> bool:
         """Where all that it tries is."""
-        return all(strategy.shardable for strategy in self.strategies)
+        return all(strategy.shardable for strategy in (*self.strategies, *self.otherwise))
 
     def require(self, model: Backbone, method: BaseMethod) -> None:
         """Something must be able to run on the model."""
