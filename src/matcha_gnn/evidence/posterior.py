@@ -233,8 +233,8 @@ def _contradiction(fits: list[_Fit], excess: float) -> str:
         )
     if all(fit.step == HIGHEST for fit in fits):
         return (
-            f"linked nodes agree more than {STEP**HIGHEST:.1f} times as strongly as features "
-            "separate classes on the source, so the estimate is rejected"
+            "the edges fit only if features separate the classes at least "
+            f"{STEP**HIGHEST:.1f} times as well as on the source, so the estimate is rejected"
         )
     return ""
 
