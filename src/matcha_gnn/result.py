@@ -2,7 +2,7 @@
 
 import enum
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,6 +93,9 @@ class Candidate:
         expected_gain: by how much that is more than the source's.
         gain_lower_bound: lower bound of the gain, over all estimates that fit the edges as well.
         changed: share of labels that differ from the source's: accuracy cannot differ by more.
+        probs: class probabilities by the base method around it, [N, C]; None where the graph is
+            stored or sharded.
+        model: what `Adaptation.model` is when it is taken; None with `probs`.
     """
 
     name: str
@@ -100,6 +103,13 @@ class Candidate:
     expected_gain: float
     gain_lower_bound: float
     changed: float
+    probs: Probs | None = field(default=None, repr=False, compare=False)
+    model: Backbone | None = field(default=None, repr=False, compare=False)
+
+    def figures(self) -> Parameters:
+        """Its name and numbers as JSON values."""
+        numbers = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in numbers.items() if name not in ("probs", "model")}
 
 
 @dataclass(frozen=True, eq=False)

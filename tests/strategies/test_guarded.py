@@ -330,3 +330,18 @@ def test_class_shares_that_jump_in_a_guarded_run_are_a_warning():
     assert result.severity == "warning"
     (alarm,) = result.alarms
     assert result.sentence == f"{result.decision.sentence} {alarm}"
+
+
+def test_candidates_carry_their_predictions_and_models(model, tmp_path):
+    target = mg.datasets.csbm(**SIZE, homophily=0.1, seed=5)
+    result = mg.adapt(model, target)
+    source, *others = result.decision.candidates
+    assert torch.equal(source.probs, result.probs_before)
+    assert torch.equal(candidate_of(result, result.decision.chosen).probs, result.probs)
+    for one in (source, *others):
+        probs = one.model(target.x, target.edge_index).softmax(1)
+        torch.testing.assert_close(probs, one.probs, atol=1e-5, rtol=1e-4)
+        assert one.figures().keys().isdisjoint({"probs", "model"})
+    store = mg.GraphStore.create(tmp_path / "store", target)
+    stored = mg.adapt(model, store)
+    assert [one.probs for one in stored.decision.candidates] == [None] * (1 + len(others))

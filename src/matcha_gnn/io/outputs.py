@@ -3,7 +3,6 @@
 import csv
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +133,7 @@ def summarise_run(result: Adaptation, scores: Mapping[str, Any]) -> dict[str, An
         "severity": str(result.severity),
         "alarms": list(result.alarms),
         "meaning": result.sentence,
-        "candidates": [asdict(one) for one in tried],
+        "candidates": [one.figures() for one in tried],
         **result.configuration(),
         "pic_before": result.pic_before,
         "pic_after": result.pic_after,

@@ -22,6 +22,7 @@ from matcha_gnn.errors import (
 )
 from matcha_gnn.evidence import Posterior, infer
 from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.graphs.shards import WHOLE
 from matcha_gnn.methods import BaseMethod, Modifies
 from matcha_gnn.result import (
     Adaptation,
@@ -250,7 +251,10 @@ class _Guard:
         shard, other = self.task.graph.shard, float(labels.ne(self.labels_before).sum())
         changed = float(shard.total(other)[0]) / shard.count(len(labels))
         gained = trial.expected - source_accuracy
-        return Candidate(trial.name, trial.expected, gained, trial.gain, changed)
+        run, graph = trial.run, self.task.graph
+        in_memory = graph.one_block and graph.shard is WHOLE
+        kept = (run.prediction.probs, run.model.frozen()) if in_memory else (None, None)
+        return Candidate(trial.name, trial.expected, gained, trial.gain, changed, *kept)
 
     def _moved_back(self) -> Backbone | None:
         shift, model, method = self.evidence.shift, self.task.model, self.task.method
