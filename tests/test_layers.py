@@ -39,6 +39,7 @@ LEVELS = {
     "callbacks": 6,
     "result": 6,
     "strategies": 7,
+    "questions": 8,
     "adaptation": 8,
     "metrics": 9,
     "datasets": 10,
