@@ -54,9 +54,15 @@ LEVELS = {
     "__main__": 15,
     "paper": 16,
 }
-# Imports that go up, inside a function: the result draws its own page on demand, and a graph on a
-# GPU without room for its hops keeps them on the host, as stored graphs do.
-ALLOWED_UP = {("result", "report"), ("graphs", "graphs.stored")}
+# Imports that go up, inside a function: the result draws its own page and asks questions on demand,
+# questions draw theirs, and a graph on a GPU without room for its hops keeps them on the host, as
+# stored graphs do.
+ALLOWED_UP = {
+    ("result", "report"),
+    ("result", "questions"),
+    ("questions", "report"),
+    ("graphs", "graphs.stored"),
+}
 
 
 def modules() -> list[Path]:

@@ -2,6 +2,7 @@
 
 import enum
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+    from matcha_gnn.questions.asking import Table
+    from matcha_gnn.questions.decision import Verdict
+    from matcha_gnn.questions.questions import Questions
     from matcha_gnn.strategies.base import Strategy
 
 CONVERGED_WITHIN = 1e-4
@@ -123,6 +127,7 @@ class Decision:
         obstacle: why accuracy could not be estimated, or empty.
         threshold: what the lower bound of a gain had to reach; None without an estimate.
         moved_back: all nodes were moved back by the offset of their features.
+        verdict: what answers to questions say; None where nobody was asked.
     """
 
     chosen: str
@@ -131,6 +136,7 @@ class Decision:
     obstacle: str = ""
     threshold: float | None = None
     moved_back: bool = False
+    verdict: "Verdict | None" = None
 
     @property
     def adapted(self) -> bool:
@@ -140,6 +146,8 @@ class Decision:
     @property
     def sentence(self) -> str:
         """What was done and why, in one line."""
+        if self.verdict:
+            return self.verdict.sentence(self.candidates)
         if self.obstacle:
             return f"Kept the source model: {self.obstacle}."
         source = self.candidates[0]
@@ -269,6 +277,7 @@ class Adaptation:
         seed: for base methods that draw at random.
         graph: the target graph without labels; the caller's tensors, not copies.
         decision: what was tried and taken; None where the strategy makes no choice.
+        questions: what `ask` asked last, with the answers so far.
     """
 
     probs: Probs
@@ -286,6 +295,7 @@ class Adaptation:
     seed: int
     graph: Graph
     decision: Decision | None = None
+    questions: "Questions | None" = None
 
     @property
     def labels(self) -> Tensor:
@@ -378,6 +388,53 @@ class Adaptation:
         except MatchaError:
             return None
         return render_cell(self)
+
+    def ask(
+        self,
+        count: int = 20,
+        *,
+        seed: int | None = None,
+        names: Sequence[str] | None = None,
+        table: "Table | None" = None,
+        classes: Sequence[str] | None = None,
+    ) -> "Questions":
+        """Questions whose answers decide among the candidates, in the order to answer them.
+
+        Args:
+            count: how many; of questions before, those without an answer come first.
+            seed: of the order; 0, or that of the questions before, by default.
+            names: of the nodes, [N].
+            table: columns by name, one entry for each node, to show beside each question.
+            classes: names of the classes, [C]; their numbers by default.
+
+        Raises:
+            IncompatibleError: there are no candidates, or the graph is stored or sharded.
+        """
+        from matcha_gnn.questions.asking import ask
+
+        found = ask(self, count, seed=seed, names=names, table=table, classes=classes)
+        # All that is remembered of a call: `answer` must know what was asked.
+        object.__setattr__(self, "questions", found)
+        return found
+
+    def answer(self, answers: Mapping[int, int | str] | str | Path) -> "Adaptation":
+        """A new result, decided by true classes of nodes that `ask` asked about.
+
+        A candidate is taken only if it is not worse than the source model by more than a point,
+        with an error rate of at most 5%, however many questions are answered and in whatever order
+        (`docs/ask.md`). Answers add up: the new result can be asked and answered again.
+
+        Args:
+            answers: class, by number or name, by node; or a CSV file with the columns node and
+                label, such as the page of the questions saves.
+
+        Raises:
+            InvalidArgumentError: nodes that were not asked, what is no class, or contradictions.
+            InvalidFileError: a file that cannot be read, or that belongs to another graph.
+        """
+        from matcha_gnn.questions.asking import answer
+
+        return answer(self, answers)
 
     def plot(self) -> "Figure":
         """Hop weights, candidates or loss, and confidence as one matplotlib figure.

@@ -94,8 +94,10 @@ def _state(model: Backbone, gamma: Tensor, result: Adaptation, shown: IntArray) 
 
 
 def _source_encoder(result: Adaptation) -> Backbone:
-    """The adapted model, without the offset that was removed from its features."""
+    """The source model; where it is not kept, the adapted one without the offset it was given."""
     decision = result.decision
+    if decision and decision.candidates and decision.candidates[0].model:
+        return decision.candidates[0].model
     if decision is None or decision.posterior is None or not decision.moved_back:
         return result.model
     model = copy.deepcopy(result.model)
