@@ -48,6 +48,7 @@ LEVELS = {
     "train": 11,
     "testing": 12,
     "report": 13,
+    "io.asked": 13,
     "io.outputs": 13,
     "graphs.sharded": 13,
     "cli": 14,

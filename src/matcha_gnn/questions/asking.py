@@ -40,9 +40,9 @@ def ask(
     require_whole("count", count, least=1)
     before = result.questions
     design = _design(result, before, seed)
-    same = before is not None and design is before.design
-    answers = dict(before.answers) if before and same else {}
-    earlier = len(before.asked) if before and same else 0
+    answers, earlier = dict[int, int](), 0
+    if before is not None and design is before.design:
+        answers, earlier = dict(before.answers), len(before.asked)
     asked = design.order(max(earlier, len(answers) + count))
     places = [place for place, node in enumerate(asked.tolist()) if node not in answers][:count]
     classes = _class_names(classes, result.probs.shape[1], before)
@@ -86,7 +86,8 @@ def _design(result: Adaptation, before: Questions | None, seed: int | None) -> D
     prior = None if decision.posterior is None else decision.posterior.probs
     return Design(
         labels=np.stack([each.argmax(1).cpu().numpy() for each in probs]),
-        prior=None if prior is None else prior.double().cpu().numpy(),
+        # In the precision in which it is written to files: the order depends on every bit.
+        prior=None if prior is None else prior.float().cpu().numpy(),
         seed=seed or 0,
     )
 
@@ -95,7 +96,7 @@ def _class_names(
     given: Sequence[str] | None, number: int, before: Questions | None
 ) -> tuple[str, ...]:
     if given is None:
-        return before.classes if before else tuple(map(str, range(number)))
+        return tuple(map(str, range(number))) if before is None else before.classes
     names = tuple(map(str, given))
     if isinstance(given, str) or len(names) != number or len(set(names)) != number:
         raise InvalidArgumentError("classes", given, f"{number} different names")

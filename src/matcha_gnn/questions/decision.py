@@ -25,7 +25,7 @@ from matcha_gnn.questions.sampling import (
     node_weights,
 )
 from matcha_gnn.questions.sequential import Bets, adjusted, lower_bound
-from matcha_gnn.typing import FloatArray
+from matcha_gnn.typing import FloatArray, Parameters
 
 if TYPE_CHECKING:
     from matcha_gnn.result import Candidate
@@ -94,6 +94,14 @@ class Verdict:
     wealths: tuple[float, ...]
     permitted: tuple[bool, ...]
     more: int | None
+
+    def figures(self) -> Parameters:
+        """All of it as JSON values, with the error rate and the margin of the test."""
+        intervals = {
+            name: [each._asdict() for each in getattr(self, name)]
+            for name in ("accuracies", "gains")
+        }
+        return vars(self) | intervals | {"error_rate": ERROR_RATE, "margin": MARGIN}
 
     def sentence(self, candidates: "Sequence[Candidate]") -> str:
         """What was decided, with which error rate, and what is estimated."""

@@ -33,7 +33,7 @@ def disagreements(labels: IntArray) -> Mask:
 
 def believed_gains(labels: IntArray, prior: FloatArray) -> FloatArray:
     """Expected gain over the source at each node, [M − 1, N], by class probabilities [N, C]."""
-    chosen = prior[np.arange(labels.shape[1]), labels]
+    chosen = prior[np.arange(labels.shape[1]), labels].astype(np.float64)
     gains: FloatArray = chosen[1:] - chosen[0]
     return gains
 
