@@ -14,7 +14,7 @@ NO_DATA = "no data root: set MATCHA_DATA, or put the files in ../shared/data"
 MARKED = {
     "distributed": ("graphs/sharded/",),
     "gpu": ("kernels/test_gpu.py", "graphs/sharded/test_nccl.py"),
-    "browser": ("report/test_browser.py",),
+    "browser": ("report/test_browser.py", "report/test_questions_browser.py"),
     "slow": (
         "examples/",
         "paper/test_kill.py",
