@@ -31,6 +31,7 @@ MARKED = {
         "test_extras.py",
         "test_package.py",
         "paper/test_reproduction.py::test_a_quick",
+        "paper/test_ask_study.py::test_the_benchmark",
         "test_train.py::test_the_fast_dropout_trains_as_plain_dropout_does",
     ),
 }

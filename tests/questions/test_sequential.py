@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from matcha_gnn.questions.decision import ERROR_RATE, Design, decide
+from matcha_gnn.questions.decision import ERROR_RATE, Design, choose, decide
 from matcha_gnn.questions.sampling import MARGIN, draw_order
 from matcha_gnn.questions.sequential import Bets, adjusted, lower_bound
 
@@ -206,6 +206,7 @@ def test_the_decision_uses_questions_in_their_order_whatever_is_answered():
     whole = decide(design, asked, answers)
     gap = decide(design, asked, {n: y for i, (n, y) in enumerate(answers.items()) if i != 3})
     assert (whole.taken, whole.skipped, gap.skipped, gap.answered) == (1, 0, 1, 29)
+    assert choose(design, asked, answers) == 1
     assert gap.wealths[1] < whole.wealths[1]
     early = decide(design, asked, dict(list(answers.items())[:10]))
     assert (early.answered, early.skipped) == (10, 0)

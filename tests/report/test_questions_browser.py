@@ -202,3 +202,14 @@ def test_awkward_class_names_survive_the_page_and_the_file(opened, tmp_path):
     assert [row["label"] for row in rows] == [CLASSES[1], CLASSES[2], CLASSES[0]]
     answered = result.answer(tmp_path / "answers.csv")
     assert list(answered.questions.answers.values()) == [1, 2, 0]
+
+
+def test_numbered_classes_have_their_number_as_key(opened, tmp_path):
+    graph = mg.datasets.csbm(**SIZE, homophily=0.1, seed=1)
+    model = mg.GPRGNN(32, 2, hidden_channels=8, K=3)
+    mg.fit(model, mg.datasets.csbm(**SIZE, homophily=0.9, seed=0), epochs=60)
+    mg.adapt(model, graph).ask(3).to_html(tmp_path / "q.html")
+    page, _ = opened(tmp_path / "q.html")
+    for key in "01x":
+        page.keyboard.press(key)
+    assert [row["label"] for row in saved(page, tmp_path / "answers.csv")] == ["0", "1"]

@@ -165,28 +165,83 @@ def decide(design: Design, asked: IntArray, answers: Mapping[int, int]) -> Verdi
         asked: nodes in the order of the questions, [T].
         answers: true class by node, for some of them.
     """
-    known = np.array([answers.get(node, -1) for node in asked.tolist()], dtype=np.int64)
-    last = int(np.flatnonzero(known >= 0).max(initial=-1)) + 1
-    nodes, known = asked[:last], known[:last]
-    right = (design.labels[:, nodes] == known).astype(float)
-    gains = np.where(known >= 0, right[1:] - right[0], -1.0)
-    tests = [_Comparison(design, k, nodes, known, gains[k]) for k in range(len(gains))]
-    wealths = _wealths(tests, design.shares, last)
-    permitted = [wealth >= 1 / ERROR_RATE for wealth in wealths]
-    estimates = [test.gain for test in tests]
-    scores = [test.expected for test in tests]
-    able = [k for k, test in enumerate(tests) if permitted[k] and test.gain.value > 0]
-    best = max(able, key=scores.__getitem__, default=None)
+    found = _Comparisons(design, asked, answers)
+    tests, wealths = found.tests, found.wealths
     return Verdict(
-        taken=0 if best is None else best + 1,
-        answered=int((known >= 0).sum()),
-        skipped=int((known < 0).sum()),
-        accuracies=tuple(_accuracy(design, nodes, known, hits) for hits in right),
-        gains=(Interval(0.0, 0.0, 0.0), *estimates),
+        taken=found.best,
+        answered=int((found.known >= 0).sum()),
+        skipped=int((found.known < 0).sum()),
+        accuracies=tuple(found.accuracy(number) for number in range(len(design.labels))),
+        gains=(Interval(0.0, 0.0, 0.0), *(test.gain for test in tests)),
         wealths=(1.0, *wealths),
-        permitted=(True, *permitted),
-        more=None if able else _more(tests, wealths, last),
+        permitted=(True, *(wealth >= 1 / ERROR_RATE for wealth in wealths)),
+        more=None if found.best else found.more,
     )
+
+
+def choose(design: Design, asked: IntArray, answers: Mapping[int, int]) -> int:
+    """The number of the candidate that `decide` takes, without estimates of the others."""
+    return _Comparisons(design, asked, answers).best
+
+
+class _Comparisons:
+    """All candidates beside the source, at the questions up to the last that was answered."""
+
+    def __init__(self, design: Design, asked: IntArray, answers: Mapping[int, int]) -> None:
+        known = np.array([answers.get(node, -1) for node in asked.tolist()], dtype=np.int64)
+        last = int(np.flatnonzero(known >= 0).max(initial=-1)) + 1
+        self.design, self.nodes, self.known = design, asked[:last], known[:last]
+        self.right = (design.labels[:, self.nodes] == self.known).astype(float)
+        gains = np.where(self.known >= 0, self.right[1:] - self.right[0], -1.0)
+        self.tests = [
+            _Comparison(design, k, self.nodes, self.known, each) for k, each in enumerate(gains)
+        ]
+
+    @cached_property
+    def wealths(self) -> list[float]:
+        """The largest that each candidate has had, adjusted for testing all of them."""
+        shares = self.design.shares
+        if not len(self.nodes):
+            return [1.0 if share > 0 else math.inf for share in shares]
+        together = adjusted(np.stack([test.wealth for test in self.tests]), shares)
+        found: list[float] = together.max(-1).tolist()
+        return found
+
+    @property
+    def best(self) -> int:
+        """The permitted candidate with the largest expected gain, or 0 for the source."""
+        able = [
+            number
+            for number, (test, wealth) in enumerate(zip(self.tests, self.wealths, strict=True), 1)
+            if wealth >= 1 / ERROR_RATE and test.estimate > 0
+        ]
+        return max(able, key=lambda number: self.tests[number - 1].expected, default=0)
+
+    @property
+    def more(self) -> int | None:
+        """Answers until a candidate is permitted if its wealth goes on growing as it did."""
+        found = []
+        for test, wealth in zip(self.tests, self.wealths, strict=True):
+            if test.estimate > 0 and 1 < wealth < 1 / ERROR_RATE:
+                grown = math.log(wealth)
+                missing = math.log(1 / ERROR_RATE) - grown
+                found.append(math.ceil(len(self.nodes) * missing / grown))
+        return min(found, default=None)
+
+    def accuracy(self, number: int) -> Interval:
+        """Of one candidate: the disputed nodes and the others are estimated apart."""
+        disputed = self.design.weights > 0
+        parts, shares = [], []
+        for inside, weights in (
+            (disputed, self.design.weights),
+            (~disputed, np.ones(len(disputed))),
+        ):
+            bets = Bets(self.nodes, weights, inside)
+            counted = bets.hit & (self.known >= 0)
+            weights = importance_weights(bets.ratio, counted, bets.size)
+            parts.append(share_estimate(self.right[number], weights, bets.size))
+            shares.append(float(inside.mean()))
+        return combined(parts, shares)
 
 
 class _Comparison:
@@ -211,52 +266,25 @@ class _Comparison:
         """After each question, [T]."""
         return self.bets.wealth(self.gains, -MARGIN * self.size)
 
-    @cached_property
-    def gain(self) -> Interval:
-        """In accuracy over all nodes; the interval holds at any time, as the test does."""
+    @property
+    def estimate(self) -> float:
+        """The gain in accuracy over all nodes, unbiased; NaN without an answer that tells."""
         if not self.answered:
-            return Interval(math.nan if self.bets.size else 0.0, -self.changed, self.changed)
-        value = float(weighted_mean(self.gains, self.weights))
-        low = lower_bound(self.bets, self.gains, ERROR)
+            return math.nan if self.bets.size else 0.0
+        return self.changed * float(weighted_mean(self.gains, self.weights))
+
+    @property
+    def gain(self) -> Interval:
+        """The estimate, with an interval that holds at any time, as the test does."""
+        if not self.answered:
+            return Interval(self.estimate, -self.changed, self.changed)
+        low = self.changed * lower_bound(self.bets, self.gains, ERROR)
         against = np.where(self.weights != 0, -self.gains, -1.0)
-        high = -lower_bound(self.bets, against, ERROR)
-        value = min(max(value, low), high)
-        return Interval(*(self.changed * each for each in (value, low, high)))
+        high = -self.changed * lower_bound(self.bets, against, ERROR)
+        return Interval(min(max(self.estimate, low), high), low, high)
 
     @property
     def expected(self) -> float:
         """The gain by answers and evidence together, to choose among permitted candidates."""
-        total = self.answered * self.gain.value + BELIEVED * self.believed
+        total = self.answered * self.estimate + BELIEVED * self.believed
         return total / (self.answered + BELIEVED)
-
-
-def _wealths(tests: list[_Comparison], shares: FloatArray, count: int) -> list[float]:
-    """The largest that each candidate has had, adjusted for testing all of them."""
-    if not count:
-        return [1.0 if share > 0 else math.inf for share in shares]
-    together = adjusted(np.stack([test.wealth for test in tests]), shares)
-    found: list[float] = together.max(-1).tolist()
-    return found
-
-
-def _accuracy(design: Design, nodes: IntArray, known: IntArray, hits: FloatArray) -> Interval:
-    """Of one candidate: the disputed nodes and the others are estimated apart."""
-    disputed = design.weights > 0
-    parts, shares = [], []
-    for inside, weights in ((disputed, design.weights), (~disputed, np.ones(len(disputed)))):
-        bets = Bets(nodes, weights, inside)
-        counted = bets.hit & (known >= 0)
-        weights = importance_weights(bets.ratio, counted, bets.size)
-        parts.append(share_estimate(hits, weights, bets.size))
-        shares.append(float(inside.mean()))
-    return combined(parts, shares)
-
-
-def _more(tests: list[_Comparison], wealths: list[float], count: int) -> int | None:
-    """Answers until the first candidate is permitted if its wealth goes on growing as it did."""
-    found = []
-    for test, wealth in zip(tests, wealths, strict=True):
-        grown = math.log(max(wealth, 1e-300)) if count else 0.0
-        if grown > 0 and math.isfinite(grown) and test.gain.value > 0:
-            found.append(math.ceil(count * (math.log(1 / ERROR_RATE) - grown) / grown))
-    return max(1, min(found)) if found else None
