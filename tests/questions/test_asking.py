@@ -83,6 +83,16 @@ def test_too_few_answers_keep_the_source_and_say_how_many_more(result, target):
     assert kept.decision.verdict.more > 1
 
 
+def test_an_answer_where_all_agree_tells_nothing_of_gains(result, target):
+    agreed = result.ask(10)[9]
+    assert len({one.label for one in agreed.opinions}) == 1
+    kept = result.answer({agreed.node: int(target.y[agreed.node])})
+    assert kept.status is mg.Status.KEPT_SOURCE
+    assert "nan" not in kept.sentence
+    assert "estimated gain between -" in kept.sentence
+    assert "Skipped questions count as losses of the candidates: 9." in kept.sentence
+
+
 def test_answers_add_up_whatever_their_order(result, target):
     known = truth(result.ask(30), target)
     once = result.answer(known)

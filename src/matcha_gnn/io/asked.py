@@ -133,26 +133,40 @@ def read_asked(
         for figures, own, model in zip(record["candidates"], probs, models, strict=True)
     )
     questions = _questions(record, probs.argmax(2).numpy(), prior, folder)
-    names = [one.name for one in candidates]
-    taken = candidates[names.index(record["chosen"])]
-    assert taken.probs is not None
+    return _result(record, candidates, graph, method, strategy, questions)
+
+
+def _result(
+    record: dict[str, Any],
+    candidates: tuple[Candidate, ...],
+    graph: Graph,
+    method: BaseMethod,
+    strategy: Strategy,
+    questions: Questions,
+) -> Adaptation:
+    """What was decided when the questions were written."""
+    source = candidates[0]
+    taken = next(one for one in candidates if one.name == record["chosen"])
+    assert source.model is not None
+    assert source.probs is not None
     assert taken.model is not None
+    assert taken.probs is not None
     return Adaptation(
         probs=taken.probs,
-        probs_before=probs[0],
+        probs_before=source.probs,
         model=taken.model,
         gamma=taken.model.gamma.detach().clone(),
-        gamma_before=models[0].gamma.detach().clone(),
+        gamma_before=source.model.gamma.detach().clone(),
         pic_before=record["pic_before"],
         pic_after=record["pic_after"],
         trace=Trace(),
-        status=Status.ADAPTED if taken is not candidates[0] else Status.KEPT_SOURCE,
+        status=Status.KEPT_SOURCE if taken is source else Status.ADAPTED,
         seconds=record["seconds"],
         method=method,
         strategy=strategy,
         seed=record["run_seed"],
         graph=graph,
-        decision=Decision(record["chosen"], candidates, None, record["obstacle"]),
+        decision=Decision(taken.name, candidates, None, record["obstacle"]),
         questions=questions,
     )
 

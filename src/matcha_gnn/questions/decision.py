@@ -130,8 +130,8 @@ class Verdict:
             return f"{kept} no candidate is estimated to be better (best: {about}). {accuracy}"
         more = f" about {_answers(self.more)} more like these would." if self.more else ""
         return (
-            f"{kept} they do not show, with an error rate of at most {ERROR_RATE:.0%}, that a "
-            f"candidate is not worse by more than {100 * MARGIN:g} point (best: {about});"
+            f"{kept} they do not show, with an error rate of at most {ERROR_RATE:.0%}, that the "
+            f"best candidate is not worse by more than {100 * MARGIN:g} point ({about});"
             f"{more or ' more answers may.'} {accuracy}"
         )
 
@@ -142,6 +142,8 @@ def _answers(number: int) -> str:
 
 def _points(gain: Interval) -> str:
     low, value, high = (f"{100 * each:+z.1f}" for each in (gain.low, gain.value, gain.high))
+    if not math.isfinite(gain.value):
+        return f"between {low} and {high} points"
     return f"{value} points (90% interval {low} to {high})"
 
 
