@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-from matcha_gnn.paper.studies import ask, ask_runs
+import matcha_gnn as mg
+from matcha_gnn.metrics import accuracy
+from matcha_gnn.paper.studies import ask, ask_refit, ask_runs
 from matcha_gnn.paper.studies.ask_runs import SavedRun
 from matcha_gnn.paper.studies.ask_selectors import SELECTORS, Coda, ModelPicker, Ours
 from matcha_gnn.paper.studies.harm_cases import Case, Source
@@ -130,3 +133,21 @@ def test_the_benchmark_writes_and_shows_its_tables(tmp_path, monkeypatch, capsys
     said = capsys.readouterr().out
     assert "generated\n1 runs; best candidate" in said
     assert "| ours |" in said
+
+
+def test_answers_can_fit_hop_weights():
+    options = {"num_nodes": 600, "num_features": 16, "signal": 2.0, "degree": 4.0}
+    source = mg.datasets.csbm(**options, homophily=0.9, seed=0)
+    target = mg.datasets.csbm(**options, homophily=0.1, seed=1)
+    model = mg.GPRGNN(16, 2, hidden_channels=8, K=3)
+    mg.fit(model, source, epochs=60)
+    wrong = torch.nn.functional.one_hot(1 - target.y, 2).double()
+    nodes = torch.arange(0, 600, 3)
+    little, much, alone = (
+        accuracy(ask_refit.refitted(model, target, wrong, nodes, share), target.y)
+        for share in (0.2, 0.8, 1.0)
+    )
+    before = accuracy(mg.predict(model, target).probs, target.y)
+    assert little < 0.5 < before < much <= alone + 0.02
+    record = {"case": "made", "source": 50.0, "best": 60.0, "refitted": {"1": [61.0] * 4}}
+    assert "| made | 50.0 | 60.0 | 61.0 | 61.0 |" in ask_refit.table([record])
