@@ -305,11 +305,11 @@ def test_a_summary_of_a_network_trained_elsewhere_is_taken_on_the_other_nodes():
     graph, mask = source(), every(2)
     model, _ = trained(graph, train_mask=mask)
     inside = model.source
-    mg.remember_source(model, graph, trained=mask)
+    mg.summarise_source(model, graph, trained=mask)
     for name, value in inside.tensors().items():
         assert torch.equal(getattr(model.source, name), value), name
     graph.train_mask = mask
-    mg.remember_source(model, graph)
+    mg.summarise_source(model, graph)
     assert int(model.source.held_out) == int((~mask).sum())
 
 
@@ -424,10 +424,10 @@ def test_the_source_summary_is_that_of_the_trained_model():
     prior = np.bincount(y[known], minlength=2) / known.sum()
     np.testing.assert_allclose(summary.class_prior, prior, rtol=1e-6)
     centroids = np.stack([own[known & (y == c)].mean(0) for c in (0, 1)])
-    np.testing.assert_allclose(summary.own_logit_centroids, centroids, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(summary.node_logit_centroids, centroids, rtol=1e-3, atol=1e-4)
     within = sum(np.cov(own[known & (y == c)].T, ddof=0) * (known & (y == c)).sum() for c in (0, 1))
     covariance = within / (known.sum() - 2)
-    np.testing.assert_allclose(summary.own_logit_covariance, covariance, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(summary.node_logit_covariance, covariance, rtol=1e-3, atol=1e-4)
     confidence = np.histogram(probs.max(1), CONFIDENCE_BINS, (0, 1))[0] / NODES
     np.testing.assert_allclose(summary.confidence_histogram, confidence, atol=1.5 / NODES)
     assert summary.mean_degree.item() == pytest.approx(graph.num_edges / NODES)
@@ -443,7 +443,7 @@ def test_the_summary_is_that_of_the_kept_epoch():
     model, run = trained(graph, epochs=40, train_mask=every(4), val_mask=every(4, 1))
     assert run.best_epoch < 39
     kept = model.source.tensors()
-    mg.remember_source(model, graph, trained=every(4))
+    mg.summarise_source(model, graph, trained=every(4))
     for name, value in model.source.tensors().items():
         assert torch.equal(value, kept[name]), name
 
@@ -472,10 +472,10 @@ def test_labels_in_a_list_are_refused():
         mg.fit(mg.GPRGNN(6, 3), graph, epochs=1)
 
 
-class ShipsRandomNumbers(mg.ERM):
-    name = "ships_random_numbers"
+class KeepsRandomNumbers(mg.ERM):
+    name = "keeps_random_numbers"
 
-    def ship(self, model, source, labels, labelled, seed):
+    def source_arrays(self, model, source, labels, labelled, seed):
         return {"drawn": torch.rand(3)}
 
 
@@ -484,7 +484,7 @@ def test_source_state_follows_the_seed_and_leaves_the_generator_alone():
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
     for model in models:
-        mg.fit(model, tiny_graph(), epochs=1, ship=[ShipsRandomNumbers()], seed=3)
+        mg.fit(model, tiny_graph(), epochs=1, methods=[KeepsRandomNumbers()], seed=3)
     assert torch.equal(before, torch.random.get_rng_state())
-    first, second = (model.artefacts["ships_random_numbers"]["drawn"] for model in models)
+    first, second = (model.source_arrays["keeps_random_numbers"]["drawn"] for model in models)
     assert torch.equal(first, second)

@@ -75,7 +75,7 @@ _HOME = {
     "fit": "matcha_gnn.train",
     "load_model": "matcha_gnn.io.models",
     "read_graph": "matcha_gnn.io.graphfiles",
-    "remember_source": "matcha_gnn.train",
+    "summarise_source": "matcha_gnn.train",
     "save_delta": "matcha_gnn.io.deltas",
     "save_model": "matcha_gnn.io.models",
     "unlabelled": "matcha_gnn.graphs.memory",
@@ -157,7 +157,7 @@ __all__ = [
     "metrics",
     "predict",
     "read_graph",
-    "remember_source",
+    "summarise_source",
     "save_delta",
     "save_model",
     "testing",
@@ -226,7 +226,7 @@ if TYPE_CHECKING:
         Task,
         Unadapted,
     )
-    from matcha_gnn.train import fit, remember_source
+    from matcha_gnn.train import fit, summarise_source
 
 
 def __getattr__(name: str) -> Any:

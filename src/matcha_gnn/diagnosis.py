@@ -52,7 +52,7 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
     """Compare a target graph with the source that a model was trained on.
 
     Args:
-        model: a trained model with a source summary (`fit`, `remember_source`).
+        model: a trained model with a source summary (`fit`, `summarise_source`).
         graph: the target; labels are not read.
 
     Raises:
@@ -74,7 +74,7 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
     if source is None or decision is None:
         raise IncompatibleError(
             "diagnose needs a model with a source summary: train it with mg.fit, or call "
-            "mg.remember_source(model, source_graph)"
+            "mg.summarise_source(model, source_graph)"
         )
     if decision.posterior is None:
         raise NoEvidenceError(decision.obstacle)
@@ -96,14 +96,14 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
         class_edges=(source.class_edges, posterior.edge_shares.cpu().float()),
         class_shares=(source.class_prior, posterior.probs.mean(0).cpu().float()),
         features=shift.kind,
-        drift=_length(shift.offset.cpu(), source.own_covariance.double()),
+        drift=_length(shift.offset.cpu(), source.node_covariance.double()),
         confidence=(
             float(source.confidence_histogram @ middles),
             float(result.probs_before.amax(1).double().mean()),
         ),
         expected_accuracy=(expected[0], max(expected)),
         advice=advice,
-        reason=decision.sentence,
+        reason=decision.summary(),
     )
 
 

@@ -48,7 +48,7 @@ class Status(enum.StrEnum):
     LOSS_ROSE = "loss rose"
 
     @property
-    def sentence(self) -> str:
+    def meaning(self) -> str:
         """What it means, for a reader."""
         return {
             Status.ADAPTED: "The adapted model is expected to be better than the source model.",
@@ -127,8 +127,7 @@ class Decision:
         """Whether another model than the source's was taken."""
         return self.chosen != "source"
 
-    @property
-    def sentence(self) -> str:
+    def summary(self) -> str:
         """What was done and why, in one line."""
         if self.obstacle:
             return f"Kept the source model: {self.obstacle}."
@@ -342,13 +341,12 @@ class Adaptation:
             return Severity.WARNING
         return Severity.GOOD if self.status is Status.ADAPTED else Severity.NEUTRAL
 
-    @property
-    def sentence(self) -> str:
+    def summary(self) -> str:
         """What was done and why, or how it ended, for a reader; alarms among it."""
         if self.decision:
-            return " ".join([self.decision.sentence, *self.alarms])
+            return " ".join([self.decision.summary(), *self.alarms])
         unchecked = [] if self.status is Status.UNADAPTED else [NOT_CHECKED]
-        return " ".join([*self.alarms, self.status.sentence, *unchecked])
+        return " ".join([*self.alarms, self.status.meaning, *unchecked])
 
     def __repr__(self) -> str:
         """One line instead of every tensor."""

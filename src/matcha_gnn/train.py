@@ -55,7 +55,7 @@ def fit(
     train_mask: Tensor | None = None,
     val_mask: Tensor | None = None,
     patience: int | None = None,
-    ship: Sequence[BaseMethod] = (),
+    methods: Sequence[BaseMethod] = (),
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Training:
@@ -75,8 +75,8 @@ def fit(
         train_mask: nodes to train on, bool [N]; default `graph.train_mask`, else all.
         val_mask: nodes to choose the epoch by; default none: the last epoch is kept.
         patience: stop after this many epochs without a better validation accuracy.
-        ship: base methods that need state from the source graph (AdaNPC's memory, GraphPatcher's
-            patcher): it is computed here and stored in the model.
+        methods: base methods that need arrays of the source graph (AdaNPC's memory, GraphPatcher's
+            weights): these are computed here and stored in `model.source_arrays`.
         seed: random seed of starting values and dropout; torch's global generator is not changed.
         progress: called after each epoch with the epochs done and their number; by default a
             bar on a terminal, for runs longer than a second.
@@ -123,7 +123,9 @@ def fit(
     held_out = _held_out(graph, labels, labelled, model.head.out_features)
     model.source = _summary(model, source, labels, labelled, held_out)
     with _seeded(seed, x):
-        model.artefacts = {m.name: m.ship(model, source, labels, labelled, seed) for m in ship}
+        model.source_arrays = {
+            m.name: m.source_arrays(model, source, labels, labelled, seed) for m in methods
+        }
     require_finite(model)
     return run
 
@@ -232,16 +234,18 @@ def _held_out(graph: GraphLike, labels: Tensor, trained: Tensor, num_classes: in
 def _summary(
     model: Backbone, graph: Graph, labels: Tensor, trained: Tensor, held_out: Tensor
 ) -> SourceSummary:
-    features = model.own_features(graph)
-    logits = model.own_logits(features)
+    features = model.node_features(graph)
+    logits = model.node_logits(features)
     probs = model.head(model.representation(graph)).softmax(-1)
     found = summarise(features, logits, probs, labels, trained, held_out, graph.edge_index)
     _refuse_overflow(first_non_finite(found.tensors()))
     return found
 
 
-def remember_source(model: Backbone, graph: GraphLike, trained: Tensor | None = None) -> None:
-    """Fill `model.source` from the labelled graph that a model was trained on, in place.
+def summarise_source(
+    model: Backbone, graph: GraphLike, trained: Tensor | None = None
+) -> SourceSummary:
+    """Summarise the labelled graph that a model was trained on, and keep this in `model.source`.
 
     `fit` does this itself. For networks that were trained elsewhere, `adapt` needs it to estimate
     accuracy; a few statistics are kept, no rows of data. They are taken on labelled nodes that the
@@ -255,13 +259,16 @@ def remember_source(model: Backbone, graph: GraphLike, trained: Tensor | None = 
         trained: the nodes that the model was trained on, bool [N]; default `graph.train_mask`,
             else all.
 
+    Returns:
+        The source summary, which `model.source` is from now on.
+
     Example:
         >>> import matcha_gnn as mg
         >>> from torch_geometric.nn import GCN
         >>> graph = mg.datasets.csbm(num_nodes=200, num_features=8, seed=0)
         >>> model = mg.add_hops(GCN(8, 16, num_layers=2, out_channels=2))
-        >>> mg.remember_source(model, graph)
-        >>> round(model.source.edge_homophily, 1)
+        >>> summary = mg.summarise_source(model, graph)
+        >>> round(summary.edge_homophily, 1)
         0.8
     """
     require_precision(model)
@@ -271,7 +278,8 @@ def remember_source(model: Backbone, graph: GraphLike, trained: Tensor | None = 
     probs = model.head(model.representation(source).detach())
     labels, used = _labels(graph, source, trained, probs.shape[1], "trained")
     held_out = _held_out(graph, labels, used, probs.shape[1])
-    model.source = _summary(model, source, labels, used, held_out)
+    summary = model.source = _summary(model, source, labels, used, held_out)
+    return summary
 
 
 def _labels(

@@ -175,7 +175,7 @@ class LooksAtOthers(SGC):
 
 
 class OwnFeaturesSeeEdges(TwoSteps):
-    def own_features(self, graph):
+    def node_features(self, graph):
         return self.head(self.representation(graph))
 
 
@@ -194,7 +194,7 @@ class ForgetsTheIntercept(mg.GPRGNN):
     [
         (HopsMoveWithGamma, "should agree|not depend on gamma"),
         (lambda: LooksAtOthers(6, 3), "each node by itself"),
-        (OwnFeaturesSeeEdges, "own features should not depend on edges"),
+        (OwnFeaturesSeeEdges, "node features should not depend on edges"),
         (lambda: KeepsItsWeights(6, 3), "forget what was trained"),
         (lambda: ForgetsTheIntercept(*SIZES), "intercept should be added"),
     ],

@@ -106,10 +106,10 @@ def test_make_graph_train_inspect_and_adapt_in_a_row(tmp_path, capsys):
     assert run(capsys, "adapt", model, graph, "-o", tmp_path / "o")[0] == 0
 
 
-def test_methods_that_need_something_of_the_source_get_it_shipped(files, capsys):
-    graph, model = files / "g.npz", files / "shipped.safetensors"
+def test_methods_that_need_something_of_the_source_get_it(files, capsys):
+    graph, model = files / "g.npz", files / "prepared.safetensors"
     training = ["--epochs", 5, "--hops", 2, "--hidden", 4]
-    training += ["--ship", "adanpc", "--ship", "graphpatcher"]
+    training += ["--method", "adanpc", "--method", "graphpatcher"]
     assert run(capsys, "train", graph, "-o", model, *training)[0] == 0
     for method in ("adanpc", "graphpatcher"):
         arguments = ["adapt", model, graph, "-o", files / method, "--method", method]
@@ -213,10 +213,10 @@ def test_bad_files_and_names_get_one_line_and_exit_code_2(files, capsys):
         ],
         "a file named .safetensors": ["train", graph, "-o", files / "new.pt"],
         "no such folder": ["train", graph, "-o", files / "nowhere" / "new.safetensors"],
-        "--ship: got 'memory'": [
-            *("train", graph, "-o", files / "new.safetensors", "--ship", "memory")
+        "--method: got 'memory'": [
+            *("train", graph, "-o", files / "new.safetensors", "--method", "memory")
         ],
-        "ship=[GraphPatcher()]": ["adapt", model, graph, "-o", out, "--method", "graphpatcher"],
+        "methods=[GraphPatcher()]": ["adapt", model, graph, "-o", out, "--method", "graphpatcher"],
         "--train-fraction: got 2.0": [
             *("train", graph, "-o", files / "new.safetensors", "--train-fraction", "2")
         ],
@@ -358,9 +358,9 @@ def test_by_default_the_decision_is_printed_and_written(files, capsys):
     assert code == 0
     expected = mg.adapt(trained_model(), tiny_graph())
     summary = json.loads((out / "summary.json").read_text())
-    assert summary["meaning"] == expected.decision.sentence
+    assert summary["meaning"] == expected.decision.summary()
     assert [one["name"] for one in summary["candidates"]][0] == "source"
-    assert " ".join(expected.decision.sentence.split()) in " ".join(said.split())
+    assert " ".join(expected.decision.summary().split()) in " ".join(said.split())
     assert "report.html" in "".join(said.split())
 
 

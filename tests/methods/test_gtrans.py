@@ -70,7 +70,7 @@ class Plain:
     def z(self, x, p, kept):
         matrix, hop = self.matrix(p, kept), self.view.model.encode(x)
         total = 0
-        for c in self.view.coef:
+        for c in self.view.hop_weights:
             total, hop = total + c * hop, matrix @ hop
         return total
 
@@ -141,7 +141,7 @@ def test_equals_the_plain_dense_implementation(name):
     edit = method.edited(view)
     assert torch.equal(edit.removed, removed > 0)
     hops = edit.target.hops_at(view)
-    torch.testing.assert_close(hops.mix(view.coef), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(hops.mix(view.hop_weights), expected, rtol=1e-5, atol=1e-6)
     assert (name in ("features", "no dropped edges")) or removed.any()
 
 
@@ -155,7 +155,7 @@ def test_equals_the_plain_one_on_a_directed_weighted_graph_with_loops():
     assert removed.any()
     assert torch.equal(edit.removed, removed > 0)
     hops = edit.target.hops_at(view)
-    torch.testing.assert_close(hops.mix(view.coef), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(hops.mix(view.hop_weights), expected, rtol=1e-5, atol=1e-6)
 
 
 # The battery
@@ -422,7 +422,7 @@ def test_the_prediction_is_that_of_the_graph_without_both_directions_of_removed_
     expected = view.model.hops(Graph(view.graph.x, edges), keyed=False)
     torch.testing.assert_close(edit.target.hops_at(view).stack, expected.stack)
     prediction, _ = method.predict(view, edit)
-    logits = view.model.head(expected.mix(view.coef))
+    logits = view.model.head(expected.mix(view.hop_weights))
     torch.testing.assert_close(prediction.probs, logits.softmax(-1))
 
 

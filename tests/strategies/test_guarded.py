@@ -35,7 +35,7 @@ def test_a_shift_of_homophily_is_mended(model):
     assert gain(result, target) > 0.08
     assert abs(result.decision.posterior.homophily - 0.1) < 0.08
     source, chosen = (candidate_of(result, name) for name in ("source", result.decision.chosen))
-    assert result.sentence == (
+    assert result.summary() == (
         f"Adapted ({chosen.name}). Estimated accuracy: {source.expected_accuracy:.1%} → "
         f"{chosen.expected_accuracy:.1%}. {result.changed:.1%} of labels changed: accuracy cannot "
         "move by more."
@@ -53,7 +53,7 @@ def test_without_a_shift_the_source_model_is_kept(model):
     assert result.status is mg.Status.KEPT_SOURCE
     assert torch.equal(result.probs, result.probs_before)
     assert torch.equal(result.gamma, model.gamma)
-    assert "Kept the source model" in result.decision.sentence
+    assert "Kept the source model" in result.decision.summary()
 
 
 @pytest.mark.parametrize("seed", range(10, 15))
@@ -101,9 +101,9 @@ def test_a_model_without_a_summary_is_kept_and_says_how_to_change_that():
     graph = mg.datasets.csbm(200, 8, seed=0)
     result = mg.adapt(mg.GPRGNN(8, 2), graph)
     assert result.status is mg.Status.KEPT_SOURCE
-    assert result.sentence == (
+    assert result.summary() == (
         "Kept the source model: accuracy cannot be estimated without statistics of the source "
-        "graph, so the model is returned unadapted. mg.remember_source(model, source_graph) adds "
+        "graph, so the model is returned unadapted. mg.summarise_source(model, source_graph) adds "
         "them."
     )
     assert result.severity == "neutral"
@@ -149,7 +149,7 @@ def test_a_foreign_network_that_remembers_its_source():
         loss.backward()
         steps.step()
     foreign = mg.add_hops(net.eval())
-    mg.remember_source(foreign, source)
+    mg.summarise_source(foreign, source)
     result = mg.adapt(foreign, target)
     assert result.decision.posterior is not None
     assert gain(result, target) >= 0
@@ -187,7 +187,7 @@ def test_the_hops_are_read_at_most_ten_times(model, shift, monkeypatch):
 
     def classifier(*given):
         made = in_one_read(*given)
-        return lambda coef: (reads.append("classify"), made(coef))[1]
+        return lambda hop_weights: (reads.append("classify"), made(hop_weights))[1]
 
     monkeypatch.setattr(kernels, "classifier", classifier)
     target = mg.datasets.csbm(1000, model.in_channels, homophily=0.1, signal=2, seed=1, **shift)
@@ -201,7 +201,7 @@ def test_a_kept_source_says_what_could_be_gained_beyond_doubt(model):
     best = max(decision.candidates[1:], key=lambda c: c.gain_lower_bound)
     assert best.gain_lower_bound < 0.02
     assert decision.threshold == MARGIN
-    assert decision.sentence == (
+    assert decision.summary() == (
         "Kept the source model: estimated accuracy "
         f"{decision.candidates[0].expected_accuracy:.1%}; best "
         f"candidate ({best.name}): expected gain {100 * best.expected_gain:+z.1f} points, "
@@ -234,7 +234,7 @@ def test_the_threshold_that_applied_is_in_the_decision(model):
 )
 def test_a_bound_is_never_printed_as_if_it_reached_the_threshold(bound, threshold, said):
     tried = Candidate("source", 0.869, 0, 0, 0), Candidate("fitted", 0.918, 0.049, bound, 0.1)
-    assert Decision("source", tried, None, threshold=threshold).sentence.endswith(said)
+    assert Decision("source", tried, None, threshold=threshold).summary().endswith(said)
 
 
 THREE = {"num_nodes": 800, "num_features": 32, "signal": 2, "shares": (0.4, 0.3, 0.3)}
@@ -250,7 +250,7 @@ def test_a_class_without_a_labelled_node_gives_finite_estimates(homophily, unsee
     mg.fit(net, source, epochs=60, train_mask=mask)
     assert float(net.source.class_prior[-1]) == 0
     result = mg.adapt(net, target)
-    assert "nan" not in result.sentence
+    assert "nan" not in result.summary()
     for one in result.decision.candidates:
         assert 0 < one.expected_accuracy < 1
         assert -1 < one.gain_lower_bound <= one.expected_gain < 1
@@ -269,7 +269,7 @@ def test_a_source_with_one_labelled_class_cannot_be_judged():
     result = mg.adapt(net, mg.datasets.csbm(300, 8, seed=1))
     assert net.source.misfit.isfinite().all()
     assert result.status is mg.Status.KEPT_SOURCE
-    assert "labelled nodes of the source graph are of one class" in result.sentence
+    assert "labelled nodes of the source graph are of one class" in result.summary()
 
 
 def test_a_class_that_the_model_predicts_and_the_summary_lacks_cannot_be_judged():
@@ -277,12 +277,12 @@ def test_a_class_that_the_model_predicts_and_the_summary_lacks_cannot_be_judged(
     net = mg.GPRGNN(32, 3)
     mg.fit(net, source, epochs=60)
     source.y[source.y == 2] = -1
-    mg.remember_source(net, source, trained=source.y >= 0)
+    mg.summarise_source(net, source, trained=source.y >= 0)
     result = mg.adapt(net, mg.datasets.csbm(**THREE, homophily=0.2, seed=1))
     assert result.status is mg.Status.KEPT_SOURCE
     assert result.severity == "neutral"
     share = float((result.labels == 2).double().mean())
-    assert result.sentence == (
+    assert result.summary() == (
         "Kept the source model: accuracy cannot be estimated: class 2 has no labelled node in the "
         f"statistics of the source graph, and the model gives it to {share:.1%} of the target's "
         "nodes."
@@ -294,14 +294,14 @@ def test_an_estimate_that_is_not_finite_keeps_the_source(model, monkeypatch):
 
     def broken(*given):
         found = sound(*given)
-        return dataclasses.replace(found, probs=found.probs * math.nan, contradiction="")
+        return dataclasses.replace(found, probs=found.probs * math.nan, rejected="")
 
     monkeypatch.setattr(guarded, "infer", broken)
     result = mg.adapt(model, mg.datasets.csbm(**SIZE, homophily=0.1, seed=1))
     assert result.status is mg.Status.KEPT_SOURCE
     assert torch.equal(result.probs, result.probs_before)
-    assert "cannot be estimated" in result.sentence
-    assert "nan" not in result.sentence
+    assert "cannot be estimated" in result.summary()
+    assert "nan" not in result.summary()
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -311,10 +311,10 @@ def test_a_candidate_that_is_not_a_number_is_not_shown_as_one(place):
         tried[place], expected_accuracy=math.nan, expected_gain=math.nan, gain_lower_bound=math.nan
     )
     kept = Decision("source", tuple(tried), None, threshold=0.02)
-    assert kept.sentence == "Kept the source model: its accuracy cannot be estimated."
+    assert kept.summary() == "Kept the source model: its accuracy cannot be estimated."
     taken = Decision("fitted", tuple(tried), None, threshold=0.02)
-    assert "cannot be estimated" in taken.sentence
-    assert "nan" not in taken.sentence
+    assert "cannot be estimated" in taken.summary()
+    assert "nan" not in taken.summary()
 
 
 def test_class_shares_that_jump_in_a_guarded_run_are_a_warning():
@@ -329,4 +329,4 @@ def test_class_shares_that_jump_in_a_guarded_run_are_a_warning():
     assert gain(result, target) > 0.5
     assert result.severity == "warning"
     (alarm,) = result.alarms
-    assert result.sentence == f"{result.decision.sentence} {alarm}"
+    assert result.summary() == f"{result.decision.summary()} {alarm}"

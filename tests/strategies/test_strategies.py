@@ -151,7 +151,7 @@ PARTS: dict[type, dict[str, Case]] = {
     mg.Entropy: {},
     mg.PseudoLabel: {},
 }
-# Training what is shipped takes long by default.
+# Making source arrays takes long by default.
 QUICK: dict[type, dict[str, object]] = {
     mg.GraphPatcher: {"hidden_channels": 8, "iterations": 20},
     mg.Matcha: {"rounds": 3},
@@ -215,7 +215,7 @@ def run_with(part: type, given: dict[str, object]) -> list[object]:
         strategy = mg.Matcha(loss=made, rounds=2)
     else:
         method = made
-    model = given["model"]() if "model" in given else trained_model(ship=[method])
+    model = given["model"]() if "model" in given else trained_model(methods=[method])
     return outcome(mg.adapt(model, tiny_graph(), method, strategy))
 
 

@@ -11,7 +11,7 @@ from matcha_gnn.backbones.linear import (
     LayeredBackbone,
     LinearBackbone,
     NormedFilterBackbone,
-    hop_weights,
+    hop_weights_of,
 )
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.registry import resolve_installed
@@ -58,7 +58,7 @@ __all__ = [
     "Wrapped",
     "add_hops",
     "find_gamma",
-    "hop_weights",
+    "hop_weights_of",
     "resolve_backbone",
     "wrap",
 ]

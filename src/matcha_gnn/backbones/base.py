@@ -34,12 +34,13 @@ class Backbone(nn.Module, abc.ABC):
         num_hops: K; 0 where Z is the only hop.
         in_channels: features F; 0 where the model does not say.
         source: what training recorded of the source graph, or None before training.
-        artefacts: what training put in for a base method, by the method's name.
+        source_arrays: arrays made from the source graph that travel with the model, by the name
+            of the base method that needs them.
         mixes_linearly: whether it is a `LinearBackbone`.
         is_filter: whether it is a `FilterBackbone`.
-        gamma_is_coefficients: whether γ are the hop weights themselves, so that any weights can be
+        gamma_is_hop_weights: whether γ are the hop weights themselves, so that any weights can be
             reached.
-        takes_offset: whether `MovableBackbone.move` takes an offset of own features.
+        takes_offset: whether `MovableBackbone.move` takes an offset of node features.
         takes_intercept: whether `MovableBackbone.move` takes an intercept.
     """
 
@@ -56,7 +57,7 @@ class Backbone(nn.Module, abc.ABC):
     if TYPE_CHECKING:
         # Only the classes with these capabilities have them; callers that ask the booleans above
         # instead of the class could not be typed otherwise.
-        def gamma_gradient(self, gamma: Tensor, coef_gradient: Tensor) -> Tensor:
+        def gamma_gradient(self, gamma: Tensor, hop_weight_gradient: Tensor) -> Tensor:
             """See `LinearBackbone.gamma_gradient`."""
 
         def move(self, *, offset: Tensor | None = None, intercept: Tensor | None = None) -> None:
@@ -64,7 +65,7 @@ class Backbone(nn.Module, abc.ABC):
 
     def __init__(self) -> None:
         super().__init__()
-        self.artefacts: dict[str, dict[str, Tensor]] = {}
+        self.source_arrays: dict[str, dict[str, Tensor]] = {}
 
     @property
     def name(self) -> str:
@@ -72,7 +73,7 @@ class Backbone(nn.Module, abc.ABC):
         return type(self).__name__
 
     @property
-    def gamma_is_coefficients(self) -> bool:
+    def gamma_is_hop_weights(self) -> bool:
         """Not known of a model in general."""
         return False
 
@@ -90,7 +91,7 @@ class Backbone(nn.Module, abc.ABC):
         """What `representation` can use again as long as only γ moves; None for nothing."""
         return None
 
-    def own_features(self, graph: Graph) -> Tensor:
+    def node_features(self, graph: Graph) -> Tensor:
         """What is known of nodes by themselves, no edge seen, [N, D'].
 
         The logits on the graph without its edges, unless the model has something before its first
@@ -100,8 +101,8 @@ class Backbone(nn.Module, abc.ABC):
         logits: Tensor = self.head(self.representation(graph.at_edges(none)))
         return logits
 
-    def own_logits(self, own: Tensor) -> Tensor:
-        """From `own_features` to logits, [N, C]."""
+    def node_logits(self, own: Tensor) -> Tensor:
+        """From `node_features` to logits, [N, C]."""
         return own
 
     def encoder_parameters(self) -> list[nn.Parameter]:
@@ -163,9 +164,9 @@ class Backbone(nn.Module, abc.ABC):
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """What travels with the model moves with it to another device or precision."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.artefacts = {
+        self.source_arrays = {
             method: {name: fn(part) for name, part in parts.items()}
-            for method, parts in self.artefacts.items()
+            for method, parts in self.source_arrays.items()
         }
         return self
 
@@ -193,10 +194,10 @@ class TrainableBackbone(Backbone):
 
 
 class MovableBackbone(Backbone):
-    """A model that takes an intercept of its logits, and perhaps an offset of own features.
+    """A model that takes an intercept of its logits, and perhaps an offset of node features.
 
     Attributes:
-        takes_offset: whether there is a bias in front of the own features.
+        takes_offset: whether there is a bias in front of the node features.
     """
 
     takes_intercept = True
@@ -206,7 +207,7 @@ class MovableBackbone(Backbone):
         """Change the model in place.
 
         Args:
-            offset: taken off the own features of every node, [D'].
+            offset: taken off the node features of every node, [D'].
             intercept: added to the logits, [C].
         """
 

@@ -74,7 +74,7 @@ class GCNII(LinearEncoder, LayeredBackbone):
         self.gamma = nn.Parameter(starting_alpha(self.alpha, domain, layers))
         self.reset_parameters()
 
-    def own_features(self, graph: Graph) -> Tensor:
+    def node_features(self, graph: Graph) -> Tensor:
         """Logits of nodes that have no neighbours, [N, C]."""
         (z,) = self.layers(self.accept(graph.x), lambda h: h)
         logits: Tensor = self.head(z)

@@ -57,7 +57,7 @@ class JKNet(LinearEncoder, LinearBackbone, LayeredBackbone):
         self.bias = nn.Parameter(torch.zeros(layers, width))
         self.gamma = nn.Parameter(torch.full((layers,), 1 / layers))
 
-    def own_features(self, graph: Graph) -> Tensor:
+    def node_features(self, graph: Graph) -> Tensor:
         """Logits of nodes that have no neighbours, [N, C]."""
         z = self.mixed(self.layers(self.accept(graph.x), lambda h: h))
         logits: Tensor = self.head(z)

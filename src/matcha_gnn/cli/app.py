@@ -67,9 +67,9 @@ def train(
         float | None,
         typer.Option(help="Share of each class to train on; default: train_mask, else all."),
     ] = None,
-    ship: Annotated[
+    method: Annotated[
         list[str] | None,
-        typer.Option(help="A base method to prepare the model for: adanpc or graphpatcher."),
+        typer.Option(help="Store what a base method needs of the source: adanpc, graphpatcher."),
     ] = None,
     seed: Seed = 0,
     json: Json = False,
@@ -77,9 +77,8 @@ def train(
     """Train a source model on a labelled graph."""
     from matcha_gnn.cli import commands
 
-    methods = ship or []
     commands.train(
-        graph, output, backbone, hops, hidden, epochs, train_fraction, methods, seed, json
+        graph, output, backbone, hops, hidden, epochs, train_fraction, method or [], seed, json
     )
 
 

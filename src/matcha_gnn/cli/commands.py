@@ -84,13 +84,13 @@ def train(
     hidden: int,
     epochs: int,
     train_fraction: float | None,
-    ship: list[str],
+    methods: list[str],
     seed: int,
     json: bool,
 ) -> None:
     """Train on a graph file and write a model file."""
     architecture = resolve_backbone("--backbone", backbone)
-    methods = [resolve_installed("--ship", name, METHODS, METHOD_GROUP)() for name in ship]
+    around = [resolve_installed("--method", name, METHODS, METHOD_GROUP)() for name in methods]
     if output.suffix != ".safetensors":
         raise InvalidFileError("output", output, "a file named .safetensors")
     if not output.parent.is_dir():
@@ -112,7 +112,7 @@ def train(
             data,
             epochs=epochs,
             train_mask=mask,
-            ship=methods,
+            methods=around,
             seed=seed,
             progress=progress,
         )
@@ -281,8 +281,8 @@ def _advice(model: Backbone, data: GraphLike, target: dict[str, Any]) -> dict[st
         return {"advice": "cannot tell", "reason": str(error)}
     target["estimated homophily"] = round(card.homophily[1], 4)
     target["estimated class shares"] = _shares(card.class_shares[1].double())
-    target["own features"] = str(card.features)
-    target["drift of own features"] = round(card.drift, 2)
+    target["node features"] = str(card.features)
+    target["drift of node features"] = round(card.drift, 2)
     return {"advice": card.advice, "reason": card.reason}
 
 
@@ -332,7 +332,7 @@ def _say_written(path: Path | None, nodes: int, edges: int, json: bool) -> None:
 
 
 def print_summary(summary: dict[str, Any]) -> None:
-    """What an adaptation did, as a table and a sentence."""
+    """What an adaptation did, as a table and a line."""
     rows = []
     if summary["accuracy_before"] is not None:
         percent = [f"{summary[key]:.1%}" for key in ("accuracy_before", "accuracy_after")]

@@ -38,7 +38,7 @@ class Posterior:
         inverse_temperature: factor that makes node-only logits log-probabilities.
         alternatives: `probs` for each other inverse temperature that explains edges about as well,
             [N, C] each.
-        contradiction: why the estimate is rejected, or empty. Either only the largest inverse
+        rejected: why the estimate is rejected, or empty. Either only the largest inverse
             temperature explains the edges, or the mean confidence exceeds the model's accuracy on
             the source by more than `MAX_OVERCONFIDENCE`. Both happen where linked nodes are alike
             in more than their classes.
@@ -50,13 +50,8 @@ class Posterior:
     edge_shares: Tensor
     inverse_temperature: float
     alternatives: tuple[Probs, ...]
-    contradiction: str
+    rejected: str
     shard: Shard = WHOLE
-
-    @property
-    def contradicted(self) -> bool:
-        """Whether the estimate is rejected."""
-        return bool(self.contradiction)
 
     @property
     def homophily(self) -> float:
@@ -98,7 +93,7 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
     shard, features = graph.shard, _NodeFeatures(model, graph)
     statistics = source.feature_statistics.to(graph.device)
     shift = estimate_shift(features.sample(), statistics, source.misfit)
-    logits = joined([model.own_logits(u - shift.offset).double() for _, u in features])
+    logits = joined([model.node_logits(u - shift.offset).double() for _, u in features])
     logits = logits - logits.mean(1, keepdim=True)
     _require_finite(logits, shard)
     links = graph.sample_links(SAMPLE, seed=0)
@@ -122,7 +117,7 @@ def infer(model: Backbone, graph: Graph) -> Posterior:
         edge_shares=best.edge_shares.T,
         inverse_temperature=best.inverse_temperature,
         alternatives=tuple(map(believed, others)),
-        contradiction=_contradiction(fits, excess),
+        rejected=_rejection(fits, excess),
         shard=shard,
     )
 
@@ -146,7 +141,7 @@ class _NodeFeatures:
             yield from self._kept
             return
         for rows, block in self.graph.blocks():
-            found = rows, self.model.own_features(block).double()
+            found = rows, self.model.node_features(block).double()
             if self.graph.one_block:
                 self._kept = [found]
             yield found
@@ -225,7 +220,7 @@ def _plausible(calibration: _Calibration, on_source: float) -> list[_Fit]:
     return plausible
 
 
-def _contradiction(fits: list[_Fit], excess: float) -> str:
+def _rejection(fits: list[_Fit], excess: float) -> str:
     if excess > MAX_OVERCONFIDENCE:
         return (
             f"the estimated accuracy exceeds the model's accuracy on the source by "

@@ -32,10 +32,10 @@ class SourceSummary:
         mean_degree: average incoming degree, [].
         confidence_histogram: share of nodes per bin of their largest probability, [20].
         class_edges: share of edges from class a to class b, between labelled nodes, [C, C].
-        own_logit_centroids: mean of the node-only logits H_0 Wᵀ per class, [C, C].
-        own_logit_covariance: their covariance within classes, [C, C].
-        own_centroids: mean of `Backbone.own_features` per class, [C, D'].
-        own_covariance: their covariance within classes, [D', D'].
+        node_logit_centroids: mean of the node-only logits H_0 Wᵀ per class, [C, C].
+        node_logit_covariance: their covariance within classes, [C, C].
+        node_centroids: mean of `Backbone.node_features` per class, [C, D'].
+        node_covariance: their covariance within classes, [D', D'].
         misfit: how badly Gaussians describe them, see `shift_kinds.misfit`, [3].
         accuracy: of the model on these nodes, [].
         held_out: number of nodes not trained on that the statistics are taken on, []; 0 where
@@ -47,10 +47,10 @@ class SourceSummary:
     mean_degree: Tensor
     confidence_histogram: Tensor
     class_edges: Tensor
-    own_logit_centroids: Tensor
-    own_logit_covariance: Tensor
-    own_centroids: Tensor
-    own_covariance: Tensor
+    node_logit_centroids: Tensor
+    node_logit_covariance: Tensor
+    node_centroids: Tensor
+    node_covariance: Tensor
     misfit: Tensor
     accuracy: Tensor
     held_out: Tensor
@@ -68,7 +68,7 @@ class SourceSummary:
     def feature_statistics(self) -> FeatureStatistics:
         """Statistics for `shift_kinds.estimate_shift`."""
         return _with_unseen(
-            FeatureStatistics(self.own_centroids, self.own_covariance, self.class_prior)
+            FeatureStatistics(self.node_centroids, self.node_covariance, self.class_prior)
         )
 
     @property
@@ -83,8 +83,8 @@ class SourceSummary:
         apart, spread = (
             float(len(m) * m.trace() - m.sum())
             for m in (
-                self.own_logit_centroids[seen][:, seen].double(),
-                self.own_logit_covariance[seen][:, seen].double(),
+                self.node_logit_centroids[seen][:, seen].double(),
+                self.node_logit_covariance[seen][:, seen].double(),
             )
         )
         return apart / spread if spread > 0 else math.inf
@@ -102,8 +102,8 @@ class SourceSummary:
 
 
 def summarise(
-    own_features: Tensor,
-    own_logits: Tensor,
+    node_features: Tensor,
+    node_logits: Tensor,
     probs: Probs,
     labels: Tensor,
     trained: Tensor,
@@ -113,8 +113,8 @@ def summarise(
     """Measure a source graph.
 
     Args:
-        own_features: node-only features u, [N, D'].
-        own_logits: node-only logits H_0 Wᵀ, [N, C].
+        node_features: node-only features u, [N, D'].
+        node_logits: node-only logits H_0 Wᵀ, [N, C].
         probs: the model's predictions, [N, C].
         labels: classes, [N]; read at trained and held-out nodes only.
         trained: labelled nodes that the model was trained on, bool [N].
@@ -127,8 +127,8 @@ def summarise(
     members = torch.nn.functional.one_hot(labels[measured], num_classes).double()
     counts = members.sum(0)
     prior = counts / counts.sum()
-    logit_centroids, logit_covariance = _class_statistics(own_logits[measured], members)
-    features = FeatureStatistics(*_class_statistics(own_features[measured], members), prior)
+    logit_centroids, logit_covariance = _class_statistics(node_logits[measured], members)
+    features = FeatureStatistics(*_class_statistics(node_features[measured], members), prior)
     described = _with_unseen(features)
     degree = torch.bincount(edge_index[1], minlength=len(probs))
     found = SourceSummary(
@@ -137,11 +137,11 @@ def summarise(
         mean_degree=degree.double().mean().float(),
         confidence_histogram=confidence_histogram(probs[measured] if enough else probs),
         class_edges=class_edge_shares(labels, trained | held_out, edge_index, num_classes),
-        own_logit_centroids=logit_centroids.float(),
-        own_logit_covariance=logit_covariance.float(),
-        own_centroids=features.centroids.float(),
-        own_covariance=features.covariance.float(),
-        misfit=misfit(own_features[measured] if enough else own_features, described).float(),
+        node_logit_centroids=logit_centroids.float(),
+        node_logit_covariance=logit_covariance.float(),
+        node_centroids=features.centroids.float(),
+        node_covariance=features.covariance.float(),
+        misfit=misfit(node_features[measured] if enough else node_features, described).float(),
         accuracy=(probs.argmax(1) == labels)[measured].float().mean(),
         held_out=torch.tensor(int(held_out.sum()) if enough else 0),
     )

@@ -133,7 +133,7 @@ def summarise_run(result: Adaptation, scores: Mapping[str, Any]) -> dict[str, An
         "status": str(result.status),
         "severity": str(result.severity),
         "alarms": list(result.alarms),
-        "meaning": result.sentence,
+        "meaning": result.summary(),
         "candidates": [asdict(one) for one in tried],
         **result.configuration(),
         "pic_before": result.pic_before,

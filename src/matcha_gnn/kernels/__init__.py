@@ -21,9 +21,9 @@ from matcha_gnn.kernels.propagate import (
     propagate,
 )
 from matcha_gnn.kernels.reference import turned
-from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
+from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 
-Classifier = Callable[[Coefficients], tuple[Probs, ClassSums, FloatArray]]
+Classifier = Callable[[HopWeights], tuple[Probs, ClassSums, FloatArray]]
 """See `reference.Classifier`."""
 
 __all__ = [
@@ -55,11 +55,11 @@ READ_COST = {"cpu": 10, "cuda": 30}
 """Multiplications in the time that reading one number takes."""
 
 
-def mix(stack: HopStack, coef: Coefficients) -> Repr:
+def mix(stack: HopStack, hop_weights: HopWeights) -> Repr:
     """Z = Σ_k c_k H_k, [N, D]."""
-    if coef.requires_grad or stack.requires_grad:
-        return reference.mix(stack, coef)
-    mixed: Repr = _fastest(stack, "mix")(stack, coef)
+    if hop_weights.requires_grad or stack.requires_grad:
+        return reference.mix(stack, hop_weights)
+    mixed: Repr = _fastest(stack, "mix")(stack, hop_weights)
     return mixed
 
 
@@ -115,18 +115,18 @@ def second_pass_pays(stack: HopStack, num_classes: int) -> bool:
 
 
 def classify_mixed(
-    stack: HopStack, coef: Coefficients, head: nn.Module
+    stack: HopStack, hop_weights: HopWeights, head: nn.Module
 ) -> tuple[Probs, FloatArray, FloatArray]:
     """Softmax of a head on Z [N, C], Σ_i Y_ic z_i [C, D] and mass [C]: the first of two passes."""
     if isinstance(head, nn.Linear) and (fast := _two_passes_on_gpu(stack, head.out_features)):
-        found: tuple[Probs, FloatArray, FloatArray] = fast.classify(stack, coef, head)
+        found: tuple[Probs, FloatArray, FloatArray] = fast.classify(stack, hop_weights, head)
         return found
-    return two_pass.classify(stack, coef, head, _fastest(stack, "mix"))
+    return two_pass.classify(stack, hop_weights, head, _fastest(stack, "mix"))
 
 
-def mixed_sums(stack: HopStack, coef: Coefficients, probs: Probs) -> FloatArray:
+def mixed_sums(stack: HopStack, hop_weights: HopWeights, probs: Probs) -> FloatArray:
     """Σ_i Y_ic z_i, [C, D], for predictions that are known."""
-    return two_pass.mixed_sums(stack, coef, probs, _fastest(stack, "mix"))
+    return two_pass.mixed_sums(stack, hop_weights, probs, _fastest(stack, "mix"))
 
 
 def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:

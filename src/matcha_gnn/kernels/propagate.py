@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn.functional import embedding_bag
 
-from matcha_gnn.typing import Coefficients, HopStack, Repr
+from matcha_gnn.typing import HopStack, HopWeights, Repr
 
 MAX_DEGREE = 4096
 """On a GPU, rows are summed in parallel, and all wait for the longest."""
@@ -224,10 +224,10 @@ def _triton_hops() -> Callable[[Adjacency, Repr, HopStack], None] | None:
     return hops
 
 
-def filter_hops(adjacency: Adjacency, h: Repr, coef: Coefficients) -> Repr:
+def filter_hops(adjacency: Adjacency, h: Repr, hop_weights: HopWeights) -> Repr:
     """Σ_k c_k P^k h, differentiable in h and c, for training."""
     result: Repr = _PolynomialFilter.apply(  # type: ignore[no-untyped-call]
-        h, coef, adjacency.to(h.dtype)
+        h, hop_weights, adjacency.to(h.dtype)
     )
     return result
 
@@ -239,14 +239,14 @@ class _PolynomialFilter(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: FunctionCtx, h: Tensor, coef: Tensor, adjacency: Adjacency) -> Tensor:
+    def forward(ctx: FunctionCtx, h: Tensor, hop_weights: Tensor, adjacency: Adjacency) -> Tensor:
         hops = [h]
-        for _ in range(coef.numel() - 1):
+        for _ in range(hop_weights.numel() - 1):
             hops.append(adjacency @ hops[-1])
-        ctx.save_for_backward(coef, *hops)
+        ctx.save_for_backward(hop_weights, *hops)
         ctx.adjacency = adjacency  # type: ignore[attr-defined]
-        mixed = hops[0] * coef[0]
-        for weight, hop in zip(coef[1:], hops[1:], strict=True):
+        mixed = hops[0] * hop_weights[0]
+        for weight, hop in zip(hop_weights[1:], hops[1:], strict=True):
             mixed.addcmul_(hop, weight)
         return mixed
 
@@ -254,15 +254,15 @@ class _PolynomialFilter(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         (g,) = gradients
-        coef, *hops = ctx.saved_tensors  # type: ignore[attr-defined]
+        hop_weights, *hops = ctx.saved_tensors  # type: ignore[attr-defined]
         transpose = ctx.adjacency.transposed  # type: ignore[attr-defined]
-        coef_gradient = torch.stack([(g * hop).sum() for hop in hops])
+        hop_weight_gradient = torch.stack([(g * hop).sum() for hop in hops])
         g = g.contiguous()
-        *rest, last = coef.tolist()
+        *rest, last = hop_weights.tolist()
         h_gradient = g * last
         for weight in reversed(rest):
             h_gradient = transpose.plus(h_gradient, weight, g)
-        return h_gradient, coef_gradient, None
+        return h_gradient, hop_weight_gradient, None
 
 
 def one_hop(adjacency: Adjacency, h: Repr) -> Repr:

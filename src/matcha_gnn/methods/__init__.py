@@ -2,7 +2,7 @@
 
 from matcha_gnn.methods.adanpc import AdaNPC
 from matcha_gnn.methods.base import (
-    Artefact,
+    Arrays,
     BaseMethod,
     Modifies,
     Prediction,
@@ -29,7 +29,7 @@ __all__ = [
     "SOGA",
     "T3A",
     "AdaNPC",
-    "Artefact",
+    "Arrays",
     "BaseMethod",
     "GTrans",
     "GraphPatcher",

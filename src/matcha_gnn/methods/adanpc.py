@@ -4,11 +4,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from matcha_gnn.backbones import Backbone, hop_weights
+from matcha_gnn.backbones import Backbone, hop_weights_of
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_number
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import (
-    Artefact,
+    Arrays,
     BaseMethod,
     Modifies,
     Prediction,
@@ -20,7 +20,7 @@ from matcha_gnn.methods.base import (
 from matcha_gnn.methods.lame import is_count, nearest
 from matcha_gnn.typing import Probs, Repr
 
-MEMORIES = ("shipped", "prototype", "target")
+MEMORIES = ("source", "prototype", "target")
 CONFIDENCES = ("max_prob", "softmax_of_prob")
 _FLOOR = 1e-5
 
@@ -49,7 +49,7 @@ class AdaNPC(BaseMethod):
         temperature: of the softmax over similarities, > 0.
         threshold: a node of at least this confidence joins the memory. Without effect for
             `passes=1`, unless the memory is the target.
-        memory: "shipped", the source representations of labelled nodes and their classes, which
+        memory: "source", the source representations of labelled nodes and their classes, which
             are stored in the model; "prototype", the classifier's rows; "target", the target nodes
             themselves under the source classifier's predictions.
         passes: 1 or 2, see above.
@@ -66,7 +66,7 @@ class AdaNPC(BaseMethod):
         >>> import matcha_gnn as mg
         >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
         >>> model = mg.GPRGNN(8, 2)
-        >>> run = mg.fit(model, graph, epochs=5, ship=[AdaNPC()])
+        >>> run = mg.fit(model, graph, epochs=5, methods=[AdaNPC()])
         >>> mg.adapt(model, graph, AdaNPC(k=10)).probs.shape
         torch.Size([100, 2])
     """
@@ -79,7 +79,7 @@ class AdaNPC(BaseMethod):
         k: int = 100,
         temperature: float = 0.1,
         threshold: float = 0.1,
-        memory: str = "shipped",
+        memory: str = "source",
         passes: int = 1,
         confidence: str = "max_prob",
         capacity: int | None = None,
@@ -107,21 +107,21 @@ class AdaNPC(BaseMethod):
     def require(self, model: Backbone) -> None:
         """A linear head, and the memory from the source where it is used."""
         require_linear_head(self.name, model)
-        if self.memory == "shipped" and not {"rows", "labels"} <= _artefact(model).keys():
+        if self.memory == "source" and not {"rows", "labels"} <= _arrays(model).keys():
             raise IncompatibleError(
-                "the model has no memory for AdaNPC: train it with fit(..., ship=[AdaNPC()]) "
-                "or `matcha train --ship adanpc`, or choose memory 'prototype' or 'target'"
+                "the model has no memory for AdaNPC: train it with fit(..., methods=[AdaNPC()]) "
+                "or `matcha train --method adanpc`, or choose memory 'prototype' or 'target'"
             )
 
-    def ship(
+    def source_arrays(
         self, model: Backbone, source: Graph, labels: Tensor, labelled: Tensor, seed: int
-    ) -> Artefact:
+    ) -> Arrays:
         """Unit representations of the labelled nodes at the model's γ, and their classes."""
-        if self.memory != "shipped":
+        if self.memory != "source":
             return {}
         with torch.no_grad():
-            coef = hop_weights(model, model.gamma).detach()
-            z = model.hops(source, keyed=False).mix(coef)
+            hop_weights = hop_weights_of(model, model.gamma).detach()
+            z = model.hops(source, keyed=False).mix(hop_weights)
         rows, classes = self._thinned(F.normalize(z[labelled]), labels[labelled])
         return {"rows": rows, "labels": classes}
 
@@ -132,7 +132,7 @@ class AdaNPC(BaseMethod):
         if self.memory == "prototype":
             rows = view.model.head.weight.detach()
             return F.normalize(rows), torch.arange(len(rows), device=rows.device)
-        stored = _artefact(view.model)
+        stored = _arrays(view.model)
         like = view.hops.stack
         return self._thinned(stored["rows"].to(like), stored["labels"].to(like.device))
 
@@ -200,5 +200,5 @@ class AdaNPC(BaseMethod):
         return rows[chosen], labels[chosen]
 
 
-def _artefact(model: Backbone) -> Artefact:
-    return model.artefacts.get(AdaNPC.name, {})
+def _arrays(model: Backbone) -> Arrays:
+    return model.source_arrays.get(AdaNPC.name, {})

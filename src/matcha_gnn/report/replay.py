@@ -65,7 +65,7 @@ def representations(
     if isinstance(model, LinearBackbone):
         stack = model.hops(graph, keyed=False).stack[rows]
         for gamma in gammas:
-            yield torch.einsum("k,nkd->nd", model.coefficients(gamma).to(stack), stack)
+            yield torch.einsum("k,nkd->nd", model.hop_weights(gamma).to(stack), stack)
         return
     moved = copy.deepcopy(model)
     for gamma in gammas:

@@ -46,7 +46,7 @@ class Guarded(Strategy):
     """Try other strategies, and take a candidate only if it is expected to beat the source model.
 
     The expected gain is the least under all estimates that explain the edges about as well. It
-    needs the source summary that `fit` or `remember_source` leaves in the model; without it
+    needs the source summary that `fit` or `summarise_source` leaves in the model; without it
     the model is returned unadapted.
 
     Args:
@@ -123,8 +123,8 @@ class Guarded(Strategy):
                 evidence = infer(task.model, task.graph)
         except NoEvidenceError as reason:
             return self._kept(task, source, None, str(reason))
-        if evidence.contradicted:
-            return self._kept(task, source, evidence, evidence.contradiction)
+        if evidence.rejected:
+            return self._kept(task, source, evidence, evidence.rejected)
         guard = _Guard(task, source, evidence)
         trials = [guard.trial(SOURCE, source)]
         if not math.isfinite(trials[0].expected):
@@ -172,7 +172,7 @@ class Guarded(Strategy):
 
 _NO_SUMMARY = (
     "accuracy cannot be estimated without statistics of the source graph, so the model is returned "
-    "unadapted. mg.remember_source(model, source_graph) adds them"
+    "unadapted. mg.summarise_source(model, source_graph) adds them"
 )
 _ONE_CLASS = "accuracy cannot be estimated: all labelled nodes of the source graph are of one class"
 _NOT_FINITE = "accuracy cannot be estimated: the estimate is not a finite number"

@@ -53,7 +53,7 @@ class LinearAddedHops(AddedHops, LinearBackbone):
         self.num_hops = len(self.gamma) - 1
 
     @property
-    def gamma_is_coefficients(self) -> bool:
+    def gamma_is_hop_weights(self) -> bool:
         """No: a fit has a scale of the logits beside γ, so that γ is not spent on sureness."""
         return False
 

@@ -90,7 +90,7 @@ class Foreign(Backbone):
             self._head_checked = True
         return z
 
-    def own_features(self, graph: Graph) -> Tensor:
+    def node_features(self, graph: Graph) -> Tensor:
         """Logits of the network on the nodes without their edges, [N, C]."""
         none = torch.zeros(0, dtype=torch.long, device=graph.device)
         logits: Tensor = self.head(self.seen(graph.at_edges(none)))

@@ -17,7 +17,7 @@ from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.shards import WHOLE
 from matcha_gnn.graphs.stored.mapped import MappedArray
 from matcha_gnn.hops import Hops, HopsKey, sum_of
-from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
+from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 
 TORCH_TYPES = {
     "float32": torch.float32,
@@ -84,7 +84,7 @@ class StreamedHops(Hops, abc.ABC):
         forms = (kernels.gram(block.double(), self.mean) for _, block in self.blocks())
         return self.shard.total(sum_of(forms))[0]
 
-    def mix(self, coef: Coefficients) -> Repr:
+    def mix(self, hop_weights: HopWeights) -> Repr:
         """Refused, as `stack` is; use `View.blocks`."""
         return self.stack
 
@@ -107,18 +107,18 @@ class _StreamedClassifier:
     def __init__(self, hops: StreamedHops, logits: Tensor, bias: Tensor) -> None:
         self.hops, self.logits, self.bias = hops, logits, bias
 
-    def __call__(self, coef: Coefficients) -> tuple[Probs, ClassSums, FloatArray]:
-        probs = self._probs(coef)
+    def __call__(self, hop_weights: HopWeights) -> tuple[Probs, ClassSums, FloatArray]:
+        probs = self._probs(hop_weights)
         first = self.hops._own_class_sums(probs[:, :-1])
         sums = np.concatenate([first, (self.hops._own_node_sums - first.sum(0))[None]])
         return probs, sums, np.asarray(probs.sum(0, dtype=torch.float64).cpu())
 
-    def _probs(self, coef: Coefficients) -> Probs:
+    def _probs(self, hop_weights: HopWeights) -> Probs:
         hops, free, nodes = self.logits.shape
         probs = self.logits.new_empty(nodes, free + 1)
         for start in range(0, nodes, _NODES):
             some = self.logits[..., start : start + _NODES]
-            mixed = torch.tensordot(coef.to(some.dtype), some, 1) + self.bias[:, None]
+            mixed = torch.tensordot(hop_weights.to(some.dtype), some, 1) + self.bias[:, None]
             rows = torch.cat([mixed, mixed.new_zeros(1, mixed.shape[1])]).softmax(0)
             probs[start : start + _NODES] = rows.T
         return probs

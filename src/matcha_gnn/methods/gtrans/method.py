@@ -173,7 +173,7 @@ class GTrans(BaseMethod):
         """The model's prediction on the edited graph; the state is the edit and its age."""
         edit = self.edited(view) if state is None or state.age == self.refresh else state
         hops = edit.target.hops_at(view)
-        probs, sums, mass = hops.classify(view.coef, view.model.head)
+        probs, sums, mass = hops.classify(view.hop_weights, view.model.head)
         prediction = Prediction(probs, hops, mass=mass, class_sums=(hops, sums))
         return prediction, None if state is None else replace(edit, age=edit.age + 1)
 

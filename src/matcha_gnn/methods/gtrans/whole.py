@@ -80,7 +80,7 @@ class LayersEditor(WholeEditor):
     def run(self, model: Backbone, x: Tensor, p: Tensor, kept: Tensor | None) -> Repr:
         """Hops by a product that is differentiable in the weights."""
         weight = self.weights(p) if kept is None else self.weights(p) * kept
-        hop = partial(weighted_filter, self.pattern, weight, coef=self.one_hop)
+        hop = partial(weighted_filter, self.pattern, weight, hop_weights=self.one_hop)
         layers = _layers(model, x, hop)
         return model.mixed(layers) if isinstance(model, LinearBackbone) else layers[0]
 

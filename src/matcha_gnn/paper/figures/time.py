@@ -49,7 +49,7 @@ def source_model(features: int, device: str = "cpu") -> Backbone:
     """A model whose training is long enough for its shapes: what it costs is asked, no more."""
     source = csbm(5000, features, homophily=0.8, seed=0).to(device)
     model = GPRGNN(features, 2, hidden_channels=32, K=9).to(device)
-    fit(model, source, epochs=20, ship=[methods.AdaNPC(), methods.GraphPatcher(iterations=20)])
+    fit(model, source, epochs=20, methods=[methods.AdaNPC(), methods.GraphPatcher(iterations=20)])
     return model.frozen()
 
 

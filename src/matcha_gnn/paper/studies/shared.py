@@ -61,7 +61,7 @@ def with_models(
     Args:
         cells: to go through.
         device: where to train.
-        methods: those that something is shipped for; None for all of the table.
+        methods: those whose arrays of the source the model gets; None for all of the table.
     """
     for _, group in groupby(cells, key=source_model):
         first, *others = group
