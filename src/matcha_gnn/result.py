@@ -16,7 +16,7 @@ from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import MatchaError, optional_imports
 from matcha_gnn.evidence import Posterior
 from matcha_gnn.functional import entropy
-from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.methods import BaseMethod, Prediction
 from matcha_gnn.typing import FloatArray, Parameters, Probs
 
@@ -273,7 +273,7 @@ class Adaptation:
     method: BaseMethod
     strategy: "Strategy"
     seed: int
-    graph: Graph
+    graph: BaseGraph
     decision: Decision | None = None
 
     @property

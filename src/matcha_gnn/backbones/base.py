@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from matcha_gnn.errors import IncompatibleError, InvalidGraphError
-from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
+from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.memory import Graph, GraphLike, LocalGraph, content_hash, unlabelled
 from matcha_gnn.hops import Hops, HopsKey
 from matcha_gnn.typing import HopStack, Repr
 
@@ -78,7 +79,7 @@ class Backbone(nn.Module, abc.ABC):
         return False
 
     @abc.abstractmethod
-    def representation(self, graph: Graph, constants: Any = None) -> Repr:
+    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
         """Z with gradients to every parameter, [N, D].
 
         Args:
@@ -87,11 +88,11 @@ class Backbone(nn.Module, abc.ABC):
                 get no gradient then.
         """
 
-    def constants(self, graph: Graph) -> Any:
+    def constants(self, graph: LocalGraph) -> Any:
         """What `representation` can use again as long as only γ moves; None for nothing."""
         return None
 
-    def node_features(self, graph: Graph) -> Tensor:
+    def node_features(self, graph: LocalGraph) -> Tensor:
         """What is known of nodes by themselves, no edge seen, [N, D'].
 
         The logits on the graph without its edges, unless the model has something before its first
@@ -110,11 +111,11 @@ class Backbone(nn.Module, abc.ABC):
         outside = {id(self.gamma), *(id(p) for p in self.head.parameters())}
         return [p for p in self.parameters() if id(p) not in outside]
 
-    def stack(self, graph: Graph) -> HopStack:
+    def stack(self, graph: LocalGraph) -> HopStack:
         """The hops of a checked graph, [N, K+1, D]: here Z as the only one, [N, 1, D]."""
         return self.representation(graph, self.constants(graph))[:, None]
 
-    def hops(self, graph: Graph | GraphLike, *, keyed: bool = True) -> Hops:
+    def hops(self, graph: BaseGraph | GraphLike, *, keyed: bool = True) -> Hops:
         """The hops on a graph, in evaluation mode and without gradients.
 
         Args:
@@ -122,17 +123,19 @@ class Backbone(nn.Module, abc.ABC):
             keyed: record what they were made from, so that they can be handed to `adapt` later.
                 Hashing reads the features once; hops that are used on the spot can go without.
         """
-        checked = unlabelled(graph)
+        checked = graph if isinstance(graph, BaseGraph) else unlabelled(graph)
         if checked.make_hops is not None:
             made: Hops = checked.make_hops(self)
             return made
+        assert isinstance(checked, LocalGraph), "other graphs make the hops themselves"
         with torch.no_grad(), evaluating(self):
             stack = self.stack(checked)
         return Hops(stack, self.hops_key(checked) if keyed else None, checked.shard)
 
-    def hops_key(self, graph: Graph | GraphLike) -> HopsKey:
+    def hops_key(self, graph: BaseGraph | GraphLike) -> HopsKey:
         """Content hashes of the graph and of all that decides the hops in this model."""
-        return HopsKey(unlabelled(graph).fingerprint, content_hash(*self._hop_tensors()))
+        checked = graph if isinstance(graph, BaseGraph) else unlabelled(graph)
+        return HopsKey(checked.fingerprint, content_hash(*self._hop_tensors()))
 
     def _hop_tensors(self) -> list[Tensor]:
         """All that decides the hops in this model: γ too, as Z is the only one."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones.base import Backbone
-from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.kernels import filter_hops, propagate
 from matcha_gnn.typing import HopStack, HopWeights, Repr
 
@@ -23,7 +23,7 @@ class LinearBackbone(Backbone):
     mixes_linearly = True
 
     @abc.abstractmethod
-    def stack(self, graph: Graph) -> HopStack:
+    def stack(self, graph: LocalGraph) -> HopStack:
         """H_0 … H_K of a checked graph, with gradients to what decides them, [N, K+1, D]."""
 
     def hop_weights(self, gamma: Tensor) -> HopWeights:
@@ -43,7 +43,7 @@ class LinearBackbone(Backbone):
         """Z of hops at the model's γ, [N, D]."""
         return torch.stack(hops, -1) @ self.hop_weights(self.gamma)
 
-    def representation(self, graph: Graph, constants: Any = None) -> Repr:
+    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
         """Z with gradients to every parameter, [N, D]."""
         return self.mixed([*self.stack(graph).unbind(1)])
 
@@ -87,13 +87,13 @@ class FilterBackbone(LinearBackbone, LayeredBackbone):
     def encode(self, x: Tensor) -> Repr:
         """H_0, what the model makes of nodes by themselves: [N, F] to [N, D]."""
 
-    def node_features(self, graph: Graph) -> Tensor:
+    def node_features(self, graph: LocalGraph) -> Tensor:
         """The head on H_0, [N, C]."""
         logits: Tensor = self.head(self.encode(self.accept(graph.x)))
         return logits
 
     @final
-    def stack(self, graph: Graph) -> HopStack:
+    def stack(self, graph: LocalGraph) -> HopStack:
         """H_0 … H_K of a checked graph, [N, K+1, D]."""
         return propagate(graph.adjacency, self.encode(self.accept(graph.x)), self.num_hops)
 
@@ -106,7 +106,7 @@ class FilterBackbone(LinearBackbone, LayeredBackbone):
         return hops
 
     @final
-    def representation(self, graph: Graph, constants: Any = None) -> Repr:
+    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
         """Z with gradients to every parameter, [N, D]."""
         h0 = self.encode(self.accept(graph.x))
         return filter_hops(graph.adjacency, h0, self.hop_weights(self.gamma))
@@ -133,7 +133,7 @@ class NormedFilterBackbone(FilterBackbone):
         """H_0 from features [N, F]: [N, D]."""
         return self.after_norm(self.norm(self.before_norm(x)))
 
-    def node_features(self, graph: Graph) -> Tensor:
+    def node_features(self, graph: LocalGraph) -> Tensor:
         """What enters the batch norm, [N, D]."""
         return self.before_norm(self.accept(graph.x))
 

@@ -13,7 +13,8 @@ from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
 from matcha_gnn.evidence.neighbours import SAMPLE, believe, fit_edge_shares
 from matcha_gnn.evidence.shift_kinds import FeatureSample, FeatureShift, estimate_shift, stride
-from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.graphs.shards import WHOLE, Shard, tensor_total
 from matcha_gnn.hops import joined
 from matcha_gnn.typing import Probs
@@ -74,7 +75,7 @@ class Posterior:
 
 
 @torch.no_grad()
-def infer(model: Backbone, graph: Graph) -> Posterior:
+def infer(model: Backbone, graph: BaseGraph) -> Posterior:
     """Infer the classes of a target graph's nodes; labels are not read.
 
     Node-only logits become probabilities whose mean is the estimated class shares, with the
@@ -133,7 +134,7 @@ def _require_finite(values: Tensor, shard: Shard) -> None:
 class _NodeFeatures:
     """Node-only features u block by block, [n, D] in float64; kept where there is one block."""
 
-    def __init__(self, model: Backbone, graph: Graph) -> None:
+    def __init__(self, model: Backbone, graph: BaseGraph) -> None:
         self.model, self.graph, self._kept = model, graph, list[tuple[slice, Tensor]]()
 
     def __iter__(self) -> Iterator[tuple[slice, Tensor]]:
@@ -142,7 +143,7 @@ class _NodeFeatures:
             return
         for rows, block in self.graph.blocks():
             found = rows, self.model.node_features(block).double()
-            if self.graph.one_block:
+            if isinstance(self.graph, LocalGraph):
                 self._kept = [found]
             yield found
 

@@ -224,7 +224,7 @@ def _triton_hops() -> Callable[[Adjacency, Repr, HopStack], None] | None:
     return hops
 
 
-def filter_hops(adjacency: Adjacency, h: Repr, hop_weights: HopWeights) -> Repr:
+def filter_hops(adjacency: Operator, h: Repr, hop_weights: HopWeights) -> Repr:
     """Σ_k c_k P^k h, differentiable in h and c, for training."""
     result: Repr = _PolynomialFilter.apply(  # type: ignore[no-untyped-call]
         h, hop_weights, adjacency.to(h.dtype)
@@ -239,7 +239,7 @@ class _PolynomialFilter(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: FunctionCtx, h: Tensor, hop_weights: Tensor, adjacency: Adjacency) -> Tensor:
+    def forward(ctx: FunctionCtx, h: Tensor, hop_weights: Tensor, adjacency: Operator) -> Tensor:
         hops = [h]
         for _ in range(hop_weights.numel() - 1):
             hops.append(adjacency @ hops[-1])
@@ -265,7 +265,7 @@ class _PolynomialFilter(torch.autograd.Function):
         return h_gradient, hop_weight_gradient, None
 
 
-def one_hop(adjacency: Adjacency, h: Repr) -> Repr:
+def one_hop(adjacency: Operator, h: Repr) -> Repr:
     """P h, differentiable in h, for models with something between two hops.
 
     Example:
@@ -282,7 +282,7 @@ class _Product(torch.autograd.Function):
     """One product each way; the transpose is made once for an adjacency."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, h: Tensor, adjacency: Adjacency) -> Tensor:
+    def forward(ctx: FunctionCtx, h: Tensor, adjacency: Operator) -> Tensor:
         ctx.adjacency = adjacency  # type: ignore[attr-defined]
         return adjacency @ h
 

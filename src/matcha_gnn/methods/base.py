@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from matcha_gnn import kernels
 from matcha_gnn.backbones import Backbone, hop_weights_of
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.memory import Graph, whole_in_memory
 from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.hops import Hops, MixedSums, joined
 from matcha_gnn.methods.settings import Configured
@@ -127,10 +128,15 @@ class View:
     """
 
     model: Backbone
-    graph: Graph
+    graph: BaseGraph
     hops: Hops
     gamma: Tensor
     seed: int
+
+    @property
+    def whole_graph(self) -> Graph:
+        """The graph, for methods that need all of it in memory: those without `streams`."""
+        return whole_in_memory(self.graph, "this method")
 
     @cached_property
     def hop_weights(self) -> HopWeights:

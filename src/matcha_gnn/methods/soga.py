@@ -107,7 +107,7 @@ class SOGA(BaseMethod):
         """Draw the pairs, and encode with the source weights: every round starts there."""
         generator = torch.Generator().manual_seed(view.seed)
         contrasts = [
-            Contrast(weight, draw_pairs(view.graph, self.negatives, generator))
+            Contrast(weight, draw_pairs(view.whole_graph, self.negatives, generator))
             for weight in (self.lambda_struct, self.lambda_neigh)
         ]
         return Prepared(contrasts, self._tuner(view).start(trained_values(view.model)))
@@ -116,7 +116,7 @@ class SOGA(BaseMethod):
         encoder = None if self.moves_gamma else _encoder(view.model, self.statistics)
         if encoder is None:
             return WholeTuner(view, self.statistics)
-        x = view.model.accept(view.graph.x)
+        x = view.model.accept(view.whole_graph.x)
 
         def encode(values: Values) -> Repr:
             weights = {f"model.{name}": value for name, value in values.items()}

@@ -11,7 +11,7 @@ from torch import Tensor
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence import Posterior
-from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import Loss
 from matcha_gnn.methods import BaseMethod
@@ -36,7 +36,7 @@ class Task:
     """
 
     model: Backbone
-    graph: Graph
+    graph: BaseGraph
     method: BaseMethod
     seed: int
     hops: Hops | None

@@ -15,6 +15,7 @@ import torch
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import NonFiniteError
+from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import PIC, Loss
 from matcha_gnn.methods import Prediction, View
@@ -64,7 +65,8 @@ class Run:
         self.watch = Stopwatch(graph.device)
         self.z: Repr | None = None
         with self.watch.stage("inference"):
-            self.constants = self.model.constants(graph) if self.encoder_stays else None
+            local = graph if self.encoder_stays and isinstance(graph, LocalGraph) else None
+            self.constants = None if local is None else self.model.constants(local)
             self.hops = task.hops or self._fresh_hops()
         with self.watch.stage("setup"), torch.no_grad():
             self.view = self._fresh_view()
@@ -147,6 +149,7 @@ class Run:
         return float(value.detach()) if finite else math.nan
 
     def _representation(self) -> Repr:
+        assert isinstance(self.graph, LocalGraph), "stores take models with cached hops alone"
         return self.model.representation(self.graph, self.constants)
 
     def _refresh(self) -> None:
