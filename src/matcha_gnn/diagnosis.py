@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.adaptation import adapt
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, MovableBackbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
 from matcha_gnn.evidence.shift_kinds import ShiftKind
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS
@@ -83,7 +83,8 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
     expected = [c.expected_accuracy for c in decision.candidates] or [math.nan]
     middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS
     advice = LEAVE
-    if shift.kind.moves_offset and not model.takes_offset:
+    movable = isinstance(model, MovableBackbone) and model.takes_offset
+    if shift.kind.moves_offset and not movable:
         advice = MEND_FEATURES
     elif decision.adapted:
         advice = ADAPT

@@ -37,32 +37,15 @@ class Backbone(nn.Module, abc.ABC):
         source: what training recorded of the source graph, or None before training.
         source_arrays: arrays made from the source graph that travel with the model, by the name
             of the base method that needs them.
-        mixes_linearly: whether it is a `LinearBackbone`.
-        is_filter: whether it is a `FilterBackbone`.
         gamma_is_hop_weights: whether γ are the hop weights themselves, so that any weights can be
             reached.
-        takes_offset: whether `MovableBackbone.move` takes an offset of node features.
-        takes_intercept: whether `MovableBackbone.move` takes an intercept.
     """
 
-    mixes_linearly: ClassVar[bool] = False
-    is_filter: ClassVar[bool] = False
-    takes_offset: ClassVar[bool] = False
-    takes_intercept: ClassVar[bool] = False
     gamma: nn.Parameter
     head: nn.Linear
     num_hops: int = 0
     in_channels: int
     source: "SourceSummary | None" = None
-
-    if TYPE_CHECKING:
-        # Only the classes with these capabilities have them; callers that ask the booleans above
-        # instead of the class could not be typed otherwise.
-        def gamma_gradient(self, gamma: Tensor, hop_weight_gradient: Tensor) -> Tensor:
-            """See `LinearBackbone.gamma_gradient`."""
-
-        def move(self, *, offset: Tensor | None = None, intercept: Tensor | None = None) -> None:
-            """See `MovableBackbone.move`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -203,7 +186,7 @@ class MovableBackbone(Backbone):
         takes_offset: whether there is a bias in front of the node features.
     """
 
-    takes_intercept = True
+    takes_offset: ClassVar[bool] = False
 
     @abc.abstractmethod
     def move(self, *, offset: Tensor | None = None, intercept: Tensor | None = None) -> None:

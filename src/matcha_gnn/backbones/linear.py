@@ -20,8 +20,6 @@ class LinearBackbone(Backbone):
     A subclass gives `stack`, and may override `hop_weights` where c is not γ itself.
     """
 
-    mixes_linearly = True
-
     @abc.abstractmethod
     def stack(self, graph: LocalGraph) -> HopStack:
         """H_0 … H_K of a checked graph, with gradients to what decides them, [N, K+1, D]."""
@@ -71,8 +69,6 @@ class FilterBackbone(LinearBackbone, LayeredBackbone):
     being said by `encode` and `hop_weights`: `stack`, `layers` and `representation` cannot be
     overridden.
     """
-
-    is_filter = True
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

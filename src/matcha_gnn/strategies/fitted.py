@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, LinearBackbone, MovableBackbone
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence import Posterior, fit_hop_weights, infer
 from matcha_gnn.methods import BaseMethod
@@ -35,7 +35,7 @@ class Fitted(Strategy):
 
     def require(self, model: Backbone, method: BaseMethod) -> None:
         """Hops must be cached."""
-        if not model.mixes_linearly:
+        if not isinstance(model, LinearBackbone):
             raise IncompatibleError(
                 f"strategy 'fitted' needs cached hops that are mixed linearly; {model.name} has "
                 "none"
@@ -63,7 +63,7 @@ class Fitted(Strategy):
     def proposals(self, task: Task, base: Run, evidence: Posterior) -> Iterator[Proposal]:
         """γ alone, and γ with an intercept where class shares moved."""
         yield Proposal("fitted", _fit(task.model, base, evidence, intercept=False), base.hops)
-        if evidence.shift.kind.moves_shares and task.model.takes_intercept:
+        if evidence.shift.kind.moves_shares and isinstance(task.model, MovableBackbone):
             model = _fit(task.model, base, evidence, intercept=True)
             yield Proposal("fitted with intercept", model, base.hops)
 
@@ -74,5 +74,6 @@ def _fit(model: Backbone, base: Run, evidence: Posterior, *, intercept: bool) ->
         fit = fit_hop_weights(view, evidence.probs, intercept=intercept)
     found = with_gamma(model, fit.gamma)
     if intercept:
+        assert isinstance(found, MovableBackbone), "no other model is given an intercept"
         found.move(intercept=fit.intercept)
     return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, MovableBackbone
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
@@ -255,7 +255,9 @@ class _Guard:
     def _moved_back(self) -> Backbone | None:
         shift, model, method = self.evidence.shift, self.task.model, self.task.method
         moves_norm = Modifies.NORM in method.modifies
-        if not shift.kind.moves_offset or not model.takes_offset or moves_norm:
+        if not isinstance(model, MovableBackbone) or not model.takes_offset:
+            return None
+        if not shift.kind.moves_offset or moves_norm:
             return None
         moved = copy.deepcopy(model)
         moved.move(offset=shift.offset.to(model.gamma))

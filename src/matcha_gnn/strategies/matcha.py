@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, FilterBackbone, LinearBackbone
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
@@ -112,7 +112,7 @@ class Matcha(Strategy):
     def require(self, model: Backbone, method: BaseMethod) -> None:
         """The loss may need a filter, and the method's features need cached hops."""
         require_loss(self.loss, model, self.moves)
-        if self.features == "base" and not model.mixes_linearly:
+        if self.features == "base" and not isinstance(model, LinearBackbone):
             raise IncompatibleError(
                 f"features: 'base' needs cached hops, which {model.name} has not"
             )
@@ -138,7 +138,7 @@ class Matcha(Strategy):
 
 def require_loss(loss: Loss, model: Backbone, moves: str = "gamma") -> None:
     """Raise IncompatibleError if a loss cannot be taken of a model."""
-    if loss.needs_filter and not (moves == "gamma" and model.is_filter):
+    if loss.needs_filter and not (moves == "gamma" and isinstance(model, FilterBackbone)):
         raise IncompatibleError(
             f"loss {loss.name!r} needs moves 'gamma' and a model that is a filter of its own logits"
         )
