@@ -10,6 +10,7 @@ from matcha_gnn.errors import require_kind, require_whole
 from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
 from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.hops import Hops
+from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.methods import ERM, BaseMethod
 from matcha_gnn.result import Adaptation
 from matcha_gnn.strategies import Guarded, Strategy, Task, Unadapted
@@ -112,7 +113,7 @@ def _on_graph(
     if isinstance(graph, PlannedGraph):
         return graph.adapted(model, method, strategy, seed, work)
     target = unlabelled(graph)
-    if target.device.type == "cuda":
+    if device_of(target.device).free_bytes is not None:
         from matcha_gnn.graphs.stored.host import with_room
 
         target = with_room(target, model, method, strategy)

@@ -3,8 +3,7 @@
 import copy
 import logging
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +15,7 @@ from matcha_gnn.backbones.checks import first_non_finite, require_finite, requir
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, InvalidGraphError
 from matcha_gnn.evidence.summary import SourceSummary, summarise
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
+from matcha_gnn.kernels.devices import seeded
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.monitoring.progress import LateBar
@@ -100,7 +100,7 @@ def fit(
     _check(epochs, lr, weight_decay, patience, val_mask, labels)
     run, kept, progress = Training(), _Best(), progress or LateBar("training")
     logger.info("training %s on %d nodes", model.name, source.num_nodes)
-    with _seeded(seed, x):
+    with seeded(seed, x):
         model.reset_parameters()
         model.requires_grad_(True).gamma.requires_grad_(model.trains_gamma)
         trained = [p for p in model.parameters() if p.requires_grad]
@@ -122,7 +122,7 @@ def fit(
     logger.info("accuracy %.4f on its training nodes", run.train_accuracy)
     held_out = _held_out(graph, labels, labelled, model.head.out_features)
     model.source = _summary(model, source, labels, labelled, held_out)
-    with _seeded(seed, x):
+    with seeded(seed, x):
         model.source_arrays = {
             m.name: m.source_arrays(model, source, labels, labelled, seed) for m in methods
         }
@@ -145,14 +145,6 @@ def _refuse_overflow(name: str | None) -> None:
     if name is not None:
         got = f"features or weights so large that {name} is not finite"
         raise InvalidGraphError("graph.x", got, "smaller features, or a smaller lr")
-
-
-@contextmanager
-def _seeded(seed: int, like: Tensor) -> Iterator[None]:
-    """Seed torch's generators inside the block; restore them afterwards."""
-    with torch.random.fork_rng(devices=[like.device] if like.is_cuda else []):
-        torch.manual_seed(seed)
-        yield
 
 
 def _check(

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from matcha_gnn import kernels
 from matcha_gnn.kernels import cpu, cpu_loops, reference, threads, two_pass
+from matcha_gnn.kernels.devices import DEVICES
 
 SHAPES = [(1, 1, 1, 2), (3, 1, 5, 2), (7, 10, 32, 2), (513, 4, 8, 3), (1030, 6, 33, 9)]
 
@@ -27,7 +29,7 @@ def way(request, monkeypatch):
     monkeypatch.setattr(cpu, "COMPILED_FROM", 0 if request.param == "compiled" else 1 << 60)
     monkeypatch.setattr(cpu, "SUMMED", 10)
     monkeypatch.setattr(cpu, "GROUP", 3)
-    monkeypatch.setitem(two_pass.BLOCK_FLOATS, "cpu", 5000)
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], block_floats=5000))
 
 
 @pytest.mark.usefixtures("way")
@@ -213,7 +215,7 @@ assert sys.modules["{missing}"] is None
 
 
 def test_without_numba_the_reference_runs(monkeypatch):
-    monkeypatch.setattr(kernels, "_compiled", lambda stack: None)
+    monkeypatch.delitem(DEVICES, "cpu")
     stack = torch.randn(20, 3, 4)
     weights = torch.rand(20, 2)
     np.testing.assert_array_equal(

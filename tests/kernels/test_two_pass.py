@@ -1,5 +1,7 @@
 """The gradient of σ²_inter by way of Z equals that of autograd, and that from whole sums."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from matcha_gnn import functional, kernels
 from matcha_gnn.hops import Hops, MixedSums
 from matcha_gnn.kernels import reference, two_pass
+from matcha_gnn.kernels.devices import DEVICES
 
 SHAPES = [(1, 1, 1, 2), (5, 1, 3, 2), (97, 3, 1, 4), (1031, 6, 33, 40), (211, 10, 7, 1000)]
 TOLERANCE = {torch.float32: 2e-4, torch.float64: 1e-10}
@@ -75,7 +78,7 @@ def test_blocks_do_not_show(monkeypatch):
     hops, hop_weights, head = draw(1031, 6, 33, 40, torch.float64)
     whole = two_pass.classify(hops.stack, hop_weights, head, reference.mix)
     slopes = two_pass.hop_slopes(hops.stack, whole[0], whole[1], reference.hop_dots)
-    monkeypatch.setitem(two_pass.BLOCK_FLOATS, "cpu", 5000)
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], block_floats=5000))
     parts = two_pass.classify(hops.stack, hop_weights, head, reference.mix)
     torch.testing.assert_close(parts[0], whole[0])
     np.testing.assert_allclose(parts[1], whole[1], rtol=1e-10)

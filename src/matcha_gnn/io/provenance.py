@@ -14,6 +14,7 @@ from matcha_gnn import __version__
 if TYPE_CHECKING:
     import torch
 
+
 PACKAGES = ("torch", "torch_geometric", "numpy", "scipy")
 _PACKAGE = Path(__file__).parents[1]
 _QUIET = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
@@ -36,8 +37,11 @@ def hardware(device: "torch.device") -> str:
     """What a run used, in a few words."""
     import torch
 
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
+    from matcha_gnn.kernels.devices import device_of
+
+    describe = device_of(device).describe
+    if describe is not None:
+        return describe(device)
     return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
 

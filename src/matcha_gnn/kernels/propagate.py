@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn.functional import embedding_bag
 
+from matcha_gnn.kernels.devices import fast_code
 from matcha_gnn.typing import HopStack, HopWeights, Repr
 
 MAX_DEGREE = 4096
-"""On a GPU, rows are summed in parallel, and all wait for the longest."""
+"""Fast code sums rows in parallel, and all wait for the longest."""
 
 
 class Operator(abc.ABC):
@@ -151,10 +152,18 @@ def empty(shape: Sequence[int], like: Tensor) -> Tensor:
 
 
 def _fastest_hops(adjacency: Operator, h: Repr) -> Callable[[Any, Repr, HopStack], None]:
-    on_gpu = h.is_cuda and h.dtype == torch.float32 and not h.requires_grad
-    if on_gpu and isinstance(adjacency, Adjacency) and adjacency.max_degree <= MAX_DEGREE:
-        return _triton_hops() or _plain_hops
-    return _plain_hops
+    plain = h.requires_grad or h.dtype != torch.float32
+    next_hop = None if plain else getattr(fast_code(h), "next_hop", None)
+    if next_hop is None or not isinstance(adjacency, Adjacency):
+        return _plain_hops
+    if adjacency.max_degree > MAX_DEGREE:
+        return _plain_hops
+
+    def hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
+        for k in range(1, stack.shape[1]):
+            next_hop(adjacency.matrix, stack, k)
+
+    return hops
 
 
 def _plain_hops(adjacency: Operator, h: Repr, stack: HopStack) -> None:
@@ -208,20 +217,6 @@ def csr_rows(
             @ h
         )
     return product
-
-
-@cache
-def _triton_hops() -> Callable[[Adjacency, Repr, HopStack], None] | None:
-    try:
-        from matcha_gnn.kernels import gpu
-    except ImportError:
-        return None
-
-    def hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
-        for k in range(1, stack.shape[1]):
-            gpu.next_hop(adjacency.matrix, stack, k)
-
-    return hops
 
 
 def filter_hops(adjacency: Operator, h: Repr, hop_weights: HopWeights) -> Repr:

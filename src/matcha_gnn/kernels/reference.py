@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from matcha_gnn.kernels.devices import HALF
 from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 
 BLOCK = 1 << 16
 SHORT = 1 << 11
 """Products that are summed in float32."""
-HALF = (torch.float16, torch.bfloat16)
 """Hops may be stored in half precision; sums over them are taken in float32."""
 
 

@@ -13,11 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.typing import FloatArray, HopStack, HopWeights, Probs, Repr
 
 Mix = Callable[[HopStack, HopWeights], Repr]
-BLOCK_FLOATS = {"cpu": 3 << 19, "cuda": 1 << 27}
-"""Numbers in a block of hops: what a CPU's cache holds; on a GPU, enough to hide the launches."""
 
 
 def classify(
@@ -69,7 +68,7 @@ def hop_slopes(
 def blocks(stack: HopStack, floats: int | None = None) -> Iterator[slice]:
     """Ranges of nodes whose hops make a block, of `floats` numbers if given."""
     _, num_hops, width = stack.shape
-    size = max(1, (floats or BLOCK_FLOATS[stack.device.type]) // (num_hops * width))
+    size = max(1, (floats or device_of(stack).block_floats) // (num_hops * width))
     for start in range(0, len(stack), size):
         yield slice(start, min(start + size, len(stack)))
 

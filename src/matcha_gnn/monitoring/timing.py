@@ -6,6 +6,8 @@ from time import perf_counter
 
 import torch
 
+from matcha_gnn.kernels.devices import device_of
+
 
 def best_seconds(work: Callable[[], object], repeats: int) -> float:
     """The best of several runs after one that warms up; waits for the GPU where there is one.
@@ -39,6 +41,9 @@ class Stopwatch:
     device: torch.device
     seconds: dict[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._wait = device_of(self.device).wait
+
     def stage(self, name: str) -> "_Stage":
         """Time a `with` block and add it to `seconds[name]`."""
         return _Stage(self, name)
@@ -55,8 +60,8 @@ class Stopwatch:
 
     def read(self) -> float:
         """The clock, after the GPU has finished its work."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        if self._wait is not None:
+            self._wait(self.device)
         return perf_counter()
 
 

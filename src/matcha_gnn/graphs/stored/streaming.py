@@ -17,6 +17,7 @@ from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.shards import WHOLE
 from matcha_gnn.graphs.stored.mapped import MappedArray
 from matcha_gnn.hops import Hops, HopsKey, sum_of
+from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 
 TORCH_TYPES = {
@@ -160,7 +161,7 @@ class StoredHops(StreamedHops):
         size = min(self.__dict__["_rows"], nodes)
         places = [slice(at, min(at + size, nodes)) for at in range(0, nodes, size)]
         # A third one is being copied to the device while two are on the host.
-        pinned = self.device.type == "cuda"
+        pinned = device_of(self.device).streams
         buffers = [torch.empty(size, hops, width, pin_memory=pinned) for _ in range(2 + pinned)]
         with ThreadPoolExecutor(1, "matcha-read") as reader:
             coming = reader.submit(self._fill, buffers[0], places[0])
@@ -244,8 +245,9 @@ def on_device(
 
     A host block must not change until the second next one has been requested.
     """
-    if device.type == "cpu":
-        yield from blocks
+    if not device_of(device).streams:
+        for rows, host in blocks:
+            yield rows, host.to(device)
         return
     copier = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     sent = deque[tuple[slice, Tensor, torch.cuda.Event]]()

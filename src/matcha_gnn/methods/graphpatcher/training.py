@@ -13,6 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 from matcha_gnn.backbones import Backbone, FilterBackbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import filter_hops
+from matcha_gnn.kernels.devices import seeded
 from matcha_gnn.methods.graphpatcher.patching import (
     Patcher,
     Patching,
@@ -167,8 +168,7 @@ class PatcherTraining:
         """Train; the patcher, and the number of patches with the best source accuracy."""
         kept: dict[str, Tensor] = {}
         age = 0
-        with torch.random.fork_rng(devices=[self.x.device] if self.x.is_cuda else []):
-            torch.manual_seed(seed)
+        with seeded(seed, self.x):
             self.patcher.reset_parameters()
             steps = torch.optim.AdamW(
                 self.patcher.parameters(), lr=self.schedule.lr, weight_decay=WEIGHT_DECAY
