@@ -36,7 +36,7 @@ from matcha_gnn.io.outputs import can_report, write_outputs
 from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS, BaseMethod
 from matcha_gnn.registry import build, parse_options, resolve_installed
-from matcha_gnn.strategies import STRATEGIES, Strategy, Unadapted
+from matcha_gnn.strategies import STRATEGIES, Strategy
 from matcha_gnn.train import fit
 from matcha_gnn.transforms import attacked, shifted
 
@@ -158,8 +158,7 @@ class Job:
 
     def chosen_strategy(self) -> Strategy:
         """From --strategy and --set; a loss is given by its name."""
-        known = STRATEGIES | {Unadapted.name: Unadapted}
-        kind = resolve_installed("--strategy", self.strategy, known, STRATEGY_GROUP)
+        kind = resolve_installed("--strategy", self.strategy, STRATEGIES, STRATEGY_GROUP)
         given = parse_options("--set", self.parameters)
         if "loss" in given:
             name = str(given["loss"])

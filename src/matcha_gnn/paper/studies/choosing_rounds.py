@@ -18,7 +18,7 @@ from matcha_gnn import ERM, Backbone, View, unlabelled
 from matcha_gnn.evidence import infer
 from matcha_gnn.functional import entropy, scaled_stein_risk
 from matcha_gnn.io.jsontext import write_json
-from matcha_gnn.losses import SteinForms, stein_forms
+from matcha_gnn.losses.sure import SteinForms, stein_forms
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.experiments import load
 from matcha_gnn.paper.experiments.run import adapt_cell, make_graph
