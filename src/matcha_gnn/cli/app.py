@@ -196,9 +196,9 @@ def inspect(
 
     With a model: how the graph differs from the one that the model was trained on.
     """
-    from matcha_gnn.cli import commands
+    from matcha_gnn.cli import inspection
 
-    commands.inspect(graph, model, json)
+    inspection.inspect(graph, model, json)
 
 
 @app.command("make-graph")

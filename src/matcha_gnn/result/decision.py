@@ -1,0 +1,97 @@
+"""Which candidates were tried, which was taken, and why."""
+
+import math
+from dataclasses import dataclass
+
+from matcha_gnn.evidence import Posterior
+
+UNKNOWN = "cannot be estimated"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that was tried.
+
+    Attributes:
+        name: "source", or how it was made.
+        expected_accuracy: share of its labels that are expected to be true.
+        expected_gain: by how much that is more than the source's.
+        gain_lower_bound: lower bound of the gain, over all estimates that fit the edges as well.
+        changed: share of labels that differ from the source's: accuracy cannot differ by more.
+    """
+
+    name: str
+    expected_accuracy: float
+    expected_gain: float
+    gain_lower_bound: float
+    changed: float
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """Which candidate was taken, and why.
+
+    Attributes:
+        chosen: its name.
+        candidates: all that were tried, the source first; empty without an estimate.
+        posterior: the estimate that scored them; None where there is none.
+        obstacle: why accuracy could not be estimated, or empty.
+        threshold: what the lower bound of a gain had to reach; None without an estimate.
+        moved_back: all nodes were moved back by the offset of their features.
+    """
+
+    chosen: str
+    candidates: tuple[Candidate, ...]
+    posterior: Posterior | None
+    obstacle: str = ""
+    threshold: float | None = None
+    moved_back: bool = False
+
+    @property
+    def adapted(self) -> bool:
+        """Whether another model than the source's was taken."""
+        return self.chosen != "source"
+
+    def summary(self) -> str:
+        """What was done and why, in one line."""
+        if self.obstacle:
+            return f"Kept the source model: {self.obstacle}."
+        source = self.candidates[0]
+        if self.adapted:
+            chosen = next(c for c in self.candidates if c.name == self.chosen)
+            return (
+                f"Adapted ({self.chosen}). Estimated accuracy: "
+                f"{estimate(source.expected_accuracy)} → {estimate(chosen.expected_accuracy)}. "
+                f"{chosen.changed:.1%} of labels changed: accuracy cannot move by more."
+            )
+        best = max(self.candidates[1:], key=lambda c: c.gain_lower_bound, default=source)
+        if not math.isfinite(source.expected_accuracy + best.expected_gain + best.gain_lower_bound):
+            return f"Kept the source model: its accuracy {UNKNOWN}."
+        threshold = 100 * (self.threshold or 0)
+        return (
+            f"Kept the source model: estimated accuracy {source.expected_accuracy:.1%}; best "
+            f"candidate ({best.name}): expected gain {100 * best.expected_gain:+z.1f} points, "
+            f"lower bound {_below(100 * best.gain_lower_bound, threshold)}, below the threshold of "
+            f"{threshold:g}."
+        )
+
+
+def estimate(value: float) -> str:
+    """An estimated share in percent, or that there is none.
+
+    Example:
+        >>> estimate(0.869), estimate(math.nan)
+        ('86.9%', 'cannot be estimated')
+    """
+    return f"{value:.1%}" if math.isfinite(value) else UNKNOWN
+
+
+def _below(points: float, threshold: float) -> str:
+    """Points with as many decimals as show that they are below a threshold.
+
+    Example:
+        >>> _below(0.52, 2), _below(1.97, 2)
+        ('+0.5', '+1.97')
+    """
+    short = f"{points:+z.1f}"
+    return short if float(short) < threshold else f"{points:+.3g}"
