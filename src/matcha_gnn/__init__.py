@@ -33,7 +33,7 @@ _HOME = {
         *("add_hops", "find_gamma", "wrap"),
     ),
     "matcha_gnn.callbacks": ("Callback",),
-    "matcha_gnn.diagnosis": ("Diagnosis", "diagnose"),
+    "matcha_gnn.diagnosis": ("AccuracyEstimate", "Diagnosis", "diagnose", "estimate_accuracy"),
     "matcha_gnn.errors": (
         *("IncompatibleError", "InvalidArgumentError", "InvalidFileError", "InvalidGraphError"),
         "MatchaError",
@@ -48,7 +48,8 @@ _HOME = {
     "matcha_gnn.methods": ("BaseMethod", "Modifies", "Prediction", "View"),
     "matcha_gnn.result": ("Adaptation", "Decision", "Status"),
     "matcha_gnn.strategies": ("Proposal", "Strategy", "Task"),
-    "matcha_gnn.train": ("fit", "summarise_source"),
+    "matcha_gnn.evidence.summarising": ("summarise_source",),
+    "matcha_gnn.train": ("fit",),
 }
 """Where the other public names are."""
 _MODULES = {
@@ -77,13 +78,16 @@ if TYPE_CHECKING:
     from matcha_gnn.adaptation import predict as predict
     from matcha_gnn.backbones import *  # noqa: F403
     from matcha_gnn.callbacks import Callback as Callback
+    from matcha_gnn.diagnosis import AccuracyEstimate as AccuracyEstimate
     from matcha_gnn.diagnosis import Diagnosis as Diagnosis
     from matcha_gnn.diagnosis import diagnose as diagnose
+    from matcha_gnn.diagnosis import estimate_accuracy as estimate_accuracy
     from matcha_gnn.errors import IncompatibleError as IncompatibleError
     from matcha_gnn.errors import InvalidArgumentError as InvalidArgumentError
     from matcha_gnn.errors import InvalidFileError as InvalidFileError
     from matcha_gnn.errors import InvalidGraphError as InvalidGraphError
     from matcha_gnn.errors import MatchaError as MatchaError
+    from matcha_gnn.evidence.summarising import summarise_source as summarise_source
     from matcha_gnn.graphs import sharded as distributed  # noqa: F401
     from matcha_gnn.graphs.memory import Graph as Graph
     from matcha_gnn.graphs.memory import unlabelled as unlabelled
@@ -102,7 +106,6 @@ if TYPE_CHECKING:
     from matcha_gnn.result import Status as Status
     from matcha_gnn.strategies import *  # noqa: F403
     from matcha_gnn.train import fit as fit
-    from matcha_gnn.train import summarise_source as summarise_source
 
 
 def __getattr__(name: str) -> Any:

@@ -37,6 +37,7 @@ class Backbone(nn.Module, abc.ABC):
         source: what training recorded of the source graph, or None before training.
         source_arrays: arrays made from the source graph that travel with the model, by the name
             of the base method that needs them.
+        gamma_decides: whether the representation has gradients to γ.
         gamma_is_hop_weights: whether γ are the hop weights themselves, so that any weights can be
             reached.
     """
@@ -46,6 +47,7 @@ class Backbone(nn.Module, abc.ABC):
     num_hops: int = 0
     in_channels: int
     source: "SourceSummary | None" = None
+    gamma_decides: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

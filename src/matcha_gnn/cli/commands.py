@@ -159,10 +159,9 @@ class Job:
         if "loss" in given:
             name = str(given["loss"])
             given["loss"] = resolve_installed("--set loss", name, LOSSES, LOSS_GROUP)()
-        for group in ("strategies", "otherwise"):
-            if group in given:
-                allowed = "a strategy in Python: mg.Guarded(strategies=...)"
-                raise InvalidArgumentError(f"--set {group}", given[group], allowed)
+        if "strategies" in given:
+            allowed = "a strategy in Python: mg.Guarded(strategies=...)"
+            raise InvalidArgumentError("--set strategies", given["strategies"], allowed)
         return build("--set", kind, given)
 
 

@@ -1,12 +1,13 @@
 """The source summary: a few statistics of the labelled graph in the model file, no rows of data."""
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
-from matcha_gnn.evidence.shift_kinds import FeatureStatistics, misfit
+from matcha_gnn.evidence.shift_kinds import FeatureStatistics, class_statistics, misfit
+from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.typing import Probs
 
 DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
@@ -14,6 +15,7 @@ DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
 CONFIDENCE_BINS = 20
 FEWEST_HELD_OUT = 5
 """Held-out nodes that every trained class needs for the statistics to be taken on them."""
+_EVIDENCE = "evidence."
 UNSEEN_SHARE = 1e-4
 """Share that is assumed for a class without a labelled node: zero has no logarithm."""
 
@@ -40,6 +42,8 @@ class SourceSummary:
         accuracy: of the model on these nodes, [].
         held_out: number of nodes not trained on that the statistics are taken on, []; 0 where
             they are taken on the training nodes.
+        evidence: how far features, edges and network are right; None in summaries of older
+            versions.
     """
 
     class_prior: Tensor
@@ -54,15 +58,20 @@ class SourceSummary:
     misfit: Tensor
     accuracy: Tensor
     held_out: Tensor
+    evidence: SourceEvidence | None = None
 
     def tensors(self) -> dict[str, Tensor]:
-        """Every field by name."""
-        return asdict(self)
+        """Every field by name; those of the evidence behind "evidence."."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "evidence"}
+        further = self.evidence.tensors() if self.evidence else {}
+        return own | {_EVIDENCE + name: tensor for name, tensor in further.items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> "SourceSummary":
         """The inverse of `tensors`; fields of other versions are ignored."""
-        return cls(**{f.name: tensors[f.name] for f in fields(cls)})
+        further = {n.removeprefix(_EVIDENCE): t for n, t in tensors.items() if _EVIDENCE in n}
+        own = {f.name: tensors[f.name] for f in fields(cls) if f.name != "evidence"}
+        return cls(**own, evidence=SourceEvidence.from_tensors(further) if further else None)
 
     @property
     def feature_statistics(self) -> FeatureStatistics:
@@ -122,13 +131,13 @@ def summarise(
         edge_index: [2, E].
     """
     num_classes = probs.shape[1]
-    enough = _enough_held_out(labels, trained, held_out, num_classes)
+    enough = enough_held_out(labels, trained, held_out, num_classes)
     measured = held_out if enough else trained
     members = torch.nn.functional.one_hot(labels[measured], num_classes).double()
     counts = members.sum(0)
     prior = counts / counts.sum()
-    logit_centroids, logit_covariance = _class_statistics(node_logits[measured], members)
-    features = FeatureStatistics(*_class_statistics(node_features[measured], members), prior)
+    logit_centroids, logit_covariance = class_statistics(node_logits[measured], members)
+    features = FeatureStatistics(*class_statistics(node_features[measured], members), prior)
     described = _with_unseen(features)
     degree = torch.bincount(edge_index[1], minlength=len(probs))
     found = SourceSummary(
@@ -145,10 +154,11 @@ def summarise(
         accuracy=(probs.argmax(1) == labels)[measured].float().mean(),
         held_out=torch.tensor(int(held_out.sum()) if enough else 0),
     )
-    return SourceSummary(**{name: tensor.cpu() for name, tensor in found.tensors().items()})
+    return SourceSummary.from_tensors({n: tensor.cpu() for n, tensor in found.tensors().items()})
 
 
-def _enough_held_out(labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int) -> bool:
+def enough_held_out(labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int) -> bool:
+    """Whether every trained class has `FEWEST_HELD_OUT` nodes that were not trained on."""
     known, new = (torch.bincount(labels[m], minlength=num_classes) for m in (trained, held_out))
     return bool((new[known > 0] >= FEWEST_HELD_OUT).all())
 
@@ -162,15 +172,6 @@ def _with_unseen(given: FeatureStatistics) -> FeatureStatistics:
     centroids = given.centroids.clone()
     centroids[unseen] = given.shares @ given.centroids
     return given._replace(centroids=centroids, shares=shares / shares.sum())
-
-
-def _class_statistics(rows: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
-    """Class means [C, D] and the covariance within classes [D, D] of rows [N, D]."""
-    rows = rows.double()
-    counts = members.sum(0)
-    centroids = (members.T @ rows) / counts.clamp_min(1)[:, None]
-    within = rows - members @ centroids
-    return centroids, within.T @ within / max(1, len(rows) - len(counts))
 
 
 def degree_histogram(degree: Tensor) -> Tensor:

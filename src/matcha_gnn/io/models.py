@@ -20,6 +20,7 @@ from matcha_gnn.errors import IncompatibleError, InvalidFileError
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.io.files import existing_file, replacing
 from matcha_gnn.registry import installed_names, name_of_class
+from matcha_gnn.strategies.belief import ANSWERS, BeliefModel
 
 FORMAT = "matcha-gnn model 5"
 OLDER = ("matcha-gnn model 3", "matcha-gnn model 4")
@@ -45,7 +46,10 @@ def save_model(model: Backbone, path: str | Path) -> None:
         >>> load_model(path).num_hops
         9
     """
-    metadata = _metadata(model)
+    metadata = {}
+    if isinstance(model, BeliefModel):
+        metadata, model = {"answer": model.answer}, model.network
+    metadata |= _metadata(model)
     tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
     if model.source is not None:
         for name, tensor in model.source.tensors().items():
@@ -92,7 +96,17 @@ def load_model(path: str | Path) -> Backbone:
     except (RuntimeError, KeyError, ValueError) as error:
         allowed = "weights that fit the architecture named in the file"
         raise InvalidFileError("model", f"{path} ({_reason(error)})", allowed) from error
+    if "answer" in metadata:
+        model = _answering(model, metadata["answer"], path)
     return model.eval()
+
+
+def _answering(model: Backbone, answer: str, path: Path) -> BeliefModel:
+    """The model as `Belief` returned it."""
+    if answer not in ANSWERS or model.source is None:
+        got = f"{path} (answer {answer!r})" if model.source else f"{path} (no source summary)"
+        raise InvalidFileError("model", got, f"one of {', '.join(ANSWERS)}, and a source summary")
+    return BeliefModel(model, answer)
 
 
 def _renewed(tensors: dict[str, Tensor], given: str) -> dict[str, Tensor]:

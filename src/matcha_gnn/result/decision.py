@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from matcha_gnn.evidence import Posterior
+from matcha_gnn.evidence import Interval, Posterior
 
 UNKNOWN = "cannot be estimated"
 
@@ -14,17 +14,30 @@ class Candidate:
 
     Attributes:
         name: "source", or how it was made.
-        expected_accuracy: share of its labels that are expected to be true.
-        expected_gain: by how much that is more than the source's.
-        gain_lower_bound: lower bound of the gain, over all estimates that fit the edges as well.
+        accuracy: share of its labels that are expected to be true, with bounds.
+        gain: by how much that is more than the source's, with bounds.
         changed: share of labels that differ from the source's: accuracy cannot differ by more.
     """
 
     name: str
-    expected_accuracy: float
-    expected_gain: float
-    gain_lower_bound: float
+    accuracy: Interval
+    gain: Interval
     changed: float
+
+    @property
+    def expected_accuracy(self) -> float:
+        """The middle of `accuracy`."""
+        return self.accuracy.value
+
+    @property
+    def expected_gain(self) -> float:
+        """The middle of `gain`."""
+        return self.gain.value
+
+    @property
+    def gain_lower_bound(self) -> float:
+        """The lower bound of `gain`."""
+        return self.gain.low
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +74,8 @@ class Decision:
             chosen = next(c for c in self.candidates if c.name == self.chosen)
             return (
                 f"Adapted ({self.chosen}). Estimated accuracy: "
-                f"{estimate(source.expected_accuracy)} → {estimate(chosen.expected_accuracy)}. "
+                f"{estimate(source.expected_accuracy)} → {estimate(chosen.expected_accuracy)} "
+                f"(90% interval {chosen.accuracy.low:.1%} to {chosen.accuracy.high:.1%}). "
                 f"{chosen.changed:.1%} of labels changed: accuracy cannot move by more."
             )
         best = max(self.candidates[1:], key=lambda c: c.gain_lower_bound, default=source)
@@ -71,8 +85,8 @@ class Decision:
         return (
             f"Kept the source model: estimated accuracy {source.expected_accuracy:.1%}; best "
             f"candidate ({best.name}): expected gain {100 * best.expected_gain:+z.1f} points, "
-            f"lower bound {_below(100 * best.gain_lower_bound, threshold)}, below the threshold of "
-            f"{threshold:g}."
+            f"lower bound {_below(100 * best.gain_lower_bound, threshold)}, not above the "
+            f"threshold of {threshold:g}."
         )
 
 
@@ -94,4 +108,4 @@ def _below(points: float, threshold: float) -> str:
         ('+0.5', '+1.97')
     """
     short = f"{points:+z.1f}"
-    return short if float(short) < threshold else f"{points:+.3g}"
+    return short if float(short) <= threshold else f"{points:+.3g}"

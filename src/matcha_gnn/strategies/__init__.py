@@ -4,6 +4,7 @@ from matcha_gnn.registry import registered
 from matcha_gnn.strategies.base import Proposal as Proposal
 from matcha_gnn.strategies.base import Strategy as Strategy
 from matcha_gnn.strategies.base import Task as Task
+from matcha_gnn.strategies.belief import Belief as Belief
 from matcha_gnn.strategies.closed_form import ClosedForm as ClosedForm
 from matcha_gnn.strategies.fitted import Fitted as Fitted
 from matcha_gnn.strategies.guarded import Guarded as Guarded

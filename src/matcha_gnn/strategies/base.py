@@ -46,6 +46,11 @@ class Task:
         """The same with another model, and its hops if they are at hand."""
         return replace(self, model=model, hops=hops)
 
+    def of(self, proposal: "Proposal") -> "Task":
+        """The same with a proposed model, and its base method if it brings one."""
+        around = self.around(proposal.model, proposal.hops)
+        return replace(around, method=proposal.method) if proposal.method else around
+
 
 class Proposal(NamedTuple):
     """A model that a strategy offers as a candidate.
@@ -54,11 +59,13 @@ class Proposal(NamedTuple):
         name: how it was made.
         model: the model.
         hops: those of its encoder on the target, if they are at hand.
+        method: what predicts around it, where that is not the task's base method.
     """
 
     name: str
     model: Backbone
     hops: Hops | None = None
+    method: BaseMethod | None = None
 
 
 class Strategy(abc.ABC):
@@ -72,14 +79,11 @@ class Strategy(abc.ABC):
         blockwise: it needs the nodes in blocks only, so that a graph may be stored.
         shardable: it needs nothing of other ranks' nodes but sums, so that a graph may be sharded.
         uses_evidence: it needs an estimate of the classes, in memory for all nodes.
-        corroborates: a gain of its proposals confirms other candidates: they do not depend on
-            the evidence that scores them.
     """
 
     name: ClassVar[str]
     version: ClassVar[int]
     uses_evidence: ClassVar[bool] = False
-    corroborates: ClassVar[bool] = False
 
     @property
     def blockwise(self) -> bool:

@@ -39,7 +39,6 @@ class ClosedForm(Strategy):
 
     name = "closed_form"
     version = 1
-    corroborates = True
 
     loss: Loss = field(default_factory=SURE)
     rounds: int = 1

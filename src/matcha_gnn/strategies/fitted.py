@@ -9,6 +9,7 @@ from matcha_gnn.evidence import Posterior, fit_hop_weights, infer
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.result import Adaptation, Trace, outcome
 from matcha_gnn.strategies.base import Proposal, Strategy, Task, with_gamma
+from matcha_gnn.strategies.belief import network_probs
 from matcha_gnn.strategies.run import Run, finished
 
 
@@ -25,7 +26,7 @@ class Fitted(Strategy):
     """
 
     name = "fitted"
-    version = 5
+    version = 6
     uses_evidence = True
 
     @property
@@ -47,7 +48,8 @@ class Fitted(Strategy):
         base.predict()
         base.require_finite()
         with base.watch.stage("evidence"):
-            evidence = infer(task.model, task.graph)
+            network = network_probs(task.model, task.graph, base)
+            evidence = infer(task.model, task.graph, network)
         *_, last = self.proposals(task, base, evidence)
         run = Run(task.around(last.model))
         run.predict()

@@ -231,7 +231,7 @@ def strategy_of(spec: RowSpec, lr: float, epochs: int) -> "Strategy":
     if epochs == 0:
         return Unadapted()
     if spec.loss == OURS:
-        return Guarded(otherwise=(Matcha(lr=lr, rounds=epochs),))
+        return Guarded()
     loss = resolve("loss", spec.loss, LOSSES)()
     if spec.optimizer == EXACT:
         return ClosedForm(loss, epochs)

@@ -25,6 +25,7 @@ from matcha_gnn.paper.experiments.run import adapt_cell, make_graph
 from matcha_gnn.paper.experiments.spec import Cell, cells
 from matcha_gnn.paper.studies.search_settings import STEP_SIZES, watched
 from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, with_models
+from matcha_gnn.strategies.belief import network_probs
 
 ROUNDS = (5, 10, 20, 50, 100, 200)
 SCORES = ("InfoMax", "PIC", "Stein risk", "expected accuracy")
@@ -46,7 +47,7 @@ def settings_of(cell: Cell, model: Backbone, device: str) -> dict[str, list[floa
     graph = make_graph(cell.target).to(device)
     target = unlabelled(graph)
     forms = stein_forms(View(model, target, model.hops(target), model.gamma.detach(), 0))
-    posterior = infer(model, target)
+    posterior = infer(model, target, network_probs(model, target))
     found = {}
     for lr in STEP_SIZES:
         method, rounds = watched(ERM())

@@ -20,6 +20,7 @@ from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.studies.harm import label_fitted, train_on
 from matcha_gnn.paper.studies.harm_cases import TUNING_SEEDS, Case, cases, target_graph
 from matcha_gnn.paper.studies.shared import arguments
+from matcha_gnn.strategies.belief import network_probs
 
 SHIFTS = ("high-low", "attr-high-low", "few epochs, homo-hetero", "homo-hetero")
 GROUPS = ((0, 0), (1, 1), (2, 2), (3, 4), (5, 9), (10, 10**9))
@@ -51,7 +52,7 @@ def measure(case: Case, seed: int, device: str) -> dict[str, object]:
     default = mg.adapt(model, labelled)
     assert default.decision is not None
     moved = default.model if "moved back" in default.decision.chosen else model
-    posterior = infer(model, graph)
+    posterior = infer(model, graph, network_probs(model, graph))
     truth = torch.nn.functional.one_hot(labelled.y, 2).double()
     answers = {
         "before": default.probs_before,
