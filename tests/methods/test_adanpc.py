@@ -133,10 +133,9 @@ def test_two_passes_equal_the_plain_form(threshold, confidence):
     torch.testing.assert_close(probs_of(method, view), expected)
 
 
-def test_the_second_pass_has_an_effect_and_the_threshold_without_it_has_none():
+def test_the_second_pass_has_an_effect():
     view = view_of(model_with_memory())
     once = probs_of(AdaNPC(10, 0.1), view)
-    assert torch.equal(once, probs_of(AdaNPC(10, 0.1, threshold=0.99), view))
     assert not torch.allclose(once, probs_of(AdaNPC(10, 0.1, passes=2), view), atol=0.05)
 
 
@@ -302,11 +301,9 @@ def test_blocks_of_any_size_vote_the_same(monkeypatch):
     torch.testing.assert_close(probs_of(AdaNPC(5, passes=2), view), expected)
 
 
-def test_appended_rows_are_rebuilt_and_the_shipped_ones_stay():
+def test_appended_rows_are_rebuilt_and_those_of_the_source_stay():
     model, graph, method = model_with_memory(), tiny_graph(), AdaNPC(10, passes=2)
     fresh = mg.adapt(model, graph, method, mg.Matcha(rounds=4))
-    carried = mg.adapt(model, graph, method, mg.Matcha(rounds=4, restart=False))
-    assert torch.equal(fresh.probs, carried.probs)
     assert not torch.equal(fresh.gamma, fresh.gamma_before)
     memory, after = model.source_arrays["adanpc"], fresh.model.source_arrays["adanpc"]
     assert torch.equal(memory["rows"], after["rows"])

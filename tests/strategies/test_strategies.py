@@ -12,7 +12,8 @@ import torch
 import matcha_gnn as mg
 from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS
-from matcha_gnn.strategies import STRATEGIES
+from matcha_gnn.strategies import STRATEGIES, Task
+from matcha_gnn.strategies.run import Run, Ways
 from matcha_gnn.testing import tiny_graph, trained_model
 
 REFUSED = (mg.InvalidArgumentError, mg.IncompatibleError)
@@ -307,6 +308,41 @@ SOME = {"model": trained_model, "graph": tiny_graph}
         (mg.AdaNPC, {"passes": True}, "passes: got True; allowed: 1 or 2"),
         (mg.T3A, {"k": True}, "k: got True; allowed: an integer >= 1, or None or -1 for all"),
         (mg.T3A, {"drop_worst": 3}, "drop_worst: got a int; allowed: True or False"),
+        (
+            mg.T3A,
+            {"k": 5, "drop_worst": True},
+            "drop_worst: got True; allowed: False unless k is None or -1",
+        ),
+        (
+            mg.AdaNPC,
+            {"threshold": 0.5},
+            "threshold: got 0.5; allowed: 0.1 unless passes is 2 or memory is 'target'",
+        ),
+        (
+            mg.AdaNPC,
+            {"confidence": "softmax_of_prob"},
+            "confidence: got 'softmax_of_prob'; allowed: 'max_prob' unless passes is 2",
+        ),
+        (
+            mg.AdaNPC,
+            {"memory": "prototype", "capacity": 9},
+            "capacity: got 9; allowed: None unless passes is 2 or memory is another",
+        ),
+        (
+            mg.SOGA,
+            {"lambda_struct": 0, "lambda_neigh": 0, "negatives": 2},
+            "negatives: got 2; allowed: 5 unless lambda_struct or lambda_neigh is above 0",
+        ),
+        (
+            mg.GTrans,
+            {"edit": "features", "ratio": 0.5},
+            "ratio: got 0.5; allowed: 0.1 unless edit is both or edges",
+        ),
+        (
+            mg.GTrans,
+            {"edit": "edges", "lr_feat": 0.5},
+            "lr_feat: got 0.5; allowed: 0.001 unless edit is both or features",
+        ),
         (mg.GTrans, {"loop_feat": "4"}, "loop_feat: got '4'; allowed: an integer >= 1"),
         (mg.GTrans, {"ratio": "1"}, "ratio: got '1'; allowed: a number >= 0 and <= 1"),
         (mg.GraphPatcher, {"lr": "1"}, "lr: got '1'; allowed: a number > 0"),
@@ -321,6 +357,34 @@ def test_bad_values_are_told_in_one_line(make, given, said):
     line = str(caught.value)
     assert line.startswith(said)
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "said"),
+    [
+        (mg.T3A(), {"restart": False}, "restart: False has no effect with t3a"),
+        (mg.ERM(), {"features": "base"}, "features: 'base' has no effect with erm"),
+        (mg.T3A(), {"features": "base"}, "features: 'base' has no effect with t3a"),
+    ],
+)
+def test_arguments_without_effect_around_a_method_are_refused(method, given, said):
+    with pytest.raises(mg.IncompatibleError, match=said):
+        mg.adapt(trained_model(), tiny_graph(), method, mg.Matcha(**given))
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in METHODS.values() if not kind.keeps_state], ids=lambda kind: kind.name
+)
+def test_methods_that_keep_no_state_keep_none(kind):
+    method = kind(**QUICK.get(kind, {}))
+    model, found = trained_model(methods=[method]), []
+    for restart in (True, False):
+        task = Task(model, mg.unlabelled(tiny_graph()), method, 0, None, lambda *_: None)
+        run = Run(task, ways=Ways(restart=restart))
+        run.predict()
+        run.step(lambda run=run: run.gamma.data.mul_(0.5))
+        found.append(run.predict().probs)
+    assert torch.equal(*found)
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)

@@ -5,7 +5,12 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones import Backbone, hop_weights_of
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_number
+from matcha_gnn.errors import (
+    IncompatibleError,
+    InvalidArgumentError,
+    require_default,
+    require_number,
+)
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import (
     Arrays,
@@ -20,6 +25,7 @@ from matcha_gnn.methods.base import (
 from matcha_gnn.methods.lame import is_count, nearest
 from matcha_gnn.typing import Probs, Repr
 
+THRESHOLD = 0.1
 MEMORIES = ("source", "prototype", "target")
 CONFIDENCES = ("max_prob", "softmax_of_prob")
 _FLOOR = 1e-5
@@ -47,17 +53,18 @@ class AdaNPC(BaseMethod):
     Args:
         k: neighbours that vote; all rows where the memory holds fewer.
         temperature: of the softmax over similarities, > 0.
-        threshold: a node of at least this confidence joins the memory. Without effect for
-            `passes=1`, unless the memory is the target.
+        threshold: a node of at least this confidence joins the memory. An error together with
+            `passes=1`, where no node joins, unless the memory is the target.
         memory: "source", the source representations of labelled nodes and their classes, which
             are stored in the model; "prototype", the classifier's rows; "target", the target nodes
             themselves under the source classifier's predictions.
         passes: 1 or 2, see above.
         confidence: "max_prob", the largest class probability; "softmax_of_prob", the largest
             entry of the softmax of the probabilities, as in the released code. The latter cannot
-            exceed e / (e + C − 1), 0.73 for two classes and 0.07 for forty.
+            exceed e / (e + C − 1), 0.73 for two classes and 0.07 for forty. As for `threshold`.
         capacity: keep at most this many source rows, in proportion to classes, and add at most
-            this many target rows, the most confident; None for no limit.
+            this many target rows, the most confident; None for no limit. An error for the
+            memory "prototype" with `passes=1`, which has neither.
 
     Shapes:
         view.z [N, D], memory [Q, D] → probs [N, C]
@@ -72,13 +79,14 @@ class AdaNPC(BaseMethod):
     """
 
     name = "adanpc"
+    keeps_state = False
     modifies = frozenset({Modifies.HEAD})
 
     def __init__(
         self,
         k: int = 100,
         temperature: float = 0.1,
-        threshold: float = 0.1,
+        threshold: float = THRESHOLD,
         memory: str = "source",
         passes: int = 1,
         confidence: str = "max_prob",
@@ -100,6 +108,12 @@ class AdaNPC(BaseMethod):
             raise InvalidArgumentError("passes", 2, "1 where the memory is the target itself")
         if capacity is not None and not is_count(capacity, 1):
             raise InvalidArgumentError("capacity", capacity, "an integer >= 1, or None")
+        if passes == 1 and memory != "target":
+            unless = "passes is 2 or memory is 'target'"
+            require_default("threshold", threshold, THRESHOLD, unless)
+            require_default("confidence", confidence, "max_prob", unless)
+        if passes == 1 and memory == "prototype":
+            require_default("capacity", capacity, None, "passes is 2 or memory is another")
         self.k, self.temperature, self.threshold = k, temperature, threshold
         self.memory, self.passes = memory, passes
         self.confidence, self.capacity = confidence, capacity

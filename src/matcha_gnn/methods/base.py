@@ -187,11 +187,14 @@ class BaseMethod(Configured, abc.ABC):
         draws_at_random: its prediction depends on the seed, so renumbering nodes changes it.
         streams: it iterates over nodes by `View.blocks` and `BaseGraph.blocks` only and sums by
             `Shard.total`, so that a graph need not be in memory, or in one process.
+        keeps_state: what it does in a round may depend on the rounds before; False lets
+            `Matcha(restart=False)` be refused, which would have no effect.
     """
 
     name: ClassVar[str]
     draws_at_random: ClassVar[bool] = False
     streams: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = True
 
     @property
     def modifies(self) -> frozenset[Modifies]:

@@ -1,29 +1,12 @@
 """Seconds by stage, with the stages of the paper's time table."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 
 import torch
 
 from matcha_gnn.kernels.devices import device_of
-
-
-def best_seconds(work: Callable[[], object], repeats: int) -> float:
-    """The best of several runs after one that warms up; waits for the GPU where there is one.
-
-    Example:
-        >>> best_seconds(lambda: sum(range(10)), 3) < 1
-        True
-    """
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    seconds = []
-    for _ in range(repeats + 1):
-        watch = Stopwatch(device)
-        with watch.stage("work"):
-            work()
-        seconds.append(watch.seconds["work"])
-    return min(seconds[1:])
 
 
 @dataclass

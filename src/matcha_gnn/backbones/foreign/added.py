@@ -10,7 +10,8 @@ from matcha_gnn.backbones.encoder import size
 from matcha_gnn.backbones.foreign.arguments import signature_of
 from matcha_gnn.backbones.foreign.calling import edges_given, find_head
 from matcha_gnn.backbones.foreign.patches import Patch
-from matcha_gnn.backbones.foreign.wrap import Foreign, require_module
+from matcha_gnn.backbones.foreign.sites import require_module
+from matcha_gnn.backbones.foreign.wrap import Foreign
 from matcha_gnn.backbones.linear import LinearBackbone
 from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.kernels import Adjacency, filter_hops, mix, propagate

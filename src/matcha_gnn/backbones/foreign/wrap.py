@@ -19,8 +19,8 @@ from matcha_gnn.backbones.foreign.calling import (
     watch_head,
 )
 from matcha_gnn.backbones.foreign.patches import Patch, patched
-from matcha_gnn.backbones.foreign.sites import find_gamma, find_sites
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.backbones.foreign.sites import find_gamma, find_sites, require_module
+from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.extras import Extras
 from matcha_gnn.graphs.memory import Graph, LocalGraph, content_hash
 from matcha_gnn.typing import Repr
@@ -165,12 +165,6 @@ def wrap(
             raise IncompatibleError(f"gamma: {found}")
         return Wrapped(net, found.gamma, found.head if head is None else head)
     return Wrapped(net, [gamma] if isinstance(gamma, str) else list(gamma), head)
-
-
-def require_module(net: object) -> None:
-    """Refuse what is no network."""
-    if not isinstance(net, nn.Module):
-        raise InvalidArgumentError("net", f"a {type(net).__name__}", "a torch.nn.Module")
 
 
 def weights_hash(net: nn.Module) -> str:

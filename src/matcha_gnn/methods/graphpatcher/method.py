@@ -67,6 +67,7 @@ class GraphPatcher(BaseMethod):
     """
 
     name = "graphpatcher"
+    keeps_state = False
     modifies = frozenset({Modifies.FEATURES, Modifies.EDGES})
 
     def __init__(

@@ -12,10 +12,10 @@ from matcha_gnn.backbones import GPRGNN, Backbone
 from matcha_gnn.datasets import csbm
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.methods import BaseMethod
-from matcha_gnn.monitoring.timing import best_seconds
 from matcha_gnn.paper.experiments.spec import published
 from matcha_gnn.paper.figures.numbers import Effort, Row, Rows, column
 from matcha_gnn.paper.figures.style import panels, save
+from matcha_gnn.paper.timing import best_seconds
 from matcha_gnn.report.palette import BLUE, ORANGE
 from matcha_gnn.strategies import Matcha, Unadapted
 from matcha_gnn.train import fit

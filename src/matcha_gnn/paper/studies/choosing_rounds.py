@@ -24,7 +24,7 @@ from matcha_gnn.paper.experiments import load
 from matcha_gnn.paper.experiments.run import adapt_cell, make_graph
 from matcha_gnn.paper.experiments.spec import Cell, cells
 from matcha_gnn.paper.studies.search_settings import STEP_SIZES, watched
-from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, with_models
+from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, run_study, with_models
 from matcha_gnn.strategies.belief import network_probs
 
 ROUNDS = (5, 10, 20, 50, 100, 200)
@@ -96,4 +96,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

@@ -19,7 +19,7 @@ from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.studies.harm import label_fitted, train_on
 from matcha_gnn.paper.studies.harm_cases import TUNING_SEEDS, Case, cases, target_graph
-from matcha_gnn.paper.studies.shared import arguments
+from matcha_gnn.paper.studies.shared import arguments, run_study
 from matcha_gnn.strategies.belief import network_probs
 
 SHIFTS = ("high-low", "attr-high-low", "few epochs, homo-hetero", "homo-hetero")
@@ -83,4 +83,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

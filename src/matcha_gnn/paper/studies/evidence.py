@@ -36,7 +36,7 @@ from matcha_gnn.methods import METHODS
 from matcha_gnn.metrics import evaluate
 from matcha_gnn.paper.experiments.run import worker_pool
 from matcha_gnn.paper.studies.evidence_cases import TEST_SEEDS, TUNING_SEEDS, pairs
-from matcha_gnn.paper.studies.shared import arguments
+from matcha_gnn.paper.studies.shared import arguments, run_study
 
 NETWORKS = {"gcn": GCN, "sage": GraphSAGE, "gat": GAT}
 EPOCHS, LARGE = 200, 10_000_000
@@ -277,4 +277,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

@@ -38,7 +38,7 @@ from matcha_gnn.paper.studies.harm_cases import (
     source_graph,
     target_graph,
 )
-from matcha_gnn.paper.studies.shared import arguments
+from matcha_gnn.paper.studies.shared import arguments, run_study
 
 STUDIED = ("erm", "t3a", "tent", "adanpc", "soga")
 Record = dict[str, Any]
@@ -223,4 +223,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

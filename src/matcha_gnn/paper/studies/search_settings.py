@@ -34,7 +34,7 @@ from matcha_gnn.paper.experiments.run import (
     worker_pool,
 )
 from matcha_gnn.paper.experiments.spec import OURS, Cell, Experiment, cells
-from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, read_record
+from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, read_record, run_study
 from matcha_gnn.strategies.belief import network_probs
 
 STEP_SIZES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -136,4 +136,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

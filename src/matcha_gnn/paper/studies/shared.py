@@ -2,7 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Collection, Iterable, Iterator
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -34,6 +35,14 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+
+
+def run_study(main: Callable[[], None]) -> None:
+    """Run a study; what the library refuses, such as missing data files, ends it in one line."""
+    try:
+        main()
+    except mg.MatchaError as error:
+        sys.exit(str(error))
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from torch_geometric.utils import subgraph
 import matcha_gnn as mg
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.datasets import syn_cora
-from matcha_gnn.paper.studies.shared import arguments
+from matcha_gnn.paper.studies.shared import arguments, run_study
 
 RUN, SEED = 2, 10
 
@@ -47,4 +47,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)
