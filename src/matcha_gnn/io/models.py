@@ -17,10 +17,10 @@ from matcha_gnn.backbones import (
 )
 from matcha_gnn.backbones.checks import first_non_finite
 from matcha_gnn.errors import IncompatibleError, InvalidFileError
+from matcha_gnn.evidence.belief_model import ANSWERS, BeliefModel
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.io.files import existing_file, replacing
 from matcha_gnn.registry import installed_names, name_of_class
-from matcha_gnn.strategies.belief import ANSWERS, BeliefModel
 
 FORMAT = "matcha-gnn model 5"
 OLDER = ("matcha-gnn model 3", "matcha-gnn model 4")

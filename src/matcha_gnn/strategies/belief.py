@@ -3,105 +3,25 @@
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-import torch
-from torch import Tensor, nn
-
-from matcha_gnn.backbones import Backbone, LinearBackbone
-from matcha_gnn.backbones.base import evaluating
+from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.evidence import Posterior, infer
+from matcha_gnn.evidence.belief_model import ANSWERS, BeliefModel, network_probs
 from matcha_gnn.graphs.base import BaseGraph
-from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.hops import Hops
-from matcha_gnn.methods import ERM, BaseMethod, View
+from matcha_gnn.methods import ERM, BaseMethod
 from matcha_gnn.result import Adaptation, Trace, outcome
 from matcha_gnn.strategies.base import Proposal, Strategy, Task
 from matcha_gnn.strategies.run import Run, finished
-from matcha_gnn.typing import Probs, Repr
-
-ANSWERS = ("pool", "belief", "probe")
+from matcha_gnn.typing import Probs
 
 
-class BeliefModel(Backbone):
-    """A network whose source summary gives the answers; see `Belief`.
-
-    Its representation are log-probabilities, and its head changes nothing. γ is the network's and
-    decides an answer only through the pool.
-
-    Args:
-        network: with a source summary.
-        answer: "pool", "belief" or "probe".
-    """
-
-    gamma_decides = False
-
-    def __init__(self, network: Backbone, answer: str) -> None:
-        super().__init__()
-        if answer not in ANSWERS:
-            raise InvalidArgumentError("answer", repr(answer), ", ".join(ANSWERS))
-        self.network, self.answer = network, answer
-        self.source, self.in_channels = network.source, network.in_channels
-        classes = network.head.out_features
-        self.head = nn.Linear(classes, classes, bias=False).to(network.gamma)
-        with torch.no_grad():
-            self.head.weight.copy_(torch.eye(classes))
-
-    @property
-    def gamma(self) -> nn.Parameter:  # type: ignore[override]
-        """The network's."""
-        return self.network.gamma
-
-    @property
-    def name(self) -> str:
-        """What messages call this model."""
-        return f"{self.network.name} with {self.answer}"
-
-    def representation(self, graph: BaseGraph, constants: Any = None) -> Repr:
-        """Log-probabilities on any graph, [N, C]."""
-        network = network_probs(self.network, graph)
-        return self.log_probs(infer(self.network, graph, network))
-
-    def log_probs(self, posterior: Posterior) -> Repr:
-        """The answer among all that a posterior has, [N, C]."""
-        if self.answer == "pool":
-            logs = posterior.probs.clamp_min(1e-30).log()
-        elif self.answer == "belief":
-            logs = posterior.gathered.weighted(posterior.source)
-        else:
-            logs = posterior.gathered.node
-        return logs.to(self.gamma)
-
-    def node_features(self, graph: LocalGraph) -> Tensor:
-        """The network's."""
-        return self.network.node_features(graph)
-
-    def node_logits(self, own: Tensor) -> Tensor:
-        """The network's."""
-        return self.network.node_logits(own)
-
-
-@torch.no_grad()
-def network_probs(model: Backbone, graph: BaseGraph, run: Run | None = None) -> Probs:
-    """Class probabilities of a model itself, without a base method, [N, C].
-
-    Args:
-        model: of a belief model, the network inside.
-        graph: of any kind.
-        run: of this model, if there is one: its hops are used.
-    """
-    if isinstance(model, BeliefModel):
-        return network_probs(model.network, graph)
-    if run is not None:
-        return run.prediction.probs if isinstance(run.method, ERM) else run.view.classify().probs
-    with evaluating(model):
-        if isinstance(model, LinearBackbone):
-            hops = model.hops(graph, keyed=False)
-            return View(model, graph, hops, model.gamma.detach(), 0).classify().probs
-        assert isinstance(graph, LocalGraph), "checked before any work"
-        probs: Probs = model.head(model.representation(graph)).softmax(1)
-        return probs
+def own_probs(run: Run, graph: BaseGraph) -> Probs:
+    """Class probabilities of a run's model itself, without its base method, [N, C]."""
+    if isinstance(run.model, BeliefModel):
+        return network_probs(run.model, graph)
+    return run.prediction.probs if isinstance(run.method, ERM) else run.view.classify().probs
 
 
 @dataclass(frozen=True)
@@ -153,7 +73,7 @@ class Belief(Strategy):
                 "strategy 'belief' needs a source summary: mg.summarise_source(model, source_graph)"
             )
         with base.watch.stage("evidence"):
-            network = network_probs(task.model, task.graph, base)
+            network = own_probs(base, task.graph)
             evidence = infer(task.model, task.graph, network)
         chosen = next(p for p in self.proposals(task, base, evidence) if p.name == self.answer)
         run = Run(task.of(chosen))

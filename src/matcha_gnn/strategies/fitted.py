@@ -9,7 +9,7 @@ from matcha_gnn.evidence import Posterior, fit_hop_weights, infer
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.result import Adaptation, Trace, outcome
 from matcha_gnn.strategies.base import Proposal, Strategy, Task, with_gamma
-from matcha_gnn.strategies.belief import network_probs
+from matcha_gnn.strategies.belief import own_probs
 from matcha_gnn.strategies.run import Run, finished
 
 
@@ -48,7 +48,7 @@ class Fitted(Strategy):
         base.predict()
         base.require_finite()
         with base.watch.stage("evidence"):
-            network = network_probs(task.model, task.graph, base)
+            network = own_probs(base, task.graph)
             evidence = infer(task.model, task.graph, network)
         *_, last = self.proposals(task, base, evidence)
         run = Run(task.around(last.model))

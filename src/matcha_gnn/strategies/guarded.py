@@ -32,7 +32,7 @@ from matcha_gnn.result import (
     class_counts_of,
 )
 from matcha_gnn.strategies.base import Strategy, Task
-from matcha_gnn.strategies.belief import Belief, network_probs
+from matcha_gnn.strategies.belief import Belief, own_probs
 from matcha_gnn.strategies.closed_form import ClosedForm
 from matcha_gnn.strategies.fitted import Fitted
 from matcha_gnn.strategies.run import Run, finished
@@ -107,7 +107,7 @@ class Guarded(Strategy):
                 raise NoEvidenceError(_NO_SUMMARY)
             _require_classes(summary, source)
             with source.watch.stage("evidence"):
-                network = network_probs(task.model, task.graph, source)
+                network = own_probs(source, task.graph)
                 evidence = infer(task.model, task.graph, network)
                 scores = evidence
                 if network is not source.prediction.probs:

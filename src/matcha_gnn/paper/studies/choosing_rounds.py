@@ -16,6 +16,7 @@ from torch import Tensor
 
 from matcha_gnn import ERM, Backbone, View, unlabelled
 from matcha_gnn.evidence import infer
+from matcha_gnn.evidence.belief_model import network_probs
 from matcha_gnn.functional import entropy, scaled_stein_risk
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.losses.sure import SteinForms, stein_forms
@@ -25,7 +26,6 @@ from matcha_gnn.paper.experiments.run import adapt_cell, make_graph
 from matcha_gnn.paper.experiments.spec import Cell, cells
 from matcha_gnn.paper.studies.search_settings import STEP_SIZES, watched
 from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, run_study, with_models
-from matcha_gnn.strategies.belief import network_probs
 
 ROUNDS = (5, 10, 20, 50, 100, 200)
 SCORES = ("InfoMax", "PIC", "Stein risk", "expected accuracy")

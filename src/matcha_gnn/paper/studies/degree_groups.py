@@ -15,12 +15,12 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import fit_hop_weights, infer
+from matcha_gnn.evidence.belief_model import network_probs
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.studies.harm import label_fitted, train_on
 from matcha_gnn.paper.studies.harm_cases import TUNING_SEEDS, Case, cases, target_graph
 from matcha_gnn.paper.studies.shared import arguments, run_study
-from matcha_gnn.strategies.belief import network_probs
 
 SHIFTS = ("high-low", "attr-high-low", "few epochs, homo-hetero", "homo-hetero")
 GROUPS = ((0, 0), (1, 1), (2, 2), (3, 4), (5, 9), (10, 10**9))

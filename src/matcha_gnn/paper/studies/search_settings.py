@@ -23,6 +23,7 @@ from torch import Tensor
 
 from matcha_gnn import BaseMethod, Prediction, View, unlabelled
 from matcha_gnn.evidence import infer
+from matcha_gnn.evidence.belief_model import network_probs
 from matcha_gnn.io.files import output_folder
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.paper.experiments import load
@@ -35,7 +36,6 @@ from matcha_gnn.paper.experiments.run import (
 )
 from matcha_gnn.paper.experiments.spec import OURS, Cell, Experiment, cells
 from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, read_record, run_study
-from matcha_gnn.strategies.belief import network_probs
 
 STEP_SIZES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 ROUNDS = (5, 10, 20, 50, 100)
