@@ -55,13 +55,14 @@ wheel: .venv/.installed-dev ## build sdist and wheel and try the wheel in an emp
 	touch $@
 
 # The newest versions that pyproject.toml allows, from an empty venv. A build of torch for one
-# platform, such as 2.13.0+cpu, is written without its suffix.
+# platform, such as 2.13.0+cpu, is written without its suffix, and what it brings along for CUDA is
+# left out.
 lock: ## write constraints.txt anew
 	place=$$(mktemp -d) && $(PYTHON) -m venv $$place \
 	&& $$place/bin/pip install --quiet torch \
 	&& $$place/bin/pip install --quiet -e '.[dev,docs]' \
 	&& { sed -n '/^#/p' constraints.txt; \
-	     $$place/bin/pip freeze --exclude-editable | sed '/^#/d; s/+[a-z0-9]*$$//' | sort -f; } \
+	     $$place/bin/pip freeze --exclude-editable | sed '/^#/d; /^nvidia-/d; /^cuda-/d; /^triton=/d; s/+[a-z0-9]*$$//' | sort -f; } \
 	   > constraints.txt.new \
 	&& ! grep -n '[@/]' constraints.txt.new \
 	&& mv constraints.txt.new constraints.txt && rm -rf $$place

@@ -256,7 +256,7 @@ def test_the_installed_command_runs_and_is_quiet_without_a_terminal(files):
 
 def test_our_own_faults_exit_with_1(files):
     code = (
-        "import matcha_gnn.cli.commands as c, matcha_gnn.cli as cli\n"
+        "import matcha_gnn.cli.inspection as c, matcha_gnn.cli as cli\n"
         "def broken(*a, **k): raise RuntimeError('ours')\n"
         "c.inspect = broken\n"
         "cli.main(['inspect', 'g.npz'])"
@@ -278,9 +278,9 @@ def test_json_has_null_where_there_is_no_number(tmp_path, capsys):
 def test_options_of_a_base_method(files, capsys):
     arguments = ["adapt", files / "m.safetensors", files / "g.npz", "--method", "t3a"]
     arguments += ["-o", files / "options"]
-    assert run(capsys, *arguments, "--option", "k=7", "--option", "drop_worst=true")[0] == 0
+    assert run(capsys, *arguments, "--option", "k=-1", "--option", "drop_worst=true")[0] == 0
     summary = json.loads((files / "options" / "summary.json").read_text())
-    assert summary["method_parameters"]["k"] == 7
+    assert summary["method_parameters"]["k"] == -1
     assert summary["method_parameters"]["drop_worst"] is True
     for option, says in (
         ("z=1", "--option: got 'z'; allowed: drop_worst, k, row_labels"),
@@ -293,14 +293,15 @@ def test_options_of_a_base_method(files, capsys):
 
 
 def test_parameters_of_a_strategy(files, capsys):
-    arguments = ["adapt", files / "m.safetensors", files / "g.npz", "--strategy", "matcha"]
+    arguments = ["adapt", files / "m.safetensors", files / "g.npz", "--method", "tent"]
+    arguments += ["--strategy", "matcha"]
     given = {"rounds": 4, "lr": 0.1, "optimizer": "adam", "restart": "false", "loss": "entropy"}
     options = [each for name, value in given.items() for each in ("--set", f"{name}={value}")]
     code, said, _ = run(capsys, *arguments, *options, "-o", files / "out", "--json")
     assert code == 0
     strategy = mg.Matcha(mg.Entropy(), lr=0.1, rounds=4, optimizer="adam", restart=False)
     assert json.loads(said)["strategy_parameters"] == strategy.parameters()
-    expected = mg.adapt(trained_model(), tiny_graph(), strategy=strategy)
+    expected = mg.adapt(trained_model(), tiny_graph(), mg.Tent(), strategy)
     with np.load(files / "out" / "predictions.npz") as predictions:
         np.testing.assert_array_equal(predictions["probs"], expected.probs)
 
