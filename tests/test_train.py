@@ -1,5 +1,6 @@
 """Source training against a plain PyTorch and PyG loop, and the contract of `fit`."""
 
+import math
 import random
 
 import numpy as np
@@ -297,8 +298,32 @@ def test_the_summary_is_taken_on_nodes_that_were_not_trained_on():
     assert float(model.source.accuracy) == pytest.approx(float(right[~mask].double().mean()))
     assert float(model.source.accuracy) < run.train_accuracy
     assert model.source.basis == "75 nodes not trained on"
-    everything, _ = trained(graph, epochs=2)
-    assert everything.source.basis == "training nodes"
+    some, _ = trained(graph, epochs=2)
+    assert some.source.basis == "15 nodes not trained on"
+
+
+def test_with_no_holdout_all_nodes_are_trained_on_and_a_second_training_measures():
+    graph = source(signal=1.0)
+    model, run = trained(graph, epochs=60, holdout=0)
+    again, _ = trained(graph, epochs=60, train_mask=torch.ones(NODES, dtype=torch.bool), holdout=0)
+    assert_same_weights(model, again)
+    right = model(graph.x, graph.edge_index).argmax(1) == graph.y
+    assert run.train_accuracy == pytest.approx(float(right.double().mean()))
+    assert int(model.source.evidence.held_out) == pytest.approx(0.2 * NODES, abs=2)
+    assert float(model.source.accuracy) < run.train_accuracy
+
+
+def test_what_is_kept_apart_is_a_share_of_each_class():
+    graph = source()
+    model, _ = trained(graph, epochs=2, holdout=0.2)
+    held = int(model.source.held_out)
+    assert held == sum(round(0.2 * int((graph.y == c).sum())) for c in (0, 1))
+
+
+@pytest.mark.parametrize("holdout", [-0.1, 1.0, math.nan, "some"])
+def test_a_holdout_that_is_no_share_is_refused(holdout):
+    with pytest.raises(mg.InvalidArgumentError, match="holdout"):
+        trained(holdout=holdout)
 
 
 def test_a_summary_of_a_network_trained_elsewhere_is_taken_on_the_other_nodes():
@@ -307,7 +332,7 @@ def test_a_summary_of_a_network_trained_elsewhere_is_taken_on_the_other_nodes():
     inside = model.source
     mg.summarise_source(model, graph, trained=mask)
     for name, value in inside.tensors().items():
-        assert torch.equal(getattr(model.source, name), value), name
+        assert torch.equal(model.source.tensors()[name], value), name
     graph.train_mask = mask
     mg.summarise_source(model, graph)
     assert int(model.source.held_out) == int((~mask).sum())
@@ -414,7 +439,7 @@ def test_progress_is_called_every_epoch():
 def test_the_source_summary_is_that_of_the_trained_model():
     graph, mask = source(), every(2)
     graph.test_mask = ~mask
-    model, _ = trained(graph, epochs=20, train_mask=mask)
+    model, _ = trained(graph, epochs=20, train_mask=mask, holdout=0)
     summary = model.source
     with torch.no_grad():
         probs = model(graph.x, graph.edge_index).softmax(1).numpy()

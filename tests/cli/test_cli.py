@@ -336,7 +336,7 @@ BAD_STRATEGIES = {
     "--set loss: got 'x'; allowed: difference, entropy, pic, pseudo_label, sure": [
         *("--strategy", "matcha", "--set", "loss=x")
     ],
-    "--set: got 'loss'; allowed: agreed_margin, margin": ["--set", "loss=pic"],
+    "--set: got 'loss'; allowed: margin": ["--set", "loss=pic"],
     "margin: got 2; allowed: ": ["--set", "margin=2"],
     "--set strategies: got ": ["--set", 'strategies=["matcha"]'],
     "No such option: --epochs": ["--epochs", "3"],

@@ -9,6 +9,7 @@ import torch
 
 import matcha_gnn as mg
 from html_page import Page
+from matcha_gnn.evidence import Interval
 from matcha_gnn.report import render_page
 from matcha_gnn.report.figures import candidate_bars
 from matcha_gnn.report.notebook import TONES
@@ -87,7 +88,7 @@ def test_box_and_cell_are_coloured_by_severity(guarded, severity):
 
 
 def test_estimates_that_are_not_numbers_are_not_shown_as_numbers(guarded):
-    nothing = dict.fromkeys(("expected_accuracy", "expected_gain", "gain_lower_bound"), math.nan)
+    nothing = dict.fromkeys(("accuracy", "gain"), Interval(math.nan, math.nan, math.nan))
     source, *others = guarded.decision.candidates
     some = dataclasses.replace(others[0], name="broken", **nothing)
     mixed = with_candidates(guarded, (source, *others, some))

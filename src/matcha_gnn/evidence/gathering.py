@@ -23,6 +23,10 @@ from matcha_gnn.evidence.shift_kinds import (
 from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.graphs.base import BaseGraph
 
+NOISE_FROM = 1.25
+"""Variance within classes from which a target counts as noisier than the source: out-of-fold logits
+of the source differ by less from those of the whole probe."""
+
 
 class Gathered(NamedTuple):
     """What is known of the classes of a graph's nodes without the network.
@@ -32,7 +36,8 @@ class Gathered(NamedTuple):
         edges: log-odds by the nodes around it, [N, C].
         edge_shares: share of edges to a receiver of class a from a sender of class b, [C, C].
         shift: how the probe's logits differ from the source's.
-        noise: variance of the logits within classes, in units of the source's; at least 1.
+        noise: variance of the logits within classes, in units of the source's; 1 unless
+            clearly more.
     """
 
     node: Tensor
@@ -71,7 +76,7 @@ def gather(
     node = ((moved - source.shares.double().log()) / noise + shares.log()).log_softmax(1)
     links = graph.sample_links(SAMPLE, seed=0) if links is None else links
     flat = links.flatten()
-    senders, receivers = shard.rows(node, flat).exp().view(*links.shape, -1)
+    senders, receivers = shard.rows(node, flat).exp().view(*links.shape, len(shares))
     ends = edge_ends(
         senders, receivers, shares, _residuals(source, shard.rows(moved, flat), links.shape)
     )
@@ -81,7 +86,7 @@ def gather(
 
 
 def _noise(source: SourceEvidence, logits: Tensor) -> float:
-    """How much larger than on the source the variance within classes is; never below 1.
+    """How much larger than on the source the variance within classes is; 1 unless clearly more.
 
     The distance between classes is taken to be that of the source: a smaller variance may come
     from classes that are closer, which makes nothing surer.
@@ -91,7 +96,8 @@ def _noise(source: SourceEvidence, logits: Tensor) -> float:
     between = shares @ (means - shares @ means).square()
     if len(points) < 2 or points.shape[1] == 0:
         return 1.0
-    return max(1.0, float((points.var(0) - between).mean()))
+    found = float((points.var(0) - between).mean())
+    return found if found > NOISE_FROM else 1.0
 
 
 def _shift(source: SourceEvidence, logits: Tensor, number: int) -> FeatureShift:
@@ -106,4 +112,4 @@ def _residuals(source: SourceEvidence, logits: Tensor, shape: torch.Size) -> Res
     if correlation <= 0:
         return None
     points, means = discriminant(logits, source.statistics)
-    return Residuals(points.view(*shape, -1), means, correlation)
+    return Residuals(points.view(*shape, points.shape[1]), means, correlation)

@@ -28,8 +28,9 @@ from matcha_gnn.typing import FloatArray
 
 MOST = 20_000
 """Nodes on which weights are fitted."""
-EQUAL = (0.5, 0.5)
-"""Weights of evidence and network where no node shows how right the network is."""
+EQUAL, EQUAL_NODES = (0.5, 0.5), 20.0
+"""Weights of evidence and network where no node shows how right the network is, and how strongly
+weights are drawn to them: as by so many nodes for each squared unit of distance."""
 
 
 class Known(NamedTuple):
@@ -156,7 +157,7 @@ def _weighed(source: SourceEvidence, shifts: Sequence[_Shift], known: Known) -> 
         return source
     labels = known.labels[held].cpu().numpy()
     both = [[s.gathered.weighted(source)[held], s.network[held]] for s in shifts]
-    weights = _likeliest_weights(both, labels, most=(1.0, None))
+    weights = _likeliest_weights(both, labels, most=(1.0, None), drawn=EQUAL_NODES / len(held))
     source = replace(source, pool_weights=torch.from_numpy(weights))
     return replace(
         source,
@@ -175,8 +176,16 @@ def _likeliest_weights(
     terms: Sequence[Sequence[Tensor]],
     labels: FloatArray,
     most: tuple[float | None, float | None] = (None, None),
+    drawn: float = 0.0,
 ) -> FloatArray:
-    """Weights of two terms [n, C] whose softmax makes labels most likely, over all shifts."""
+    """Weights of two terms [n, C] whose softmax makes labels most likely, over all shifts.
+
+    Args:
+        terms: for each shift.
+        labels: the same under every shift, [n].
+        most: upper bounds of the weights.
+        drawn: weight of the squared distance from `EQUAL`.
+    """
     first, second = (np.concatenate([np.asarray(pair[k].cpu()) for pair in terms]) for k in (0, 1))
     wanted = np.tile(labels, len(terms))
     at = np.arange(len(wanted))
@@ -185,7 +194,9 @@ def _likeliest_weights(
         logs = log_softmax(weights[0] * first + weights[1] * second, 1)
         probs = np.exp(logs)
         slopes = [((probs * term).sum(1) - term[at, wanted]).mean() for term in (first, second)]
-        return -float(logs[at, wanted].mean()), np.array(slopes)
+        away = weights - np.array(EQUAL)
+        value = drawn * float(away @ away) - float(logs[at, wanted].mean())
+        return value, np.array(slopes) + 2 * drawn * away
 
     bounds = [(0.0, limit) for limit in most]
     found = minimize(objective, np.array(EQUAL), jac=True, method="L-BFGS-B", bounds=bounds)

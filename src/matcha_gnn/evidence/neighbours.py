@@ -13,7 +13,7 @@ SAMPLE = 20_000
 """Edges that the shares are fitted on."""
 ROUNDS, DAMPING = 3, 0.3
 """Of belief propagation; the share of the previous round's messages that is kept."""
-_CYCLES, _TOLERANCE = 100, 1e-5
+_CYCLES, _TOLERANCE, _LONGEST = 100, 1e-5, 1e3
 """The fit ends when a cycle gains less log-likelihood per edge than the tolerance. That does not
 depend on the number of classes, while a cell of M holds about 1/C² of the edges."""
 
@@ -137,7 +137,7 @@ def _extrapolated(found: Tensor, once: Tensor, twice: Tensor) -> Tensor:
     """
     first = once - found
     bend = twice - once - first
-    length = max(1.0, float(first.norm() / bend.norm().clamp_min(1e-300)))
+    length = min(max(1.0, float(first.norm() / bend.norm().clamp_min(1e-300))), _LONGEST)
     jump = (found + 2 * length * first + length**2 * bend).clamp_min(1e-12)
     return jump / jump.sum()
 

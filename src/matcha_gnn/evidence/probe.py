@@ -1,7 +1,7 @@
 """The probe: a regularised linear classifier of raw features, no edge seen.
 
 It is what a node says about its class by itself. It is fitted to the labelled nodes of the source
-and travels with the model. Logits of these nodes come from fits that left them out (three folds):
+and travels with the model. Logits of these nodes come from fits that left them out (five folds):
 the probe knows the nodes it was fitted to too well.
 """
 
@@ -19,11 +19,10 @@ from matcha_gnn.typing import FloatArray
 
 STRENGTHS = tuple(10.0 ** (-power / 2) for power in range(2, 11))
 """Weights of the squared norm that are tried, from the strongest down: 0.1 to 1e-5."""
-FOLDS = 3
+FOLDS = 5
 SELECTION, MOST = 4_000, 30_000
 """Nodes on which scale and strength are chosen, and on which the probe is fitted."""
-_ITERATIONS, _FEW_ITERATIONS = 100, 40
-"""Of a fit; of those that only choose a strength, each of which starts from the last."""
+_ITERATIONS = 200
 _WORSE = 2
 """Weaker penalties are no longer tried after so many that were worse than the best."""
 _SPARSE_BELOW = 0.2
@@ -58,7 +57,8 @@ class ProbeFit(NamedTuple):
     """A probe, and what it says of nodes it was not fitted to.
 
     Attributes:
-        probe: fitted to all labelled nodes.
+        probe: the mean of fits to four fifths of the labelled nodes each, so that its logits of
+            new nodes are like those below.
         logits: of labelled nodes by fits without them, of others by the probe, [N, C] in float64.
     """
 
@@ -92,13 +92,19 @@ def fit_probe(x: Tensor, labels: Tensor, labelled: Tensor, classes: int, seed: i
     drawn = rng.permutation(known)[:MOST]
     scale, strength = _chosen(rows, y, drawn[:SELECTION], classes)
     scaled = _scaled(rows, scale)
-    whole = _fitted(scaled[drawn], y[drawn], classes, strength)
-    logits = _applied(scaled, whole)
-    for held in np.array_split(drawn, min(FOLDS, len(drawn))):
+    start = _fitted(scaled[drawn], y[drawn], classes, strength)
+    # Each fold has its share of every class: otherwise the others miss what it has more of, and
+    # their biases lean away from it.
+    by_class = drawn[np.argsort(y[drawn], kind="stable")]
+    folds = [by_class[k::FOLDS] for k in range(FOLDS)] if len(drawn) >= FOLDS else [drawn[:0]]
+    parts = []
+    for held in folds:
         others = np.setdiff1d(drawn, held, assume_unique=True)
-        if len(others):
-            part = _fitted(scaled[others], y[others], classes, strength, start=whole)
-            logits[held] = _applied(scaled[held], part)
+        parts.append(_fitted(scaled[others], y[others], classes, strength, start))
+    whole: FloatArray = np.mean(parts, 0)
+    logits = _applied(scaled, whole)
+    for held, part in zip(folds, parts, strict=True):
+        logits[held] = _applied(scaled[held], part)
     factor = temperature_of(logits[drawn], y[drawn])
     probe = Probe(
         torch.from_numpy(factor * scale[:, None] * whole[:-1]).float(),
@@ -154,7 +160,7 @@ def _chosen(
         train, test = _scaled(rows[others], scale), _scaled(rows[held], scale)
         start, least, worse = None, np.inf, 0
         for strength in STRENGTHS:
-            start = _fitted(train, labels[others], classes, strength, start, _FEW_ITERATIONS)
+            start = _fitted(train, labels[others], classes, strength, start)
             logits = _applied(test, start)
             value = _cross_entropy(temperature_of(logits, labels[held]) * logits, labels[held])
             if value < best:
@@ -171,7 +177,6 @@ def _fitted(
     classes: int,
     strength: float,
     start: FloatArray | None = None,
-    iterations: int = _ITERATIONS,
 ) -> FloatArray:
     """Multinomial logistic regression; weights and, in the last row, the bias, [F + 1, C]."""
     number, width = rows.shape
@@ -186,7 +191,9 @@ def _fitted(
         return value, down.ravel()
 
     begin = np.zeros((width + 1) * classes) if start is None else start.ravel()
-    found = minimize(objective, begin, jac=True, method="L-BFGS-B", options={"maxiter": iterations})
+    found = minimize(
+        objective, begin, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS}
+    )
     solution: FloatArray = found.x.reshape(width + 1, classes)
     return solution
 

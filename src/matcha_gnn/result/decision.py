@@ -74,8 +74,8 @@ class Decision:
             chosen = next(c for c in self.candidates if c.name == self.chosen)
             return (
                 f"Adapted ({self.chosen}). Estimated accuracy: "
-                f"{estimate(source.expected_accuracy)} → {estimate(chosen.expected_accuracy)} "
-                f"(90% interval {chosen.accuracy.low:.1%} to {chosen.accuracy.high:.1%}). "
+                f"{estimate(source.expected_accuracy)} → {estimate(chosen.expected_accuracy)}"
+                f"{_interval(chosen.accuracy)}. "
                 f"{chosen.changed:.1%} of labels changed: accuracy cannot move by more."
             )
         best = max(self.candidates[1:], key=lambda c: c.gain_lower_bound, default=source)
@@ -98,6 +98,13 @@ def estimate(value: float) -> str:
         ('86.9%', 'cannot be estimated')
     """
     return f"{value:.1%}" if math.isfinite(value) else UNKNOWN
+
+
+def _interval(of: Interval) -> str:
+    """The bounds of an estimate in brackets; nothing where there are none."""
+    if not math.isfinite(of.low + of.high):
+        return ""
+    return f" (90% interval {of.low:.1%} to {of.high:.1%})"
 
 
 def _below(points: float, threshold: float) -> str:
