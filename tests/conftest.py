@@ -14,7 +14,7 @@ NO_DATA = "no data root: set MATCHA_DATA, or put the files in ../shared/data"
 MARKED = {
     "distributed": ("graphs/sharded/",),
     "gpu": ("kernels/test_gpu.py", "graphs/sharded/test_nccl.py"),
-    "browser": ("report/test_browser.py",),
+    "browser": ("report/test_browser.py", "report/test_questions_browser.py"),
     "slow": (
         "examples/",
         "paper/test_kill.py",
@@ -31,6 +31,7 @@ MARKED = {
         "test_extras.py",
         "test_package.py",
         "paper/test_reproduction.py::test_a_quick",
+        "paper/test_ask_study.py::test_the_benchmark",
         "test_train.py::test_the_fast_dropout_trains_as_plain_dropout_does",
     ),
 }

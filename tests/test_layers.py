@@ -38,6 +38,7 @@ LEVELS = {
     "callbacks": 6,
     "result": 6,
     "strategies": 7,
+    "questions": 8,
     "adaptation": 8,
     "metrics": 9,
     "datasets": 10,
@@ -46,15 +47,22 @@ LEVELS = {
     "train": 11,
     "testing": 12,
     "report": 13,
+    "io.asked": 13,
     "io.outputs": 13,
     "graphs.sharded": 13,
     "cli": 14,
     "__main__": 15,
     "paper": 16,
 }
-# Imports that go up, inside a function: the result draws its own page on demand, and a graph on a
-# GPU without room for its hops keeps them on the host, as stored graphs do.
-ALLOWED_UP = {("result", "report"), ("graphs", "graphs.stored")}
+# Imports that go up, inside a function: the result draws its own page and asks questions on demand,
+# questions draw theirs, and a graph on a GPU without room for its hops keeps them on the host, as
+# stored graphs do.
+ALLOWED_UP = {
+    ("result", "report"),
+    ("result", "questions"),
+    ("questions", "report"),
+    ("graphs", "graphs.stored"),
+}
 
 
 def modules() -> list[Path]:

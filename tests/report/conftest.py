@@ -1,3 +1,5 @@
+import os
+import shutil
 from collections.abc import Callable
 from functools import cache
 
@@ -7,6 +9,9 @@ import torch
 import matcha_gnn as mg
 from matcha_gnn.result import Adaptation
 
+CHROMIUM = os.environ.get("CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 Make = Callable[..., tuple[Adaptation, torch.Tensor]]
 
 
@@ -30,3 +35,16 @@ def make() -> Make:
         return _adapted(num_classes, rounds)
 
     return adapted
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A Chromium to open pages with."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: install it, or set CHROMIUM to its path")
+    with playwright.sync_playwright() as driver:
+        # A container's root has no sandbox to give; the pages are our own.
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()

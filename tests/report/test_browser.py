@@ -1,7 +1,5 @@
 """The pages in a real browser: nothing overflows, nothing is asked for, tables sort."""
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,23 +11,8 @@ from matcha_gnn.paper.experiments import compare, load
 from matcha_gnn.paper.pages import write_experiment_page
 from matcha_gnn.testing import tiny_graph, trained_model
 
-CHROMIUM = os.environ.get("CHROMIUM") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 RECORDS = Path(__file__).parents[2] / "results"
 PAGES = ("demo", "adapt-labels", "adapt-bare", "forty", "forty-bare", "kept", "reproduce")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium: install it, or set CHROMIUM to its path")
-    with playwright.sync_playwright() as driver:
-        # A container's root has no sandbox to give; the pages are our own.
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 def command(*arguments):

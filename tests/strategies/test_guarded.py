@@ -39,8 +39,8 @@ def test_a_shift_of_homophily_is_mended(model):
     assert result.summary() == (
         f"Adapted ({chosen.name}). Estimated accuracy: {source.expected_accuracy:.1%} → "
         f"{chosen.expected_accuracy:.1%} (90% interval {chosen.accuracy.low:.1%} to "
-        f"{chosen.accuracy.high:.1%}). {result.changed:.1%} of labels changed: accuracy cannot move "
-        "by more."
+        f"{chosen.accuracy.high:.1%}). {result.changed:.1%} of labels changed: accuracy cannot "
+        "move by more."
     )
     assert result.severity == "good"
 
@@ -339,3 +339,18 @@ def test_the_taken_model_answers_the_next_graph_in_the_same_way(model):
     torch.testing.assert_close(mg.predict(result.model, target).probs, result.probs)
     streamed = mg.adapt(result.model, following)
     assert gain(streamed, following) > -0.01
+
+
+def test_candidates_carry_their_predictions_and_models(model, tmp_path):
+    target = mg.datasets.csbm(**SIZE, homophily=0.1, seed=5)
+    result = mg.adapt(model, target)
+    source, *others = result.decision.candidates
+    assert torch.equal(source.probs, result.probs_before)
+    assert torch.equal(candidate_of(result, result.decision.chosen).probs, result.probs)
+    for one in (source, *others):
+        probs = mg.predict(one.model, target).probs
+        torch.testing.assert_close(probs, one.probs, atol=1e-5, rtol=1e-4)
+        assert one.figures().keys().isdisjoint({"probs", "model"})
+    store = mg.GraphStore.create(tmp_path / "store", target)
+    stored = mg.adapt(model, store)
+    assert [one.probs for one in stored.decision.candidates] == [None] * (1 + len(others))

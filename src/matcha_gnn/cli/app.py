@@ -146,11 +146,23 @@ def adapt(
     hops_dtype: Annotated[
         str, typer.Option(help="For a store: float32, float16 or bfloat16 hops.")
     ] = "float32",
+    ask: Annotated[
+        int | None,
+        typer.Option(help="Write so many questions whose answers decide among the candidates."),
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(help="With --ask: a CSV file with a line for each node, to show with it."),
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="With --ask: names of the classes, spam,ham.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Adapt a model to an unlabelled graph, a file or the folder of a store.
 
-    Writes predictions, the adapted model, the history of rounds, a summary and report.html.
+    Writes predictions, the adapted model, the history of rounds, a summary and report.html; with
+    --ask also questions.csv and questions.html.
     """
     from matcha_gnn.cli.commands import Job
 
@@ -168,6 +180,9 @@ def adapt(
         hops_dtype=hops_dtype,
         json=json,
         command=context.obj,
+        ask=ask,
+        table=table,
+        classes=classes,
     )
     if distributed:
         if memory:
@@ -182,6 +197,31 @@ def adapt(
     from matcha_gnn.cli import commands
 
     commands.adapt(job)
+
+
+@app.command()
+def answer(
+    context: typer.Context,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder that matcha adapt --ask wrote.")
+    ],
+    answers: Annotated[
+        Path, typer.Argument(metavar="ANSWERS", help="A CSV file with the columns node and label.")
+    ],
+    ask: Annotated[int | None, typer.Option(help="Write so many further questions.")] = None,
+    graph: Annotated[
+        Path | None, typer.Option(help="The graph file, if it is no longer where it was.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Decide among the candidates by the true classes of a few nodes.
+
+    A candidate is taken only if it is not worse than the source model by more than a point, with an
+    error rate of at most 5%. Answers add up. The folder is written anew.
+    """
+    from matcha_gnn.cli import asking
+
+    asking.answer(folder, answers, ask, graph, json, context.obj)
 
 
 @app.command()

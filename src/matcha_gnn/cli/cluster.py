@@ -6,7 +6,7 @@ from typing import Any, cast
 from rich.text import Text
 
 from matcha_gnn.adaptation import adapt as adapt_model
-from matcha_gnn.cli import console
+from matcha_gnn.cli import asking, console
 from matcha_gnn.cli.commands import Job, for_scores, print_summary, read_target
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graphs.memory import GraphLike
@@ -24,6 +24,7 @@ PLACES = ("cpu", *(name for name, row in DEVICES.items() if row.backend))
 def adapt(job: Job, *, gather: bool, timeout: float) -> None:
     """Adapt together with the other ranks; each writes its shard, and rank 0 prints."""
     method, strategy = job.base_method(), job.chosen_strategy()
+    asking.check(job, None)
     if job.device not in PLACES:
         allowed = f"{' or '.join(PLACES)} with --distributed: a rank takes the GPU of its number"
         raise InvalidArgumentError("--device", repr(job.device), allowed)

@@ -13,7 +13,7 @@ from torch import Tensor
 from matcha_gnn.adaptation import adapt as adapt_model
 from matcha_gnn.backbones import GPRGNN, Backbone, resolve_backbone
 from matcha_gnn.callbacks import ShowProgress
-from matcha_gnn.cli import console
+from matcha_gnn.cli import asking, console
 from matcha_gnn.datasets import csbm, store_csbm
 from matcha_gnn.datasets.catalogue import make_graph as draw_graph
 from matcha_gnn.datasets.catalogue import seeded
@@ -146,6 +146,9 @@ class Job:
     hops_dtype: str
     json: bool
     command: str
+    ask: int | None = None
+    table: Path | None = None
+    classes: str | None = None
 
     def base_method(self) -> BaseMethod:
         """From --method and --option."""
@@ -171,6 +174,7 @@ def adapt(job: Job) -> None:
     on = usable_device(job.device)
     source = load_model(job.model).to(on)
     data: Any = read_target(job, console.say)
+    asking.check(job, data)
     is_store = isinstance(data, GraphStore)
     data = data if is_store else data.to(on)
     output_folder(job.output)
@@ -178,7 +182,11 @@ def adapt(job: Job) -> None:
         shown = [ShowProgress(progress)]
         result = adapt_model(source, data, method, strategy, seed=job.seed, callbacks=shown)
     page = not is_store and can_report(console.say)
-    summary = write_outputs(result, job.output, *for_scores(data), job.command, page=page)
+    trouble = asking.ask(result, job)
+    call = asking.call_of(job)
+    summary = write_outputs(result, job.output, *for_scores(data), job.command, page, call)
+    if trouble is not None:
+        raise trouble
     if job.json:
         console.print_json(summary)
         return
@@ -188,6 +196,7 @@ def adapt(job: Job) -> None:
     )
     if page:
         console.out.print(Text(f"Look at {job.output / 'report.html'}"))
+    asking.print_questions(result, job.output, page)
 
 
 def read_target(job: Job, tell: Callable[[str], None]) -> GraphLike | GraphStore:

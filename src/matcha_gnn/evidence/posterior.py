@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,8 +28,7 @@ LEAST_INFORMATION = 0.15
 a gain rests on which classes are common, and that may have changed."""
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """An estimate with bounds that hold nine times in ten.
 
     Attributes:

@@ -3,7 +3,6 @@
 import csv
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from matcha_gnn.errors import InvalidFileError, MatchaError, optional_imports
+from matcha_gnn.io.asked import asked_names, is_asked, write_asked
 from matcha_gnn.io.files import output_folder, replacing
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.io.models import save_model
@@ -51,7 +51,7 @@ def begin_outputs(folder: str | Path, writes: Collection[str]) -> Path:
 
 def _is_output(path: Path) -> bool:
     """Whether a file has a name that only this package's runs give."""
-    plain = path.name in (PREDICTIONS, MODEL, HISTORY, PAGE)
+    plain = path.name in (PREDICTIONS, MODEL, HISTORY, PAGE) or is_asked(path.name)
     return path.is_file() and (plain or SHARD.fullmatch(path.name) is not None)
 
 
@@ -62,8 +62,9 @@ def write_outputs(
     mask: object,
     command: str | None = None,
     page: bool = True,
+    call: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Write predictions, adapted model, history, report and, last, the summary.
+    """Write predictions, adapted model, history, report, questions and, last, the summary.
 
     Args:
         result: what `adapt` returned.
@@ -72,11 +73,12 @@ def write_outputs(
         mask: the nodes that accuracy counts, bool [N], or None for all.
         command: the command line, for the report.
         page: write the report; it needs the graph in memory.
+        call: how the command was called, kept with the questions where some were asked.
 
     Returns:
         The summary, as written to summary.json.
     """
-    writes = (PREDICTIONS, MODEL, HISTORY, *((PAGE,) if page else ()))
+    writes = (PREDICTIONS, MODEL, HISTORY, *((PAGE,) if page else ()), *asked_names(result, page))
     folder = begin_outputs(folder, writes)
     with replacing(folder / PREDICTIONS) as beside, open(beside, "wb") as file:
         np.savez(file, probs=result.probs.cpu().numpy(), labels=result.labels.cpu().numpy())
@@ -85,6 +87,8 @@ def write_outputs(
     scored = scorable(labels, mask, *result.probs.shape)
     if page:
         result.report(folder / PAGE, *_known(scored), command=command)
+    if result.questions is not None:
+        write_asked(result, folder, call, page)
     summary = summarise_run(result, _scores(result, scored))
     write_json(folder / SUMMARY, summary)
     return summary
@@ -129,12 +133,14 @@ def score_entries(scored: Scorable, before: float | None, after: float | None) -
 def summarise_run(result: Adaptation, scores: Mapping[str, Any]) -> dict[str, Any]:
     """The content of summary.json, with what `score_entries` gives."""
     tried = result.decision.candidates if result.decision else ()
+    verdict = result.decision.verdict if result.decision else None
     return {
         "status": str(result.status),
         "severity": str(result.severity),
         "alarms": list(result.alarms),
         "meaning": result.summary(),
-        "candidates": [asdict(one) for one in tried],
+        "candidates": [one.figures() for one in tried],
+        "answers": verdict and verdict.figures(),
         **result.configuration(),
         "pic_before": result.pic_before,
         "pic_after": result.pic_after,

@@ -85,11 +85,13 @@ def candidate_bars(result: Adaptation) -> Picture | None:
     with sheet(0.36 * len(decision.candidates) + 0.9) as (figure, axes):
         draw_candidates(axes, result)
         svg = inline_svg(figure, "candidates", f"Bars of expected accuracy. {values}.")
-    caption = (
-        f"Accuracy, estimated without labels; filled: chosen ({decision.chosen}). The source model "
-        f"is kept unless the lower bound of another candidate's gain reaches "
-        f"{100 * (decision.threshold or 0):g} points."
-    )
+    without = "by answers" if decision.verdict else "without labels"
+    caption = f"Accuracy, estimated {without}; filled: chosen ({decision.chosen})."
+    if not decision.verdict:
+        caption += (
+            " The source model is kept unless the lower bound of another candidate's gain reaches "
+            f"{100 * (decision.threshold or 0):g} points."
+        )
     return Picture("Expected accuracy of candidates", svg, caption)
 
 

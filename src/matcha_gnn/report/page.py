@@ -104,6 +104,7 @@ def render_page(
         result=result,
         title=f"{result.method.name}, {result.strategy.name}",
         candidates=result.decision.candidates if result.decision else (),
+        verdict=result.decision.verdict if result.decision else None,
         rounds=result.rounds,
         moved=MOVED[result.moves],
         num_changed=int((result.labels != result.labels_before).sum()),

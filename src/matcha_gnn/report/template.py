@@ -2,12 +2,15 @@
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from matcha_gnn.io.files import replacing
 from matcha_gnn.result import UNKNOWN
+
+if TYPE_CHECKING:
+    from matcha_gnn.evidence import Interval
 
 
 def render(template: str, **content: Any) -> str:
@@ -20,6 +23,7 @@ def render(template: str, **content: Any) -> str:
         lstrip_blocks=True,
     )
     environment.globals |= {"number": number, "percent": percent, "estimated": estimated}
+    environment.globals["spread"] = spread
     return environment.get_template(template).render(content)
 
 
@@ -59,3 +63,16 @@ def estimated(value: float, signed: bool = False) -> str:
         ('86.9 %', 'cannot be estimated')
     """
     return percent(value, 1, signed) if math.isfinite(value) else UNKNOWN
+
+
+def spread(interval: "Interval", decimals: int, signed: bool = False) -> str:
+    """An estimated share and its interval, in percent without the sign.
+
+    Example:
+        >>> from matcha_gnn.evidence import Interval
+        >>> spread(Interval(0.164, 0.052, 0.234), 1, signed=True), spread(Interval(0, 0, 1), 0)
+        ('+16.4 (+5.2 to +23.4)', '0 (0 to 100)')
+    """
+    value, low, high = (100 * each for each in interval)
+    ends = " to ".join(number(each, decimals, signed) for each in (low, high))
+    return f"{number(value, decimals, signed) if math.isfinite(value) else UNKNOWN} ({ends})"

@@ -1,5 +1,6 @@
 """Step 7: the one object that adaptation returns."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,8 @@ from matcha_gnn.typing import FloatArray, Parameters, Probs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from matcha_gnn.questions.asking import Table
+    from matcha_gnn.questions.questions import Questions
     from matcha_gnn.strategies.base import Strategy
 
 
@@ -44,6 +47,7 @@ class Adaptation:
         seed: for base methods that draw at random.
         graph: the target graph without labels; the caller's tensors, not copies.
         decision: what was tried and taken; None where the strategy makes no choice.
+        questions: what `ask` asked last, with the answers so far.
     """
 
     probs: Probs
@@ -61,6 +65,7 @@ class Adaptation:
     seed: int
     graph: BaseGraph
     decision: Decision | None = None
+    questions: "Questions | None" = None
 
     @property
     def labels(self) -> Tensor:
@@ -152,6 +157,53 @@ class Adaptation:
         except MatchaError:
             return None
         return render_cell(self)
+
+    def ask(
+        self,
+        count: int = 20,
+        *,
+        seed: int | None = None,
+        names: Sequence[str] | None = None,
+        table: "Table | None" = None,
+        classes: Sequence[str] | None = None,
+    ) -> "Questions":
+        """Questions whose answers decide among the candidates, in the order to answer them.
+
+        Args:
+            count: how many; of questions before, those without an answer come first.
+            seed: of the order; 0, or that of the questions before, by default.
+            names: of the nodes, [N].
+            table: columns by name, one entry for each node, to show beside each question.
+            classes: names of the classes, [C]; their numbers by default.
+
+        Raises:
+            IncompatibleError: there are no candidates, or the graph is stored or sharded.
+        """
+        from matcha_gnn.questions.asking import ask
+
+        found = ask(self, count, seed=seed, names=names, table=table, classes=classes)
+        # All that is remembered of a call: `answer` must know what was asked.
+        object.__setattr__(self, "questions", found)
+        return found
+
+    def answer(self, answers: Mapping[int, int | str] | str | Path) -> "Adaptation":
+        """A new result, decided by true classes of nodes that `ask` asked about.
+
+        A candidate is taken only if it is not worse than the source model by more than a point,
+        with an error rate of at most 5%, however many questions are answered and in whatever order
+        (`docs/ask.md`). Answers add up: the new result can be asked and answered again.
+
+        Args:
+            answers: class, by number or name, by node; or a CSV file with the columns node and
+                label, such as the page of the questions saves.
+
+        Raises:
+            InvalidArgumentError: nodes that were not asked, what is no class, or contradictions.
+            InvalidFileError: a file that cannot be read, or that belongs to another graph.
+        """
+        from matcha_gnn.questions.asking import answer
+
+        return answer(self, answers)
 
     def plot(self) -> "Figure":
         """Hop weights, candidates or loss, and confidence as one matplotlib figure.

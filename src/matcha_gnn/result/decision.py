@@ -1,9 +1,15 @@
 """Which candidates were tried, which was taken, and why."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from matcha_gnn.backbones import Backbone
 from matcha_gnn.evidence import Interval, Posterior
+from matcha_gnn.typing import Parameters, Probs
+
+if TYPE_CHECKING:
+    from matcha_gnn.questions.decision import Verdict
 
 UNKNOWN = "cannot be estimated"
 
@@ -17,12 +23,29 @@ class Candidate:
         accuracy: share of its labels that are expected to be true, with bounds.
         gain: by how much that is more than the source's, with bounds.
         changed: share of labels that differ from the source's: accuracy cannot differ by more.
+        probs: class probabilities by the base method around it, [N, C]; None where the graph is
+            stored or sharded.
+        model: what `Adaptation.model` is when it is taken; None with `probs`.
     """
 
     name: str
     accuracy: Interval
     gain: Interval
     changed: float
+    probs: Probs | None = field(default=None, repr=False, compare=False)
+    model: Backbone | None = field(default=None, repr=False, compare=False)
+
+    def figures(self) -> Parameters:
+        """Its name and numbers as JSON values."""
+        return {
+            "name": self.name,
+            "expected_accuracy": self.accuracy.value,
+            "accuracy_low": self.accuracy.low,
+            "accuracy_high": self.accuracy.high,
+            "expected_gain": self.gain.value,
+            "gain_lower_bound": self.gain.low,
+            "changed": self.changed,
+        }
 
     @property
     def expected_accuracy(self) -> float:
@@ -51,6 +74,7 @@ class Decision:
         obstacle: why accuracy could not be estimated, or empty.
         threshold: what the lower bound of a gain had to reach; None without an estimate.
         moved_back: all nodes were moved back by the offset of their features.
+        verdict: what answers to questions say; None where nobody was asked.
     """
 
     chosen: str
@@ -59,6 +83,7 @@ class Decision:
     obstacle: str = ""
     threshold: float | None = None
     moved_back: bool = False
+    verdict: "Verdict | None" = None
 
     @property
     def adapted(self) -> bool:
@@ -67,6 +92,8 @@ class Decision:
 
     def summary(self) -> str:
         """What was done and why, in one line."""
+        if self.verdict:
+            return self.verdict.summary(self.candidates)
         if self.obstacle:
             return f"Kept the source model: {self.obstacle}."
         source = self.candidates[0]

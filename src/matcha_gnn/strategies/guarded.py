@@ -22,6 +22,7 @@ from matcha_gnn.errors import (
 )
 from matcha_gnn.evidence import Interval, Posterior, infer
 from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods import BaseMethod, Modifies
 from matcha_gnn.result import (
     Adaptation,
@@ -239,7 +240,10 @@ class _Guard:
         labels = trial.run.prediction.probs.argmax(1)
         shard, other = self.task.graph.shard, float(labels.ne(self.labels_before).sum())
         changed = float(shard.total(other)[0]) / shard.count(len(labels))
-        return Candidate(trial.name, trial.accuracy, trial.gain, changed)
+        run, graph = trial.run, self.task.graph
+        in_memory = isinstance(graph, Graph)
+        kept = (run.prediction.probs, run.model.frozen()) if in_memory else (None, None)
+        return Candidate(trial.name, trial.accuracy, trial.gain, changed, *kept)
 
     def _moved_back(self) -> Backbone | None:
         shift, model, method = self.evidence.shift, self.task.model, self.task.method

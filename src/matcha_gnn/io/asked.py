@@ -1,0 +1,200 @@
+"""Questions in an output folder, and all that is needed to decide by their answers later."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from matcha_gnn.errors import InvalidFileError
+from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.io.files import existing_file, replacing
+from matcha_gnn.io.jsontext import write_json
+from matcha_gnn.io.models import load_model, save_model
+from matcha_gnn.methods import BaseMethod
+from matcha_gnn.questions.decision import Design
+from matcha_gnn.questions.questions import Questions
+from matcha_gnn.questions.sampling import IntArray
+from matcha_gnn.result import Adaptation, Candidate, Decision, Status, Trace
+from matcha_gnn.strategies import Strategy
+from matcha_gnn.typing import FloatArray
+
+ASKED, CANDIDATES = "asked.json", "candidates.npz"
+QUESTIONS, QUESTIONS_PAGE = "questions.csv", "questions.html"
+FORMAT = "matcha-gnn questions 1"
+MODEL = re.compile(r"candidate-\d+\.safetensors")
+"""Models of the candidates."""
+
+
+def asked_names(result: Adaptation, page: bool) -> list[str]:
+    """Files that `write_asked` writes; none where nothing was asked."""
+    if result.questions is None or result.decision is None:
+        return []
+    models = [_model(number) for number in range(len(result.decision.candidates))]
+    return [ASKED, CANDIDATES, QUESTIONS, *models, *((QUESTIONS_PAGE,) if page else ())]
+
+
+def is_asked(name: str) -> bool:
+    """Whether a file has a name that `write_asked` gives."""
+    return name in (ASKED, CANDIDATES, QUESTIONS, QUESTIONS_PAGE) or bool(MODEL.fullmatch(name))
+
+
+def write_asked(
+    result: Adaptation, folder: Path, call: Mapping[str, Any] | None, page: bool
+) -> None:
+    """Write the questions without an answer, the candidates, and what has been asked and answered.
+
+    Args:
+        result: whose `ask` was called.
+        folder: of the outputs.
+        call: how the command was called, as JSON values, to be read back with `read_call`.
+        page: write the page, too.
+    """
+    questions, decision = result.questions, result.decision
+    assert questions is not None
+    assert decision is not None
+    probs = [one.probs.cpu().numpy() for one in decision.candidates if one.probs is not None]
+    arrays: dict[str, Any] = {"probs": np.stack(probs)}
+    if questions.design.prior is not None:
+        arrays["prior"] = questions.design.prior
+    with replacing(folder / CANDIDATES) as beside, open(beside, "wb") as file:
+        np.savez(file, **arrays)
+    for number, one in enumerate(decision.candidates):
+        assert one.model is not None
+        save_model(one.model, folder / _model(number))
+    # Those of a result that was read from a folder are there already.
+    if len(questions):
+        questions.to_csv(folder / QUESTIONS)
+        if page:
+            questions.to_html(folder / QUESTIONS_PAGE)
+    write_json(folder / ASKED, _record(result, questions, decision) | {"call": dict(call or {})})
+
+
+def _model(number: int) -> str:
+    return f"candidate-{number}.safetensors"
+
+
+def _record(result: Adaptation, questions: Questions, decision: Decision) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "graph": questions.fingerprint,
+        "seed": questions.design.seed,
+        "classes": list(questions.classes),
+        "asked": questions.asked.tolist(),
+        "answers": {str(node): label for node, label in questions.answers.items()},
+        "chosen": decision.chosen,
+        "obstacle": decision.obstacle,
+        "candidates": [one.figures() for one in decision.candidates],
+        "pic_before": result.pic_before,
+        "pic_after": result.pic_after,
+        "seconds": result.seconds,
+        "run_seed": result.seed,
+    }
+
+
+def read_call(folder: str | Path) -> dict[str, Any]:
+    """How the command that asked was called.
+
+    Raises:
+        InvalidFileError: nothing was asked, or by another version.
+    """
+    call: dict[str, Any] = _read_record(Path(folder))["call"]
+    return call
+
+
+def read_asked(
+    folder: str | Path, graph: Graph, method: BaseMethod, strategy: Strategy
+) -> Adaptation:
+    """The result whose questions were written, ready to be answered.
+
+    Args:
+        folder: of the outputs.
+        graph: that was adapted to.
+        method: the base method of the run.
+        strategy: that of the run.
+
+    Raises:
+        InvalidFileError: nothing was asked, files are missing or changed, or another graph.
+    """
+    folder = Path(folder)
+    record = _read_record(folder)
+    if record["graph"] != graph.fingerprint:
+        got = f"a graph with the fingerprint {graph.fingerprint}"
+        raise InvalidFileError("graph", got, f"the one that was adapted to, {record['graph']}")
+    probs, prior = _read_candidates(existing_file(folder / CANDIDATES, "folder"))
+    models = [load_model(folder / _model(number)) for number in range(len(probs))]
+    candidates = tuple(
+        Candidate(**_numbers(figures), probs=own, model=model.frozen())
+        for figures, own, model in zip(record["candidates"], probs, models, strict=True)
+    )
+    questions = _questions(record, probs.argmax(2).numpy(), prior, folder)
+    names = [one.name for one in candidates]
+    taken = candidates[names.index(record["chosen"])]
+    assert taken.probs is not None
+    assert taken.model is not None
+    return Adaptation(
+        probs=taken.probs,
+        probs_before=probs[0],
+        model=taken.model,
+        gamma=taken.model.gamma.detach().clone(),
+        gamma_before=models[0].gamma.detach().clone(),
+        pic_before=record["pic_before"],
+        pic_after=record["pic_after"],
+        trace=Trace(),
+        status=Status.ADAPTED if taken is not candidates[0] else Status.KEPT_SOURCE,
+        seconds=record["seconds"],
+        method=method,
+        strategy=strategy,
+        seed=record["run_seed"],
+        graph=graph,
+        decision=Decision(record["chosen"], candidates, None, record["obstacle"]),
+        questions=questions,
+    )
+
+
+def _read_record(folder: Path) -> dict[str, Any]:
+    path = folder / ASKED
+    if not path.is_file():
+        allowed = "a folder that matcha adapt … --ask 20 wrote"
+        raise InvalidFileError("folder", f"{folder} (no {ASKED})", allowed)
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InvalidFileError("folder", f"{path} (not JSON)", "the file as written") from error
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        got = f"{path} (another format)"
+        raise InvalidFileError("folder", got, f"a file of format {FORMAT!r}")
+    return record
+
+
+def _read_candidates(path: Path) -> tuple[Tensor, FloatArray | None]:
+    """Class probabilities of the candidates [M, N, C], and those by evidence [N, C] or None."""
+    try:
+        with np.load(path) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+        return torch.from_numpy(found["probs"]), found.get("prior")
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise InvalidFileError("folder", f"{path} (damaged)", "the file as written") from error
+
+
+def _questions(
+    record: dict[str, Any], labels: IntArray, prior: FloatArray | None, folder: Path
+) -> Questions:
+    """Without the questions themselves: answers need only what was asked."""
+    design = Design(labels, prior, record["seed"])
+    asked = np.array(record["asked"], dtype=np.int64)
+    if not np.array_equal(design.order(len(asked)), asked):
+        got = f"{folder} (candidates that do not give the order of its questions)"
+        raise InvalidFileError("folder", got, "the files as written, and the same version of numpy")
+    answers = {int(node): label for node, label in record["answers"].items()}
+    return Questions((), design, asked, answers, tuple(record["classes"]), record["graph"])
+
+
+def _numbers(figures: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN."""
+    return {name: np.nan if value is None else value for name, value in figures.items()}

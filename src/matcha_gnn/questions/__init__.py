@@ -1,0 +1,1 @@
+"""Ask for the labels of a few nodes, and decide by the answers."""

@@ -1,0 +1,222 @@
+"""From a result to questions, and from answers to another result."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_whole
+from matcha_gnn.graphs.memory import whole_in_memory
+from matcha_gnn.losses import PIC
+from matcha_gnn.methods import ERM, Prediction
+from matcha_gnn.questions.answers import checked_answers, read_answers
+from matcha_gnn.questions.decision import Design, Verdict, decide
+from matcha_gnn.questions.questions import Neighbour, Opinion, Question, Questions
+from matcha_gnn.questions.sampling import IntArray
+from matcha_gnn.result import Adaptation, Candidate, Decision, Status, Trace
+from matcha_gnn.strategies.base import Task
+from matcha_gnn.strategies.run import Run
+
+NEIGHBOURS = 12
+"""Neighbours that a question shows at most."""
+Table = Mapping[str, Sequence[object]]
+"""Columns by name, one entry for each node; a pandas DataFrame will do."""
+
+
+def ask(
+    result: Adaptation,
+    count: int,
+    *,
+    seed: int | None = None,
+    names: Sequence[str] | None = None,
+    table: Table | None = None,
+    classes: Sequence[str] | None = None,
+) -> Questions:
+    """See `Adaptation.ask`."""
+    require_whole("count", count, least=1)
+    before = result.questions
+    design = _design(result, before, seed)
+    answers, earlier = dict[int, int](), 0
+    if before is not None and design is before.design:
+        answers, earlier = dict(before.answers), len(before.asked)
+    asked = design.order(max(earlier, len(answers) + count))
+    places = [place for place, node in enumerate(asked.tolist()) if node not in answers][:count]
+    classes = _class_names(classes, result.probs.shape[1], before)
+    describe = _Descriptions(result, asked[places], _names(names, len(result.labels)), table)
+    items = tuple(describe(place + 1, int(asked[place])) for place in places)
+    return Questions(items, design, asked, answers, classes, result.graph.fingerprint)
+
+
+def answer(result: Adaptation, answers: Mapping[int, int | str] | str | Path) -> Adaptation:
+    """See `Adaptation.answer`."""
+    questions = result.questions
+    if questions is None:
+        raise IncompatibleError("answer: nothing has been asked; result.ask(20) asks 20 questions")
+    read = read_answers if isinstance(answers, str | Path) else checked_answers
+    known = dict(questions.answers) | read(answers, questions)
+    items = tuple(each for each in questions.items if each.node not in known)
+    verdict = decide(questions.design, questions.asked, known)
+    return _with_verdict(result, verdict, replace(questions, items=items, answers=known))
+
+
+def _design(result: Adaptation, before: Questions | None, seed: int | None) -> Design:
+    """That of the questions before, as long as answers depend on it."""
+    if seed is not None:
+        require_whole("seed", seed, least=0)
+    if before is not None and seed in (None, before.design.seed):
+        return before.design
+    if before is not None and before.answers:
+        allowed = f"{before.design.seed}, with which the answered questions were drawn"
+        raise InvalidArgumentError("seed", seed, allowed)
+    decision = result.decision
+    candidates = decision.candidates if decision else ()
+    if len(candidates) < 2:
+        why = f": {decision.obstacle}" if decision and decision.obstacle else ""
+        raise IncompatibleError(f"ask: there are no candidates to choose among{why}")
+    probs = [one.probs for one in candidates if one.probs is not None]
+    if len(probs) < len(candidates):
+        raise IncompatibleError(
+            "ask: the candidates' predictions are not in memory, as the graph is stored or sharded"
+        )
+    assert decision is not None
+    prior = None if decision.posterior is None else decision.posterior.probs
+    return Design(
+        labels=np.stack([each.argmax(1).cpu().numpy() for each in probs]),
+        # In the precision in which it is written to files: the order depends on every bit.
+        prior=None if prior is None else prior.float().cpu().numpy(),
+        seed=seed or 0,
+    )
+
+
+def _class_names(
+    given: Sequence[str] | None, number: int, before: Questions | None
+) -> tuple[str, ...]:
+    if given is None:
+        return tuple(map(str, range(number))) if before is None else before.classes
+    names = tuple(map(str, given))
+    if isinstance(given, str) or len(names) != number or len(set(names)) != number:
+        raise InvalidArgumentError("classes", given, f"{number} different names")
+    return names
+
+
+def _names(given: Sequence[str] | None, number: int) -> Sequence[str] | None:
+    if given is not None and (isinstance(given, str) or len(given) != number):
+        got = repr(given) if isinstance(given, str) else f"{len(given)} names"
+        raise InvalidArgumentError("names", got, f"one for each of {number} nodes")
+    return given
+
+
+class _Descriptions:
+    """Makes questions of nodes."""
+
+    def __init__(
+        self,
+        result: Adaptation,
+        nodes: IntArray,
+        names: Sequence[str] | None,
+        table: Table | None,
+    ) -> None:
+        self.names, self.labels = names, result.labels.cpu()
+        self.table = _columns(table, len(self.labels))
+        assert result.decision is not None
+        self.candidates = result.decision.candidates
+        graph = whole_in_memory(result.graph, "ask")
+        edges, ends = graph.edge_index.cpu(), torch.from_numpy(nodes)
+        self.senders, self.receivers = edges[:, torch.isin(edges, ends).any(0)]
+
+    def __call__(self, number: int, node: int) -> Question:
+        near = self._neighbours(node)
+        shown = [Neighbour(n, int(self.labels[n]), self._name(n)) for n in near[:NEIGHBOURS]]
+        return Question(
+            number=number,
+            node=node,
+            opinions=tuple(_opinion(one, node) for one in self.candidates),
+            neighbours=tuple(shown),
+            num_neighbours=len(near),
+            name=self._name(node),
+            facts={name: str(values[node]) for name, values in self.table.items()},
+        )
+
+    def _name(self, node: int) -> str:
+        return "" if self.names is None else str(self.names[node])
+
+    def _neighbours(self, node: int) -> list[int]:
+        """Nodes at the other ends of its edges, whichever way they point."""
+        ends = torch.cat(
+            [self.senders[self.receivers == node], self.receivers[self.senders == node]]
+        )
+        return sorted({*ends.tolist()} - {node})
+
+
+def _columns(table: Table | None, number: int) -> dict[str, Sequence[Any]]:
+    if table is None:
+        return {}
+    found = dict[str, Sequence[Any]]()
+    for name in table:
+        values = list(table[name])
+        if len(values) != number:
+            got = f"{len(values)} entries in column {name!r}"
+            raise InvalidArgumentError("table", got, f"one for each of {number} nodes")
+        found[str(name)] = values
+    return found
+
+
+def _opinion(candidate: Candidate, node: int) -> Opinion:
+    assert candidate.probs is not None
+    confidence, label = candidate.probs[node].max(0)
+    return Opinion(candidate.name, int(label), float(confidence))
+
+
+def _with_verdict(result: Adaptation, verdict: Verdict, questions: Questions) -> Adaptation:
+    """The result with the candidate that answers chose; what they estimate replaces estimates."""
+    assert result.decision is not None
+    candidates = tuple(
+        replace(
+            one,
+            accuracy=accuracy,
+            gain=gain,
+        )
+        for one, accuracy, gain in zip(
+            result.decision.candidates, verdict.accuracies, verdict.gains, strict=True
+        )
+    )
+    source, taken = candidates[0], candidates[verdict.taken]
+    assert taken.model is not None
+    assert taken.probs is not None
+    assert source.probs is not None
+    trace = Trace()
+    trace.add_estimate(source.expected_accuracy, result.gamma_before, _class_shares(source.probs))
+    if verdict.taken:
+        trace.add_estimate(taken.expected_accuracy, taken.model.gamma, _class_shares(taken.probs))
+    decision = Decision(taken.name, candidates, result.decision.posterior, verdict=verdict)
+    return replace(
+        result,
+        probs=taken.probs,
+        model=taken.model,
+        gamma=taken.model.gamma.detach().clone(),
+        pic_after=_pic(taken, result) if verdict.taken else result.pic_before,
+        trace=trace,
+        status=Status.ADAPTED if verdict.taken else Status.KEPT_SOURCE,
+        decision=decision,
+        questions=questions,
+    )
+
+
+def _class_shares(probs: Tensor) -> Any:
+    return probs.double().mean(0).cpu().numpy()
+
+
+def _pic(candidate: Candidate, result: Adaptation) -> float:
+    """The PIC loss of its predictions."""
+    assert candidate.model is not None
+    assert candidate.probs is not None
+    assert result.decision is not None
+    if candidate.name == result.decision.chosen:
+        return result.pic_after
+    graph = whole_in_memory(result.graph, "answer")
+    task = Task(candidate.model, graph, ERM(), result.seed, None, lambda done, total: None)
+    return PIC().value(Run(task).view, Prediction(candidate.probs))

@@ -1,0 +1,215 @@
+"""The page of questions in a real browser: click, keys, reload, and a file that is accepted."""
+
+import csv
+import json
+
+import pytest
+
+import matcha_gnn as mg
+from matcha_gnn import cli
+
+SIZE = {"num_nodes": 600, "num_features": 32, "signal": 2}
+CLASSES = ["bot", 'human, "verified"', "<none>"]
+
+
+def command(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([str(a) for a in arguments])
+    return stopped.value.code
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What `matcha adapt --ask 12` writes for three classes with awkward names."""
+    made = tmp_path_factory.mktemp("questions")
+    shares = [0.4, 0.3, 0.3]
+    source = mg.datasets.csbm(**SIZE, shares=shares, homophily=0.9, seed=0)
+    target = mg.datasets.csbm(**SIZE, shares=shares, homophily=0.1, seed=1)
+    model = mg.GPRGNN(32, 3, hidden_channels=8, K=3)
+    mg.fit(model, source, epochs=60)
+    mg.save_model(model, made / "m.safetensors")
+    mg.write_graph(target, made / "g.npz")
+    lines = ["name,joined", *(f"user {n},20{n % 25:02}" for n in range(600))]
+    (made / "nodes.csv").write_text("\n".join(lines))
+    classes = ["bot", "human", "none"]
+    start = ["adapt", made / "m.safetensors", made / "g.npz", "-o", made / "out", "--json"]
+    options = ["--ask", "12", "--table", made / "nodes.csv", "--classes", ",".join(classes)]
+    assert command(*start, *options) == 0
+    return made
+
+
+@pytest.fixture
+def opened(browser):
+    """Open a page; complaints and requests beside the page itself land in a list."""
+    contexts = []
+
+    def open_page(path, width=1280, context=None):
+        if context is None:
+            size = {"width": width, "height": 900}
+            context = browser.new_context(viewport=size, offline=True)
+            contexts.append(context)
+        page, seen = context.new_page(), []
+        page.on("console", lambda message: seen.append(message.text))
+        page.on("pageerror", lambda error: seen.append(str(error)))
+        page.on("request", lambda request: seen.append(request.url))
+        page.goto(path.as_uri())
+        assert seen.pop(0) == path.as_uri()
+        return page, seen
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def page_of(folder):
+    return folder / "out" / "questions.html"
+
+
+def shown(page):
+    """The question that is seen."""
+    seen = page.locator(".question:visible")
+    assert seen.count() == 1
+    return seen
+
+
+def saved(page, path):
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Save answers.csv").click()
+    assert started.value.suggested_filename == "answers.csv"
+    started.value.save_as(path)
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_clicks_keys_and_a_reload_end_in_a_file_that_decides(folder, opened, tmp_path):
+    page, seen = opened(page_of(folder))
+    assert page.locator("#count").inner_text() == "0 of 12 answered"
+    assert "1." in shown(page).get_by_role("heading", level=2).inner_text()
+    shown(page).get_by_role("button", name="human").click()
+    assert "2." in shown(page).get_by_role("heading", level=2).inner_text()
+    page.keyboard.press("1")
+    page.keyboard.press("3")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("2")
+    assert page.locator("#count").inner_text() == "4 of 12 answered"
+    page.reload()
+    assert page.locator("#count").inner_text() == "4 of 12 answered"
+    assert page.locator("#progress").get_attribute("max") == "12"
+    assert "4." in shown(page).get_by_role("heading", level=2).inner_text()
+    page.keyboard.press("ArrowLeft")
+    assert shown(page).get_by_role("button", name="none").get_attribute("aria-pressed") == "true"
+    rows = saved(page, tmp_path / "answers.csv")
+    assert [row["number"] for row in rows] == ["1", "2", "3", "5"]
+    assert [row["label"] for row in rows] == ["human", "bot", "none", "human"]
+    assert [each for each in seen if not each.startswith(("file:", "blob:"))] == []
+    code = command("answer", folder / "out", tmp_path / "answers.csv", "--json")
+    summary = json.loads((folder / "out" / "summary.json").read_text())
+    assert (code, summary["answers"]["answered"], summary["answers"]["skipped"]) == (0, 4, 1)
+
+
+def test_an_answer_can_be_changed_and_taken_back(folder, opened, tmp_path):
+    page, _ = opened(page_of(folder))
+    page.keyboard.press("1")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("2")
+    page.get_by_role("button", name="Question 1,").click()
+    pressed = shown(page).locator("[aria-pressed=true]")
+    assert pressed.inner_text().endswith("human")
+    pressed.click()
+    assert page.locator("#count").inner_text() == "0 of 12 answered"
+    assert saved(page, tmp_path / "answers.csv") == []
+
+
+def test_tabs_reach_every_button_and_space_presses_it(folder, opened):
+    page, _ = opened(page_of(folder))
+    shown(page).get_by_role("button", name="bot").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    assert page.locator("#count").inner_text() == "1 of 12 answered"
+    assert page.evaluate("document.activeElement.tagName") == "H2"
+
+
+def test_names_facts_and_neighbours_are_shown(folder, opened):
+    page, _ = opened(page_of(folder))
+    with open(folder / "out" / "questions.csv", newline="") as file:
+        row = next(csv.DictReader(file))
+    text = shown(page).inner_text()
+    assert row["name"] in text
+    assert row["joined"] in text
+    assert f"of {row['neighbours']}, with the classes" in text
+    details = shown(page).locator("details")
+    assert not details.locator("table").is_visible()
+    details.locator("summary").click()
+    assert details.get_by_role("row").count() == 1 + sum(name.startswith("by ") for name in row)
+
+
+def test_answers_of_one_graph_do_not_show_up_on_another(folder, opened, tmp_path):
+    page, _ = opened(page_of(folder))
+    page.keyboard.press("1")
+    text = page_of(folder).read_text()
+    mark = json.loads((folder / "out" / "asked.json").read_text())["graph"]
+    other = tmp_path / "other.html"
+    other.write_text(text.replace(mark, "0" * 32))
+    second, _ = opened(other, context=page.context)
+    assert second.locator("#count").inner_text() == "0 of 12 answered"
+
+
+def test_a_browser_that_keeps_nothing_says_so_and_still_saves(folder, browser, tmp_path):
+    context = browser.new_context()
+    refuse = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('no'); }})"
+    context.add_init_script(refuse)
+    page = context.new_page()
+    page.goto(page_of(folder).as_uri())
+    assert page.locator("#volatile").is_visible()
+    page.keyboard.press("2")
+    assert [row["label"] for row in saved(page, tmp_path / "a.csv")] == ["human"]
+    context.close()
+
+
+@pytest.mark.parametrize("width", [320, 360, 1440])
+def test_nothing_overflows_and_buttons_are_large_enough_for_a_thumb(folder, opened, width):
+    page, seen = opened(page_of(folder), width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('button')].filter(b => b.offsetParent)"
+        ".map(b => [b.offsetWidth, b.offsetHeight])"
+    )
+    assert min(min(pair) for pair in sizes) >= 44
+    assert seen == []
+
+
+def test_a_screen_reader_finds_names(folder, opened):
+    page, _ = opened(page_of(folder))
+    assert page.get_by_role("heading", level=1).count() == 1
+    assert page.get_by_role("progressbar", name="Answers").count() == 1
+    assert shown(page).get_by_role("group", name="Class of node").count() == 1
+    unnamed = "[...document.querySelectorAll('button')].filter(b => !b.textContent.trim()).length"
+    assert page.evaluate(unnamed) == 0
+
+
+def test_awkward_class_names_survive_the_page_and_the_file(opened, tmp_path):
+    graph = mg.datasets.csbm(**SIZE, shares=[0.4, 0.3, 0.3], homophily=0.1, seed=1)
+    model = mg.GPRGNN(32, 3, hidden_channels=8, K=3)
+    source = mg.datasets.csbm(**SIZE, shares=[0.4, 0.3, 0.3], homophily=0.9, seed=0)
+    mg.fit(model, source, epochs=60)
+    result = mg.adapt(model, graph)
+    result.ask(3, classes=CLASSES, names=["</script><b>x</b>"] * 600).to_html(tmp_path / "q.html")
+    page, seen = opened(tmp_path / "q.html")
+    for key in "231":
+        page.keyboard.press(key)
+    assert seen == []
+    rows = saved(page, tmp_path / "answers.csv")
+    assert [row["label"] for row in rows] == [CLASSES[1], CLASSES[2], CLASSES[0]]
+    answered = result.answer(tmp_path / "answers.csv")
+    assert list(answered.questions.answers.values()) == [1, 2, 0]
+
+
+def test_numbered_classes_have_their_number_as_key(opened, tmp_path):
+    graph = mg.datasets.csbm(**SIZE, homophily=0.1, seed=1)
+    model = mg.GPRGNN(32, 2, hidden_channels=8, K=3)
+    mg.fit(model, mg.datasets.csbm(**SIZE, homophily=0.9, seed=0), epochs=60)
+    mg.adapt(model, graph).ask(3).to_html(tmp_path / "q.html")
+    page, _ = opened(tmp_path / "q.html")
+    for key in "01x":
+        page.keyboard.press(key)
+    assert [row["label"] for row in saved(page, tmp_path / "answers.csv")] == ["0", "1"]
