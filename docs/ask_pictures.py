@@ -53,7 +53,7 @@ def answer_on(page: Page, folder: Path, truth: list[int]) -> None:
 
 
 def main() -> None:
-    """Make the run and its three pictures."""
+    """Make the run and its two pictures."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True)
     truth = prepare(folder)
@@ -66,7 +66,6 @@ def main() -> None:
         answer_on(page, folder, truth)
         command("answer", folder / "out", folder / "answers.csv")
         page.goto((folder / "out" / "report.html").absolute().as_uri())
-        page.screenshot(path=HERE / "ask-report.png")
         page.locator("section", has=page.locator("#candidates")).screenshot(
             path=HERE / "ask-candidates.png"
         )

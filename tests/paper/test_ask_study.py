@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -47,11 +48,15 @@ def test_only_disputed_nodes_are_asked_but_for_ours(kind):
 
 def test_selectors_stop_when_there_is_nothing_left_to_ask():
     run = made_run(gain=0.02, nodes=100)
+    alone = replace(run, names=run.names[:1], probs=run.probs[:1])
     for kind in SELECTORS:
         selector = kind(run, np.random.default_rng(0))
         selector.ask(200)
         assert selector.choice(200) in (0, 1, 2)
         assert len(selector.nodes) <= 100
+        selector = kind(alone, np.random.default_rng(0))
+        selector.ask(200)
+        assert selector.choice(200) == selector.plain_choice(200) == 0
 
 
 def test_model_picker_weighs_candidates_by_their_right_answers():
@@ -114,9 +119,11 @@ def test_the_benchmark_writes_and_shows_its_tables(tmp_path, monkeypatch, capsys
     record = json.loads(out.read_text())
     assert {run["real"] for run in record["runs"]} == {False, True}
     first = record["runs"][0]
-    assert {"ours", "CODA", "random, plain rule"} <= set(first["changes"])
-    assert np.array(first["changes"]["ours"]).shape == (2, len(ask.COUNTS))
-    assert first["changes"]["ours"][0][-1] == pytest.approx(first["best"])
+    assert {"ours", "CODA", "random, plain rule"} <= set(first["rules"])
+    ours = first["rules"]["ours"]
+    assert len(ours["mean"]) == len(ours["hurt"]) == len(ask.COUNTS)
+    assert ours["mean"][-1] == pytest.approx(first["best"], abs=1e-3)
+    assert first["rules"]["random"]["hurt"][-1] == 0
     monkeypatch.setattr(sys, "argv", ["ask", "show", str(out)])
     capsys.readouterr()
     ask.main()

@@ -4,7 +4,8 @@ A table stands between `<!-- NAME -->` and `<!-- /NAME -->`; `<!-- NAME: ERM, Te
 rows of these base methods only, `<!-- NAME summary: Matcha -->` counts the rows of that name.
 `<!-- choosing -->` is the decision table of the base methods, `<!-- default -->` sets the default
 beside the published rows of Table 1, `<!-- harm: FILE -->` sums up a record of the harm study
-(`FILE#real` and `FILE#generated` a part of it),
+(`FILE#real` and `FILE#generated` a part of it), `<!-- ask: FILE#generated -->` a part of one of the
+study of questions,
 `<!-- cost: FILE -->` shows one of what a round costs, `<!-- overall -->` counts all tables,
 and `<!-- conclusions -->` sets the paper's conclusions beside the records.
 
@@ -23,6 +24,7 @@ from matcha_gnn.io.files import existing_file, replacing
 from matcha_gnn.paper.conclusions import conclusions, overall_line
 from matcha_gnn.paper.experiments import compare, load
 from matcha_gnn.paper.experiments.spec import names, published
+from matcha_gnn.paper.studies import ask
 from matcha_gnn.paper.studies.harm import kinds, table
 from matcha_gnn.paper.tables import markdown_table, summary_line
 
@@ -32,6 +34,7 @@ DOCUMENTS = (
     "docs/method.md",
     "docs/choosing.md",
     "docs/research/harm-study.md",
+    "docs/research/questions.md",
 )
 KINDS = ("structure shift", "structure and attribute shift")
 VARIANTS = ("", " + Matcha", " + SURE", " + ours")
@@ -64,6 +67,12 @@ def harm_table(results: Path, name: str) -> str:
     file, _, kind = name.partition("#")
     runs = _record(results / file)["runs"]
     return table(kinds(runs)[kind] if kind else runs)
+
+
+def ask_table(results: Path, name: str) -> str:
+    """What `studies.ask show` says of a kind of graphs."""
+    file, _, kind = name.partition("#")
+    return ask.table(ask.kinds(_record(results / file)["runs"])[kind])
 
 
 def _record(path: Path) -> dict[str, Any]:
@@ -157,6 +166,7 @@ def _filled(name: str, results: Path, found: re.Match[str]) -> str:
 MADE: dict[str, Callable[..., str]] = {
     "choosing": choosing_table,
     "harm": harm_table,
+    "ask": ask_table,
     "cost": cost_table,
     "default": default_line,
     "overall": overall_line,

@@ -11,8 +11,9 @@ import numpy as np
 from matcha_gnn.questions.sampling import IntArray, Mask
 from matcha_gnn.typing import FloatArray
 
-BETS = (0.4, 0.6, 0.8)
-"""Sizes of the bets; wealth is the mean over all of them."""
+BETS = {0.3: 0.1, 0.7: 0.9}
+"""Sizes of the bets, and the wealth that each starts with: the large one is fast where gains are
+large, the small one grows where they are small."""
 _TINY, _ROUNDING = 1e-300, 1e-9
 
 
@@ -64,14 +65,14 @@ class Bets:
         possible = np.logical_and.accumulate(mean > -1 - _ROUNDING, -1)
         largest = 1 / np.maximum(1 + mean, _TINY)
         total = np.zeros_like(mean)
-        for bet in BETS:
+        for bet, share in BETS.items():
             size = np.minimum(bet, largest)
             spare = np.maximum(1 - size * (1 + mean), 0)
             for spread in self.spreads:
                 factor = size * (1 + gains) / self.ratio + spare * spread
                 growth = np.log(np.maximum(np.where(self.hit, factor, 1.0), _TINY))
-                total += np.exp(np.cumsum(growth, -1))
-        return np.where(possible, total / (len(BETS) * len(self.spreads)), np.inf)
+                total += share / len(self.spreads) * np.exp(np.cumsum(growth, -1))
+        return np.where(possible, total, np.inf)
 
     def _relative(self, nodes: IntArray, values: FloatArray, inside: Mask) -> FloatArray:
         """Values of drawn nodes over the mean of those that were left then, [..., T]."""

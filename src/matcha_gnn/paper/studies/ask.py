@@ -24,6 +24,7 @@ from matcha_gnn.paper.experiments.run import worker_pool
 from matcha_gnn.paper.studies.ask_runs import SavedRun
 from matcha_gnn.paper.studies.ask_selectors import SELECTORS, Coda, Selector
 from matcha_gnn.paper.studies.shared import arguments
+from matcha_gnn.typing import FloatArray
 
 COUNTS = (5, 10, 20, 50, 100, 200)
 HURT = 1.0
@@ -34,7 +35,7 @@ Record = dict[str, Any]
 
 
 def work(path: Path, names: Sequence[str], repeats: int) -> Record:
-    """All selectors on one saved run: change of accuracy by rule, repetition and count."""
+    """All selectors on one saved run: by rule, mean change and share of harm at each count."""
     run = SavedRun.load(path)
     accuracies = run.accuracies
     without = 100 * float((run.default == run.truth).mean())
@@ -46,18 +47,22 @@ def work(path: Path, names: Sequence[str], repeats: int) -> Record:
         "candidates": dict(zip(run.names, accuracies.tolist(), strict=True)),
         "best": float(accuracies.max() - accuracies[0]),
         "no answers": without - float(accuracies[0]),
-        "changes": {},
     }
-    for kind in SELECTORS:
-        if kind.name not in names:
-            continue
+    changes: dict[str, list[FloatArray]] = {}
+    for kind in (kind for kind in SELECTORS if kind.name in names):
         for repeat in range(1 if kind in ONCE else repeats):
             selector = kind(run, np.random.default_rng(repeat))
             selector.ask(max(COUNTS))
             for rule, taken in _choices(selector):
-                changes = (accuracies[taken] - accuracies[0]).round(4).tolist()
-                found["changes"].setdefault(rule, []).append(changes)
-    return found
+                changes.setdefault(rule, []).append(accuracies[taken] - accuracies[0])
+    return found | {"rules": {rule: _summed_up(own) for rule, own in changes.items()}}
+
+
+def _summed_up(changes: list[FloatArray]) -> Record:
+    """Over the repetitions, at each count."""
+    stacked = np.stack(changes)
+    hurt = (stacked < -HURT).mean(0)
+    return {"mean": stacked.mean(0).round(3).tolist(), "hurt": hurt.round(3).tolist()}
 
 
 def _choices(selector: Selector) -> Iterator[tuple[str, list[int]]]:
@@ -102,13 +107,13 @@ def table(records: Sequence[Record]) -> str:
     lines = [
         f"{len(records)} runs; best candidate {best:+.2f}; without answers {without.mean():+.2f}, "
         f"hurt {(without < -HURT).mean():.1%}",
+        "",
         f"| | {head} |",
         "|---" * (1 + len(COUNTS)) + "|",
     ]
-    for rule in dict.fromkeys(rule for r in records for rule in r["changes"]):
-        own = [np.array(r["changes"][rule]) for r in records if rule in r["changes"]]
-        mean = np.mean([each.mean(0) for each in own], 0)
-        hurt = np.mean([(each < -HURT).mean(0) for each in own], 0)
+    for rule in dict.fromkeys(rule for r in records for rule in r["rules"]):
+        own = [r["rules"][rule] for r in records if rule in r["rules"]]
+        mean, hurt = (np.mean([each[what] for each in own], 0) for what in ("mean", "hurt"))
         cells = [
             f"{change:+.2f} ({change / best:.0%}), {share:.1%}"
             for change, share in zip(mean, hurt, strict=True)
