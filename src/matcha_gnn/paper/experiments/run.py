@@ -199,6 +199,7 @@ def train_source(cell: Cell, device: str, methods: Collection[str] | None = None
         epochs=spec.epochs,
         lr=spec.lr,
         weight_decay=spec.weight_decay,
+        holdout=0,
         methods=[resolve("ship", name, METHODS)() for name in around],
         seed=cell.seed,
     )
