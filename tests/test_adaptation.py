@@ -66,7 +66,7 @@ def test_true_labels_as_predictions_lead_to_the_eigenvector():
     )
     best = mg.functional.best_hop_weights(between, hops.gram)
     least = mg.functional.pic_from_forms(best, between, hops.gram)[0]
-    assert result.trace.loss[-1] >= least - 1e-9
+    assert result.trace.loss[-1] >= least - 1e-6  # the trace is of float32 hop weights
     assert result.trace.loss[-1] == pytest.approx(least, abs=2e-3)
     assert result.status is mg.Status.CONVERGED
 

@@ -162,7 +162,8 @@ def test_a_method_that_answers_nan_is_refused(strategy):
 
 
 def test_candidates_that_are_not_finite_are_not_taken():
-    result = mg.adapt(trained_model(), tiny_graph(), NotANumber(1))
+    weights = mg.Guarded(strategies=(mg.ClosedForm(), mg.Fitted()))
+    result = mg.adapt(trained_model(), tiny_graph(), NotANumber(1), weights)
     assert result.status is mg.Status.KEPT_SOURCE
     assert [c.name for c in result.decision.candidates] == ["source"]
     assert result.probs.isfinite().all()

@@ -320,7 +320,7 @@ def test_every_strategy_by_its_name(name, files, capsys):
 
 BAD_STRATEGIES = {
     "--strategy: got 'macha' (did you mean matcha?); "
-    "allowed: closed_form, fitted, guarded, matcha, none": ["--strategy", "macha"],
+    "allowed: belief, closed_form, fitted, guarded, matcha, none": ["--strategy", "macha"],
     "--set: got 'epochs'; allowed: features, loss, lr, moves, optimizer, restart, rounds": [
         *("--strategy", "matcha", "--set", "epochs=3")
     ],

@@ -172,7 +172,7 @@ def neighbour_evidence(
         >>> found = neighbour_evidence(evidence, alike, even.double(), pair)
         >>> (evidence + found).softmax(1).round(decimals=2)
         tensor([[0.8800, 0.1200],
-                [0.8000, 0.2000]], dtype=torch.float64)
+                [0.7200, 0.2800]], dtype=torch.float64)
     """
     lift = edge_shares / edge_shares.sum(1, keepdim=True) / shares
 

@@ -138,7 +138,7 @@ def _below(points: float, threshold: float) -> str:
     """Points with as many decimals as show that they are below a threshold.
 
     Example:
-        >>> _below(0.52, 2), _below(1.97, 2)
+        >>> _below(0.52, 2), _below(1.97, 1.98)
         ('+0.5', '+1.97')
     """
     short = f"{points:+z.1f}"
