@@ -239,7 +239,7 @@ def test_around_a_base_method_and_a_model_without_cached_hops(target):
     source = mg.datasets.csbm(**SIZE, homophily=0.85, seed=0)
     deep = mg.GCNII(64, 2, hidden_channels=8, K=2)
     mg.fit(deep, source, epochs=60)
-    guard = mg.Guarded(otherwise=(mg.Matcha(rounds=5),))
+    guard = mg.Guarded(strategies=(mg.Belief(), mg.Matcha(rounds=5)))
     result = mg.adapt(deep, target, mg.T3A(), guard)
     names = [one.name for one in result.decision.candidates]
     assert len(names) > 1

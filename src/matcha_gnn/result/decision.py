@@ -44,6 +44,7 @@ class Candidate:
             "accuracy_high": self.accuracy.high,
             "expected_gain": self.gain.value,
             "gain_lower_bound": self.gain.low,
+            "gain_upper_bound": self.gain.high,
             "changed": self.changed,
         }
 
