@@ -23,7 +23,7 @@ lint: .venv/.installed-dev ## formatting, lint and types
 	$(BIN)/mypy
 
 bench: .venv/.installed-dev ## speed, as ratios within one run
-	for name in first_call epoch propagate inference train; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	for name in first_call round propagate inference train; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 	$(BIN)/python benchmarks/draw.py
 
 docs: .venv/.installed-docs ## the documentation, into site/
@@ -55,13 +55,14 @@ wheel: .venv/.installed-dev ## build sdist and wheel and try the wheel in an emp
 	touch $@
 
 # The newest versions that pyproject.toml allows, from an empty venv. A build of torch for one
-# platform, such as 2.13.0+cpu, is written without its suffix.
+# platform, such as 2.13.0+cpu, is written without its suffix, and what it brings along for CUDA is
+# left out.
 lock: ## write constraints.txt anew
 	place=$$(mktemp -d) && $(PYTHON) -m venv $$place \
 	&& $$place/bin/pip install --quiet torch \
 	&& $$place/bin/pip install --quiet -e '.[dev,docs]' \
 	&& { sed -n '/^#/p' constraints.txt; \
-	     $$place/bin/pip freeze --exclude-editable | sed '/^#/d; s/+[a-z0-9]*$$//' | sort -f; } \
+	     $$place/bin/pip freeze --exclude-editable | sed '/^#/d; /^nvidia-/d; /^cuda-/d; /^triton=/d; s/+[a-z0-9]*$$//' | sort -f; } \
 	   > constraints.txt.new \
 	&& ! grep -n '[@/]' constraints.txt.new \
 	&& mv constraints.txt.new constraints.txt && rm -rf $$place

@@ -1,8 +1,8 @@
-"""Ranks on one machine, a thread each: seconds and bytes of an epoch, beside the cost model.
+"""Ranks on one machine, a thread each: seconds and bytes of a round, beside the cost model.
 
 A CSBM graph is drawn into a store; 1, 2 and 4 ranks adapt to it around ERM, started by torchrun and
-talking over loopback. An epoch is the median one of rank 0, in the best of three runs: the sums of
-an epoch go around, so that all ranks take as long.
+talking over loopback. A round is the median one of rank 0, in the best of three runs: the sums of
+a round go around, so that all ranks take as long.
 Bytes are counted by the ranks and by the operating system, which sees the frames of messages too.
 With more ranks than cores the seconds say nothing; the predictions are compared all the same.
 

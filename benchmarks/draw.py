@@ -18,17 +18,17 @@ from matcha_gnn.report.palette import BLACK, BLUE, GREY, ORANGE, PINK
 DOCS = Path(__file__).parents[1] / "docs"
 SHOWN = {
     "ours_ms": ("matcha-gnn", BLUE, "o"),
-    "twin_ms": ("plain twin", GREY, "s"),
+    "twin_ms": ("reference implementation", GREY, "s"),
     "autograd_ms": ("cached autograd", ORANGE, "^"),
     "torch_ms": ("torch CSR", GREY, "s"),
     "scipy_ms": ("SciPy CSR", PINK, "D"),
     "pyg_ms": ("PyG message passing", ORANGE, "^"),
 }
 PICTURES = {
-    "epoch": "\n![Speed of an epoch against what one read allows](roofline.svg)\n",
+    "round": "\n![Speed of a round against what one read allows](roofline.svg)\n",
     "propagate": "\n![Times against the number of nodes](scaling.svg)\n",
 }
-EPOCH, PRODUCT = (
+ROUND, PRODUCT = (
     ("ours_ms", "twin_ms", "autograd_ms"),
     ("ours_ms", "torch_ms", "scipy_ms", "pyg_ms"),
 )
@@ -39,14 +39,14 @@ def records(name: str) -> list[dict[str, Any]]:
 
 
 def multiplications(row: dict[str, Any]) -> float:
-    """Of an epoch for one node, in the cheaper of the two forms."""
+    """Of a round for one node, in the cheaper of the two forms."""
     hops, width, classes = row["hops"] + 1, row["width"], row["classes"]
     return min(classes * hops * width, 2 * hops * width + 3 * classes * width)
 
 
 def roofline(axes: Any, record: dict[str, Any]) -> None:
     bandwidth = record["copy_gb_per_second"]
-    for key in EPOCH:
+    for key in ROUND:
         label, colour, marker = SHOWN[key]
         bytes_of = [4 * r["nodes"] * (r["hops"] + 1) * r["width"] for r in record["shapes"]]
         work = [r["nodes"] * multiplications(r) for r in record["shapes"]]
@@ -98,7 +98,7 @@ def table(record: dict[str, Any]) -> str:
 
 
 def with_tables(text: str) -> str:
-    for name in ("first-call", "epoch", "propagate", "inference", "train"):
+    for name in ("first-call", "round", "propagate", "inference", "train"):
         made = "\n".join(table(record) for record in records(name)) or "No record yet.\n"
         made += rounds(records(name)) + PICTURES.get(name, "")
         text = re.sub(
@@ -125,14 +125,14 @@ def main() -> None:
     page = DOCS / "kernels.md"
     page.write_text(with_tables(page.read_text()))
     mpl.rcParams["svg.hashsalt"] = "matcha"
-    epochs, products = records("epoch"), records("propagate")
-    figure, ((*axes,),) = panels(1, len(epochs))
-    for axis, record in zip(axes, epochs, strict=True):
+    whole, products = records("round"), records("propagate")
+    figure, ((*axes,),) = panels(1, len(whole))
+    for axis, record in zip(axes, whole, strict=True):
         roofline(axis, record)
     figure.savefig(DOCS / "roofline.svg", metadata={"Date": None})
-    figure, (above, below) = panels(2, max(len(epochs), len(products)))
-    for axis, record in zip(above, epochs, strict=False):
-        scaling(axis, record, EPOCH, "an epoch, D = 32, K = 9, C = 2")
+    figure, (above, below) = panels(2, max(len(whole), len(products)))
+    for axis, record in zip(above, whole, strict=False):
+        scaling(axis, record, ROUND, "a round, D = 32, K = 9, C = 2")
     for axis, record in zip(below, products, strict=False):
         scaling(axis, record, PRODUCT, "one hop, D = 32, 6 entries a row")
     figure.savefig(DOCS / "scaling.svg", metadata={"Date": None})

@@ -62,9 +62,10 @@ def adapt_trained_network(
 
         print(mg.find_gamma(loaded))
         model = mg.wrap(loaded, gamma="prop.alpha", head="lin2")
-        mg.remember_source(model, source)  # source statistics, to estimate accuracy by
-        result = mg.adapt(model, target)
-        print(result.sentence)
+        mg.summarise_source(model, source)  # source statistics, to estimate accuracy by
+        weights = mg.Guarded(strategies=(mg.Matcha(),))
+        result = mg.adapt(model, target, strategy=weights)  # a delta holds hop weights
+        print(result.summary())
 
         mg.save_delta(result.model, Path(folder) / "target.safetensors")
         mg.apply_delta(loaded, Path(folder) / "target.safetensors")

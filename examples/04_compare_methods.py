@@ -53,7 +53,7 @@ def demonstration(nodes: int, epochs: int) -> tuple[mg.Backbone, Data]:
     source = mg.datasets.csbm(nodes, 100, homophily=0.8, seed=0)
     target = mg.datasets.csbm(nodes, 100, homophily=0.2, seed=1)
     model = mg.GPRGNN(100, 2)
-    mg.fit(model, source, epochs=epochs, ship=[mg.AdaNPC()])
+    mg.fit(model, source, epochs=epochs, methods=[mg.AdaNPC()])
     return model, target
 
 

@@ -24,7 +24,7 @@ MARKED = {
         "report/test_page.py::test_figures_do_not_start_pyplot",
         "graphs/stored/test_promise.py",
         "graphs/stored/test_resume.py::test_sigkill",
-        "cli/test_cli.py::test_methods_that_need_something_of_the_source_get_it_shipped",
+        "cli/test_cli.py::test_methods_that_need_something_of_the_source_get_it",
         "cli/test_cli.py::test_the_installed_command_runs_and_is_quiet_without_a_terminal",
         "test_documents.py::test_tables_are_those_of_the_records",
         "test_documents.py::test_the_site_builds_and_every_link_resolves",

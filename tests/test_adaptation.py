@@ -64,9 +64,9 @@ def test_true_labels_as_predictions_lead_to_the_eigenvector():
     between = mg.functional.between_form(
         hops.class_sums(answer), answer.sum(0).double().numpy(), hops.mean, 1e-9
     )
-    best = mg.functional.best_coefficients(between, hops.gram)
+    best = mg.functional.best_hop_weights(between, hops.gram)
     least = mg.functional.pic_from_forms(best, between, hops.gram)[0]
-    assert result.trace.loss[-1] >= least - 1e-9
+    assert result.trace.loss[-1] >= least - 1e-6  # the trace is of float32 hop weights
     assert result.trace.loss[-1] == pytest.approx(least, abs=2e-3)
     assert result.status is mg.Status.CONVERGED
 
@@ -82,7 +82,7 @@ def test_a_homophily_shift_is_repaired():
     assert abs(after - before) <= result.changed + 1e-9
 
 
-def test_zero_epochs_give_the_models_own_prediction():
+def test_no_rounds_give_the_models_own_prediction():
     model, graph = trained_model(), tiny_graph()
     result = mg.predict(model, graph)
     expected = model(graph.x, graph.edge_index).softmax(-1)
@@ -214,9 +214,9 @@ def test_an_unguarded_run_whose_class_shares_jump_is_an_alarm(flipped):
     figures = f"class 1 went from {first:.1%} to {last:.1%} of nodes"
     (alarm,) = flipped.alarms
     assert figures in alarm
-    assert alarm in flipped.sentence
+    assert alarm in flipped.summary()
     assert f"alarm: {alarm}" in repr(flipped)
-    assert flipped.sentence.endswith("does not compare its result with the source model.")
+    assert flipped.summary().endswith("does not compare its result with the source model.")
 
 
 def labels_of(result):
@@ -231,7 +231,7 @@ def test_an_unguarded_run_without_alarms_is_neutral_and_says_it_was_not_checked(
     result = mg.adapt(trained_model(), tiny_graph(), strategy=strategy)
     assert result.alarms == ()
     assert result.severity == "neutral"
-    assert ("Not checked" not in result.sentence) is checked
+    assert ("Not checked" not in result.summary()) is checked
     assert "alarm" not in repr(result)
 
 

@@ -106,4 +106,4 @@ def test_runs_are_logged_and_nothing_is_printed(caplog, capsys):
     said = [record.getMessage() for record in caplog.records]
     assert said[0].startswith("adapting to 120 nodes")
     assert repr(result) in said[1]
-    assert said[2] == "training GPRGNN on 120 nodes"
+    assert said[2] == "training GPRGNN on 108 nodes"

@@ -1,4 +1,4 @@
-"""Every built-in part goes through the shipped batteries; broken parts are caught by them."""
+"""Every built-in part passes the checks of matcha_gnn.testing, and broken parts fail them."""
 
 import sys
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from matcha_gnn.testing import (
     trained_model,
 )
 
-# Training what is shipped takes longer by default than the whole battery.
+# Making source arrays takes longer by default than the whole battery.
 QUICK = {"graphpatcher": {"hidden_channels": 8, "iterations": 20}}
 
 
@@ -34,25 +34,25 @@ def test_methods(name):
     check_method(METHODS[name](**QUICK.get(name, {})))
 
 
-class NeedsWhatItShips(mg.ERM):
-    name = "needs_what_it_ships"
+class NeedsArrays(mg.ERM):
+    name = "needs_arrays"
 
     def require(self, model):
-        if not model.artefacts.get(self.name):
-            raise mg.IncompatibleError("train with ship=[NeedsWhatItShips()]")
+        if not model.source_arrays.get(self.name):
+            raise mg.IncompatibleError("train with methods=[NeedsArrays()]")
 
-    def ship(self, model, source, labels, labelled, seed):
+    def source_arrays(self, model, source, labels, labelled, seed):
         return {"weight": torch.bincount(labels[labelled]) / labelled.sum()}
 
     def predict(self, view, state):
-        weight = view.model.artefacts[self.name]["weight"]
+        weight = view.model.source_arrays[self.name]["weight"]
         return Prediction((view.logits + weight.log()).softmax(-1)), state
 
 
-def test_the_battery_ships_what_a_method_needs():
-    check_method(NeedsWhatItShips())
-    with pytest.raises(mg.IncompatibleError, match="ship="):
-        check_method(NeedsWhatItShips(), trained_model())
+def test_the_battery_makes_the_arrays_a_method_needs():
+    check_method(NeedsArrays())
+    with pytest.raises(mg.IncompatibleError, match="methods="):
+        check_method(NeedsArrays(), trained_model())
 
 
 class Recording(nn.Module):
@@ -79,7 +79,7 @@ def test_a_network_that_takes_a_data_is_given_no_labels(name):
     for label in LABELS[1:]:
         graph[label] = torch.ones(graph.num_nodes, dtype=torch.bool)
     graph.pos = torch.ones(graph.num_nodes, 2)
-    mg.remember_source(model, graph)
+    mg.summarise_source(model, graph)
     Recording.given.clear()
     seen = mg.adapt(model, graph, method)
     assert len(Recording.given) > 1
@@ -115,7 +115,7 @@ def test_strategies_on_another_model():
     check_strategy(mg.Matcha(rounds=2), deep)
     with pytest.raises(mg.IncompatibleError, match="cached hops"):
         check_strategy(mg.Fitted(), deep)
-    with pytest.raises(AssertionError, match="allow an estimate.*mg.remember_source"):
+    with pytest.raises(AssertionError, match="allow an estimate.*mg.summarise_source"):
         check_strategy(mg.Matcha(rounds=2), mg.GPRGNN(6, 3))
 
 
@@ -184,7 +184,7 @@ def test_the_battery_catches_a_wrong_gradient():
 
 
 class ForgetsTheChainRule(mg.GPRGNN):
-    def coefficients(self, gamma):
+    def hop_weights(self, gamma):
         return gamma**2
 
 

@@ -57,5 +57,5 @@ def test_labels_are_not_read(model):
 
 
 def test_without_a_source_summary_it_is_refused():
-    with pytest.raises(mg.IncompatibleError, match="remember_source"):
+    with pytest.raises(mg.IncompatibleError, match="summarise_source"):
         mg.diagnose(mg.GPRGNN(8, 2), mg.datasets.csbm(100, 8))

@@ -49,7 +49,7 @@ def test_every_base_method_runs_on_the_core_alone():
 import torch
 from matcha_gnn.methods import METHODS
 methods = [METHODS[name]() for name in METHODS]
-mg.fit(model, source, epochs=5, ship=[mg.AdaNPC(), mg.GraphPatcher()])
+mg.fit(model, source, epochs=5, methods=[mg.AdaNPC(), mg.GraphPatcher()])
 for method in methods:
     result = mg.adapt(model, target, method)
     fine = torch.isfinite(result.probs).all() and result.probs.shape == (120, 2)

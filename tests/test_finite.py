@@ -30,7 +30,7 @@ def strict(text):
 
 
 def broken_file(path, name, value):
-    mg.save_model(trained_model(ship=[mg.AdaNPC()]), path)
+    mg.save_model(trained_model(methods=[mg.AdaNPC()]), path)
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
     tensors = load_file(path)
@@ -41,7 +41,7 @@ def broken_file(path, name, value):
 
 
 def names_in_a_file(tmp_path):
-    mg.save_model(trained_model(ship=[mg.AdaNPC()]), tmp_path / "names.safetensors")
+    mg.save_model(trained_model(methods=[mg.AdaNPC()]), tmp_path / "names.safetensors")
     tensors = load_file(tmp_path / "names.safetensors")
     return [n for n, t in tensors.items() if t.is_floating_point() and t.numel()]
 
@@ -50,7 +50,7 @@ def names_in_a_file(tmp_path):
 def test_a_model_file_with_numbers_that_are_not_finite_is_refused_by_name(tmp_path, value):
     names = names_in_a_file(tmp_path)
     assert {"gamma", "norm.running_var", "source_summary.misfit"} < set(names)
-    assert any(name.startswith("artefact.adanpc.") for name in names)
+    assert any(name.startswith("source_arrays.adanpc.") for name in names)
     for name in names:
         path = broken_file(tmp_path / "m.safetensors", name, value)
         with pytest.raises(mg.InvalidFileError, match=rf"infinite entries in {name}\)"):
@@ -76,17 +76,17 @@ def test_adapt_refuses_a_model_that_is_not_finite(name, value, strategy):
         mg.adapt(model, tiny_graph(), strategy=strategy)
 
 
-def test_adapt_refuses_a_summary_and_an_artefact_that_are_not_finite():
-    model = trained_model(ship=[mg.AdaNPC()])
-    kept = model.source.own_covariance
-    model.source.own_covariance[0, 0] = math.nan
-    with pytest.raises(mg.InvalidArgumentError, match=r"source_summary\.own_covariance"):
+def test_adapt_refuses_a_summary_and_arrays_that_are_not_finite():
+    model = trained_model(methods=[mg.AdaNPC()])
+    kept = model.source.node_covariance
+    model.source.node_covariance[0, 0] = math.nan
+    with pytest.raises(mg.InvalidArgumentError, match=r"source_summary\.node_covariance"):
         mg.adapt(model, tiny_graph())
     kept[0, 0] = 1.0
-    parts = model.artefacts["adanpc"].items()
+    parts = model.source_arrays["adanpc"].items()
     name, part = next((name, part) for name, part in parts if part.is_floating_point())
     part.view(-1)[0] = math.nan
-    with pytest.raises(mg.InvalidArgumentError, match=rf"artefact\.adanpc\.{name}"):
+    with pytest.raises(mg.InvalidArgumentError, match=rf"source_arrays\.adanpc\.{name}"):
         mg.adapt(model, tiny_graph(), mg.AdaNPC())
 
 
@@ -105,7 +105,7 @@ def test_a_trained_model_can_be_loaded(tmp_path, scale):
 
 
 @pytest.mark.parametrize(
-    ("architecture", "name"), [(mg.GPRGNN, "norm.running_var"), (mg.JKNet, "own_logit_covariance")]
+    ("architecture", "name"), [(mg.GPRGNN, "norm.running_var"), (mg.JKNet, "node_logit_covariance")]
 )
 def test_training_that_overflows_is_refused(architecture, name):
     with pytest.raises(mg.InvalidGraphError, match=rf"so large that {name} is not finite"):
@@ -125,7 +125,7 @@ def test_a_last_step_that_runs_away_is_refused(monkeypatch):
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=NAMES)
 @pytest.mark.parametrize("name", METHODS)
 def test_features_that_overflow_are_refused(name, strategy):
-    graph, model = tiny_graph(), trained_model(ship=[METHODS[name]()])
+    graph, model = tiny_graph(), trained_model(methods=[METHODS[name]()])
     graph.x = graph.x * 1e37
     model.encoder_parameters()[0].data.mul_(100)
     with pytest.raises(mg.IncompatibleError, match="not finite"):
@@ -134,7 +134,7 @@ def test_features_that_overflow_are_refused(name, strategy):
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"gtrans"}))
 def test_large_features_that_do_not_overflow_give_finite_predictions(name):
-    graph, model = tiny_graph(), trained_model(ship=[METHODS[name]()])
+    graph, model = tiny_graph(), trained_model(methods=[METHODS[name]()])
     graph.x = graph.x * 1e15
     result = mg.adapt(model, graph, METHODS[name](), mg.Matcha(rounds=2))
     assert result.probs.isfinite().all()
@@ -162,7 +162,8 @@ def test_a_method_that_answers_nan_is_refused(strategy):
 
 
 def test_candidates_that_are_not_finite_are_not_taken():
-    result = mg.adapt(trained_model(), tiny_graph(), NotANumber(1))
+    weights = mg.Guarded(strategies=(mg.ClosedForm(), mg.Fitted()))
+    result = mg.adapt(trained_model(), tiny_graph(), NotANumber(1), weights)
     assert result.status is mg.Status.KEPT_SOURCE
     assert [c.name for c in result.decision.candidates] == ["source"]
     assert result.probs.isfinite().all()

@@ -16,8 +16,8 @@ def draw(num_nodes=60, num_hops=4, width=3, num_classes=3, seed=0):
     generator = torch.Generator().manual_seed(seed)
     stack = torch.randn(num_nodes, num_hops, width, generator=generator, dtype=torch.float64)
     probs = torch.rand(num_nodes, num_classes, generator=generator, dtype=torch.float64)
-    coef = torch.randn(num_hops, generator=generator, dtype=torch.float64)
-    return stack, probs / probs.sum(1, keepdim=True), coef
+    hop_weights = torch.randn(num_hops, generator=generator, dtype=torch.float64)
+    return stack, probs / probs.sum(1, keepdim=True), hop_weights
 
 
 def forms(stack, probs, min_share=TINY):
@@ -32,9 +32,9 @@ def forms(stack, probs, min_share=TINY):
 def test_the_slope_of_the_between_form_is_the_form_times_c(mass):
     generator = np.random.default_rng(0)
     sums, mean = generator.normal(size=(3, 5, 7)), generator.normal(size=(5, 7))
-    coef, arguments = generator.normal(size=5), (sums, np.array(mass), mean, 1e-9)
-    expected = functional.between_form(*arguments) @ coef
-    slope = functional.between_slope(coef, *arguments)
+    hop_weights, arguments = generator.normal(size=5), (sums, np.array(mass), mean, 1e-9)
+    expected = functional.between_form(*arguments) @ hop_weights
+    slope = functional.between_slope(hop_weights, *arguments)
     np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -45,8 +45,8 @@ def test_entropy_equals_scipy():
 
 
 def test_one_hot_pic_is_the_calinski_harabasz_score_in_disguise():
-    stack, probs, coef = draw(num_nodes=80)
-    z, labels = reference.mix(stack, coef), probs.argmax(1)
+    stack, probs, hop_weights = draw(num_nodes=80)
+    z, labels = reference.mix(stack, hop_weights), probs.argmax(1)
     score = calinski_harabasz_score(z.numpy(), labels.numpy())
     num_classes = probs.shape[1]
     expected = 1 / (1 + score * (num_classes - 1) / (len(z) - num_classes))
@@ -55,8 +55,8 @@ def test_one_hot_pic_is_the_calinski_harabasz_score_in_disguise():
 
 
 def test_pic_equals_the_papers_definition_written_out():
-    stack, probs, coef = draw()
-    z = reference.mix(stack, coef).numpy()
+    stack, probs, hop_weights = draw()
+    z = reference.mix(stack, hop_weights).numpy()
     y = probs.numpy()
     intra = inter = 0.0
     for c in range(y.shape[1]):
@@ -71,20 +71,20 @@ def test_pic_equals_the_papers_definition_written_out():
 
 @pytest.mark.parametrize("plain", [functional.pic, functional.difference])
 def test_gradcheck_in_z(plain):
-    stack, probs, coef = draw(num_nodes=12)
-    z = reference.mix(stack, coef).requires_grad_(True)
+    stack, probs, hop_weights = draw(num_nodes=12)
+    z = reference.mix(stack, hop_weights).requires_grad_(True)
     assert torch.autograd.gradcheck(lambda values: plain(values, probs, TINY), (z,))
 
 
 @pytest.mark.parametrize("name", ["pic", "difference"])
 @pytest.mark.parametrize("seed", range(5))
 def test_sums_form_agrees_with_autograd_in_value_and_gradient(name, seed):
-    stack, probs, coef = draw(seed=seed)
-    coef.requires_grad_(True)
-    plain = getattr(functional, name)(reference.mix(stack, coef), probs, TINY)
-    (gradient,) = torch.autograd.grad(plain, coef)
+    stack, probs, hop_weights = draw(seed=seed)
+    hop_weights.requires_grad_(True)
+    plain = getattr(functional, name)(reference.mix(stack, hop_weights), probs, TINY)
+    (gradient,) = torch.autograd.grad(plain, hop_weights)
     extra = (len(stack),) if name == "difference" else ()
-    fixed = coef.detach().numpy()
+    fixed = hop_weights.detach().numpy()
     slopes = (form @ fixed for form in forms(stack, probs))
     value, slope = getattr(functional, f"{name}_from_slopes")(fixed, *slopes, *extra)
     assert value == pytest.approx(plain.item(), abs=1e-10)
@@ -100,19 +100,19 @@ def test_sums_form_agrees_with_autograd_in_value_and_gradient(name, seed):
 def test_pic_is_a_share_invariant_to_scaling_with_gradient_orthogonal_to_gamma(
     seed, scale, classes
 ):
-    stack, probs, coef = draw(seed=seed, num_classes=classes)
+    stack, probs, hop_weights = draw(seed=seed, num_classes=classes)
     between, total = forms(stack, probs)
-    value, slope = functional.pic_from_forms(coef.numpy(), between, total)
-    scaled, _ = functional.pic_from_forms(scale * coef.numpy(), between, total)
+    value, slope = functional.pic_from_forms(hop_weights.numpy(), between, total)
+    scaled, _ = functional.pic_from_forms(scale * hop_weights.numpy(), between, total)
     assert -1e-12 <= value <= 1 + 1e-12
     assert scaled == pytest.approx(value, abs=1e-10)
-    assert abs(slope @ coef.numpy()) < 1e-10
+    assert abs(slope @ hop_weights.numpy()) < 1e-10
 
 
 def test_no_gamma_beats_the_top_generalised_eigenvector():
     stack, probs, _ = draw(num_nodes=100, num_hops=5)
     between, total = forms(stack, probs)
-    best = functional.best_coefficients(between, total)
+    best = functional.best_hop_weights(between, total)
     least, slope = functional.pic_from_forms(best, between, total)
     assert np.abs(slope).max() < 1e-10
     assert best @ total @ best == pytest.approx(1)
@@ -124,18 +124,18 @@ def test_eigenvector_survives_hops_that_repeat():
     stack, probs, _ = draw(num_hops=3)
     repeated = torch.cat([stack, stack[:, :1]], dim=1)
     least = functional.pic_from_forms(
-        functional.best_coefficients(*forms(repeated, probs)), *forms(repeated, probs)
+        functional.best_hop_weights(*forms(repeated, probs)), *forms(repeated, probs)
     )[0]
     alone = functional.pic_from_forms(
-        functional.best_coefficients(*forms(stack, probs)), *forms(stack, probs)
+        functional.best_hop_weights(*forms(stack, probs)), *forms(stack, probs)
     )[0]
     assert least == pytest.approx(alone, abs=1e-9)
 
 
 def test_a_class_without_mass_adds_nothing():
-    stack, probs, coef = draw()
+    stack, probs, hop_weights = draw()
     padded = torch.cat([probs, torch.zeros(len(probs), 1, dtype=torch.float64)], dim=1)
-    z = reference.mix(stack, coef)
+    z = reference.mix(stack, hop_weights)
     assert functional.pic(z, padded, TINY) == functional.pic(z, probs, TINY)
     np.testing.assert_allclose(forms(stack, padded)[0], forms(stack, probs)[0], atol=1e-12)
 

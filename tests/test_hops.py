@@ -22,11 +22,11 @@ def test_hops_are_powers_of_the_adjacency_and_lie_node_by_node():
 def test_class_sums_over_the_hops_of_another_graph(num_classes):
     generator = torch.Generator().manual_seed(0)
     stack, other = torch.randn(2, 40, 4, 16, generator=generator)
-    coef, head = torch.randn(4, generator=generator), torch.nn.Linear(16, num_classes)
+    hop_weights, head = torch.randn(4, generator=generator), torch.nn.Linear(16, num_classes)
     hops, over = Hops(stack), Hops(other)
     with torch.no_grad():
-        own, _, mass = hops.classify(coef, head)
-        probs, sums, same_mass = hops.classify(coef, head, over=over)
+        own, _, mass = hops.classify(hop_weights, head)
+        probs, sums, same_mass = hops.classify(hop_weights, head, over=over)
     torch.testing.assert_close(probs, own)
     np.testing.assert_allclose(same_mass, mass)
     wanted = torch.einsum("nc,nkd->ckd", own.double(), other.double())
@@ -35,11 +35,11 @@ def test_class_sums_over_the_hops_of_another_graph(num_classes):
 
 def test_few_and_many_classes_classify_alike():
     stack = torch.randn(50, 3, 8)
-    coef = torch.randn(3)
+    hop_weights = torch.randn(3)
     for classes in (2, 3, 4, 20):
         head = torch.nn.Linear(8, classes).requires_grad_(False)
-        probs, sums, mass = Hops(stack).classify(coef, head)
-        expected = head(torch.einsum("nkd,k->nd", stack, coef)).softmax(-1)
+        probs, sums, mass = Hops(stack).classify(hop_weights, head)
+        expected = head(torch.einsum("nkd,k->nd", stack, hop_weights)).softmax(-1)
         torch.testing.assert_close(probs, expected, atol=1e-5, rtol=1e-4)
         np.testing.assert_allclose(sums, np.einsum("nc,nkd->ckd", expected, stack), atol=1e-3)
         np.testing.assert_allclose(mass, expected.sum(0), rtol=1e-4)
@@ -55,15 +55,15 @@ def test_a_single_class_is_refused(head):
 
 
 def test_a_changed_or_other_head_is_computed_again():
-    hops, coef = Hops(torch.randn(50, 3, 8)), torch.randn(3)
+    hops, hop_weights = Hops(torch.randn(50, 3, 8)), torch.randn(3)
     head = torch.nn.Linear(8, 2).requires_grad_(False)
-    first = hops.classify(coef, head)[0]
+    first = hops.classify(hop_weights, head)[0]
     head.weight.mul_(-1)
-    changed = hops.classify(coef, head)[0]
+    changed = hops.classify(hop_weights, head)[0]
     assert not torch.allclose(first, changed)
     other = torch.nn.Linear(8, 2).requires_grad_(False)
-    expected = other(hops.mix(coef)).softmax(-1)
-    torch.testing.assert_close(hops.classify(coef, other)[0], expected, atol=1e-5, rtol=1e-4)
+    expected = other(hops.mix(hop_weights)).softmax(-1)
+    torch.testing.assert_close(hops.classify(hop_weights, other)[0], expected, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("change", ["graph", "encoder", "batch norm"])

@@ -59,7 +59,7 @@ KINDS = {
     "one class": one_class,
     "no edges": no_edges,
 }
-SHIPPED = ("adanpc", "graphpatcher")
+NEED_ARRAYS = ("adanpc", "graphpatcher")
 
 
 @cache
@@ -67,7 +67,7 @@ def trained(kind: str, dtype: torch.dtype) -> mg.Backbone:
     graph = KINDS[kind](0)
     graph.x = graph.x.to(dtype)
     model = mg.GPRGNN(FEATURES, CLASSES, hidden_channels=8, K=3).to(dtype)
-    mg.fit(model, graph, epochs=10, ship=[METHODS[name]() for name in SHIPPED])
+    mg.fit(model, graph, epochs=10, methods=[METHODS[name]() for name in NEED_ARRAYS])
     return model
 
 

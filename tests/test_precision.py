@@ -31,7 +31,7 @@ def in_precision(dtype):
 @pytest.mark.parametrize("name", METHODS)
 def test_results_are_those_of_the_graph_in_the_models_precision(name, strategy, of_model, of_graph):
     method = METHODS[name]()
-    model = trained_model(ship=[METHODS[name]()]).to(of_model)
+    model = trained_model(methods=[METHODS[name]()]).to(of_model)
     mixed = mg.adapt(model, in_precision(of_graph), method, strategy)
     graph = in_precision(of_graph)
     graph.x = graph.x.to(of_model)
@@ -78,7 +78,7 @@ def test_half_precision_is_refused_in_one_line(dtype, strategy):
         mg.adapt(trained_model(), in_precision(dtype), strategy=strategy)
 
 
-@pytest.mark.parametrize("train", [mg.fit, mg.remember_source])
+@pytest.mark.parametrize("train", [mg.fit, mg.summarise_source])
 def test_half_precision_is_refused_in_training(train):
     with pytest.raises(mg.InvalidArgumentError, match=r"^model: got torch\.float16 in "):
         train(mg.GPRGNN(6, 3).half(), tiny_graph())

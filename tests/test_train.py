@@ -1,5 +1,6 @@
 """Source training against a plain PyTorch and PyG loop, and the contract of `fit`."""
 
+import math
 import random
 
 import numpy as np
@@ -297,19 +298,43 @@ def test_the_summary_is_taken_on_nodes_that_were_not_trained_on():
     assert float(model.source.accuracy) == pytest.approx(float(right[~mask].double().mean()))
     assert float(model.source.accuracy) < run.train_accuracy
     assert model.source.basis == "75 nodes not trained on"
-    everything, _ = trained(graph, epochs=2)
-    assert everything.source.basis == "training nodes"
+    some, _ = trained(graph, epochs=2)
+    assert some.source.basis == "16 nodes not trained on"
+
+
+def test_with_no_holdout_all_nodes_are_trained_on_and_a_second_training_measures():
+    graph = source(signal=1.0)
+    model, run = trained(graph, epochs=60, holdout=0)
+    again, _ = trained(graph, epochs=60, train_mask=torch.ones(NODES, dtype=torch.bool), holdout=0)
+    assert_same_weights(model, again)
+    right = model(graph.x, graph.edge_index).argmax(1) == graph.y
+    assert run.train_accuracy == pytest.approx(float(right.double().mean()))
+    assert int(model.source.evidence.held_out) == pytest.approx(0.2 * NODES, abs=2)
+    assert float(model.source.accuracy) < run.train_accuracy
+
+
+def test_what_is_kept_apart_is_a_share_of_each_class():
+    graph = source()
+    model, _ = trained(graph, epochs=2, holdout=0.2)
+    held = int(model.source.held_out)
+    assert held == sum(round(0.2 * int((graph.y == c).sum())) for c in (0, 1))
+
+
+@pytest.mark.parametrize("holdout", [-0.1, 1.0, math.nan, "some"])
+def test_a_holdout_that_is_no_share_is_refused(holdout):
+    with pytest.raises(mg.InvalidArgumentError, match="holdout"):
+        trained(holdout=holdout)
 
 
 def test_a_summary_of_a_network_trained_elsewhere_is_taken_on_the_other_nodes():
     graph, mask = source(), every(2)
     model, _ = trained(graph, train_mask=mask)
     inside = model.source
-    mg.remember_source(model, graph, trained=mask)
+    mg.summarise_source(model, graph, trained=mask)
     for name, value in inside.tensors().items():
-        assert torch.equal(getattr(model.source, name), value), name
+        assert torch.equal(model.source.tensors()[name], value), name
     graph.train_mask = mask
-    mg.remember_source(model, graph)
+    mg.summarise_source(model, graph)
     assert int(model.source.held_out) == int((~mask).sum())
 
 
@@ -414,7 +439,7 @@ def test_progress_is_called_every_epoch():
 def test_the_source_summary_is_that_of_the_trained_model():
     graph, mask = source(), every(2)
     graph.test_mask = ~mask
-    model, _ = trained(graph, epochs=20, train_mask=mask)
+    model, _ = trained(graph, epochs=20, train_mask=mask, holdout=0)
     summary = model.source
     with torch.no_grad():
         probs = model(graph.x, graph.edge_index).softmax(1).numpy()
@@ -424,10 +449,10 @@ def test_the_source_summary_is_that_of_the_trained_model():
     prior = np.bincount(y[known], minlength=2) / known.sum()
     np.testing.assert_allclose(summary.class_prior, prior, rtol=1e-6)
     centroids = np.stack([own[known & (y == c)].mean(0) for c in (0, 1)])
-    np.testing.assert_allclose(summary.own_logit_centroids, centroids, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(summary.node_logit_centroids, centroids, rtol=1e-3, atol=1e-4)
     within = sum(np.cov(own[known & (y == c)].T, ddof=0) * (known & (y == c)).sum() for c in (0, 1))
     covariance = within / (known.sum() - 2)
-    np.testing.assert_allclose(summary.own_logit_covariance, covariance, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(summary.node_logit_covariance, covariance, rtol=1e-3, atol=1e-4)
     confidence = np.histogram(probs.max(1), CONFIDENCE_BINS, (0, 1))[0] / NODES
     np.testing.assert_allclose(summary.confidence_histogram, confidence, atol=1.5 / NODES)
     assert summary.mean_degree.item() == pytest.approx(graph.num_edges / NODES)
@@ -443,7 +468,7 @@ def test_the_summary_is_that_of_the_kept_epoch():
     model, run = trained(graph, epochs=40, train_mask=every(4), val_mask=every(4, 1))
     assert run.best_epoch < 39
     kept = model.source.tensors()
-    mg.remember_source(model, graph, trained=every(4))
+    mg.summarise_source(model, graph, trained=every(4))
     for name, value in model.source.tensors().items():
         assert torch.equal(value, kept[name]), name
 
@@ -472,10 +497,10 @@ def test_labels_in_a_list_are_refused():
         mg.fit(mg.GPRGNN(6, 3), graph, epochs=1)
 
 
-class ShipsRandomNumbers(mg.ERM):
-    name = "ships_random_numbers"
+class KeepsRandomNumbers(mg.ERM):
+    name = "keeps_random_numbers"
 
-    def ship(self, model, source, labels, labelled, seed):
+    def source_arrays(self, model, source, labels, labelled, seed):
         return {"drawn": torch.rand(3)}
 
 
@@ -484,7 +509,7 @@ def test_source_state_follows_the_seed_and_leaves_the_generator_alone():
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
     for model in models:
-        mg.fit(model, tiny_graph(), epochs=1, ship=[ShipsRandomNumbers()], seed=3)
+        mg.fit(model, tiny_graph(), epochs=1, methods=[KeepsRandomNumbers()], seed=3)
     assert torch.equal(before, torch.random.get_rng_state())
-    first, second = (model.artefacts["ships_random_numbers"]["drawn"] for model in models)
+    first, second = (model.source_arrays["keeps_random_numbers"]["drawn"] for model in models)
     assert torch.equal(first, second)

@@ -11,77 +11,47 @@ Reading order, which is also the data flow:
 7. `adaptation` the entry points; `result`, predictions, decision, trace, status
 8. `report`, `cli`; `paper`, what exists only to reproduce the paper
 
-Names are loaded when first used, so that `matcha --help` does not wait for torch.
+Names are loaded when first used, so that `matcha --help` does not wait for torch. Methods,
+strategies, losses and backbones need no line here: what their packages export is `mg.NAME`.
 """
 
 import importlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-_HOME = {
-    "APPNP": "matcha_gnn.backbones",
-    "ClosedForm": "matcha_gnn.strategies",
-    "Fitted": "matcha_gnn.strategies",
-    "Guarded": "matcha_gnn.strategies",
-    "Matcha": "matcha_gnn.strategies",
-    "Proposal": "matcha_gnn.strategies",
-    "Strategy": "matcha_gnn.strategies",
-    "Task": "matcha_gnn.strategies",
-    "Unadapted": "matcha_gnn.strategies",
-    "predict": "matcha_gnn.adaptation",
-    "adapt": "matcha_gnn.adaptation",
-    "AdaNPC": "matcha_gnn.methods",
-    "add_hops": "matcha_gnn.backbones",
-    "apply_delta": "matcha_gnn.io.deltas",
-    "Adaptation": "matcha_gnn.result",
-    "BaseMethod": "matcha_gnn.methods",
-    "Backbone": "matcha_gnn.backbones",
-    "Callback": "matcha_gnn.callbacks",
-    "Diagnosis": "matcha_gnn.diagnosis",
-    "diagnose": "matcha_gnn.diagnosis",
-    "Difference": "matcha_gnn.losses",
-    "ERM": "matcha_gnn.methods",
-    "Entropy": "matcha_gnn.losses",
-    "FilterBackbone": "matcha_gnn.backbones",
-    "GCNII": "matcha_gnn.backbones",
-    "GPRGNN": "matcha_gnn.backbones",
-    "GTrans": "matcha_gnn.methods",
-    "Graph": "matcha_gnn.graphs.memory",
-    "GraphPatcher": "matcha_gnn.methods",
-    "GraphStore": "matcha_gnn.graphs.stored",
-    "Hops": "matcha_gnn.hops",
-    "Decision": "matcha_gnn.result",
-    "IncompatibleError": "matcha_gnn.errors",
-    "InvalidArgumentError": "matcha_gnn.errors",
-    "InvalidFileError": "matcha_gnn.errors",
-    "InvalidGraphError": "matcha_gnn.errors",
-    "JKNet": "matcha_gnn.backbones",
-    "LAME": "matcha_gnn.methods",
-    "LinearBackbone": "matcha_gnn.backbones",
-    "Loss": "matcha_gnn.losses",
-    "MatchaError": "matcha_gnn.errors",
-    "PIC": "matcha_gnn.losses",
-    "Prediction": "matcha_gnn.methods",
-    "PseudoLabel": "matcha_gnn.losses",
-    "SOGA": "matcha_gnn.methods",
-    "Status": "matcha_gnn.result",
-    "SURE": "matcha_gnn.losses",
-    "T3A": "matcha_gnn.methods",
-    "Tent": "matcha_gnn.methods",
-    "Modifies": "matcha_gnn.methods",
-    "TrainableBackbone": "matcha_gnn.backbones",
-    "View": "matcha_gnn.methods",
-    "find_gamma": "matcha_gnn.backbones",
-    "fit": "matcha_gnn.train",
-    "load_model": "matcha_gnn.io.models",
-    "read_graph": "matcha_gnn.io.graphfiles",
-    "remember_source": "matcha_gnn.train",
-    "save_delta": "matcha_gnn.io.deltas",
-    "save_model": "matcha_gnn.io.models",
-    "unlabelled": "matcha_gnn.graphs.memory",
-    "wrap": "matcha_gnn.backbones",
-    "write_graph": "matcha_gnn.io.graphfiles",
+_PACKAGES = {
+    "matcha_gnn.backbones": "BACKBONES",
+    "matcha_gnn.losses": "LOSSES",
+    "matcha_gnn.methods": "METHODS",
+    "matcha_gnn.strategies": "STRATEGIES",
 }
+"""Packages whose exports are names of this one, each with its registry."""
+_HOME = {
+    "matcha_gnn.adaptation": ("adapt", "predict"),
+    "matcha_gnn.backbones": (
+        *("Backbone", "FilterBackbone", "LinearBackbone", "TrainableBackbone"),
+        *("add_hops", "find_gamma", "wrap"),
+    ),
+    "matcha_gnn.callbacks": ("Callback",),
+    "matcha_gnn.diagnosis": ("AccuracyEstimate", "Diagnosis", "diagnose", "estimate_accuracy"),
+    "matcha_gnn.errors": (
+        *("IncompatibleError", "InvalidArgumentError", "InvalidFileError", "InvalidGraphError"),
+        "MatchaError",
+    ),
+    "matcha_gnn.graphs.memory": ("Graph", "unlabelled"),
+    "matcha_gnn.graphs.stored": ("GraphStore",),
+    "matcha_gnn.hops": ("Hops",),
+    "matcha_gnn.io.deltas": ("apply_delta", "save_delta"),
+    "matcha_gnn.io.graphfiles": ("read_graph", "write_graph"),
+    "matcha_gnn.io.models": ("load_model", "save_model"),
+    "matcha_gnn.losses": ("Loss",),
+    "matcha_gnn.methods": ("BaseMethod", "Modifies", "Prediction", "View"),
+    "matcha_gnn.result": ("Adaptation", "Decision", "Status"),
+    "matcha_gnn.strategies": ("Proposal", "Strategy", "Task"),
+    "matcha_gnn.evidence.summarising": ("summarise_source",),
+    "matcha_gnn.train": ("fit",),
+}
+"""Where the other public names are."""
 _MODULES = {
     "callbacks": "matcha_gnn.callbacks",
     "datasets": "matcha_gnn.datasets",
@@ -95,150 +65,72 @@ _MODULES = {
 # Silent until the user sets up logging.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
-__all__ = [
-    "AdaNPC",
-    "APPNP",
-    "Adaptation",
-    "Backbone",
-    "BaseMethod",
-    "Callback",
-    "ClosedForm",
-    "Decision",
-    "Diagnosis",
-    "Difference",
-    "ERM",
-    "Fitted",
-    "Entropy",
-    "FilterBackbone",
-    "GCNII",
-    "GPRGNN",
-    "GTrans",
-    "Graph",
-    "GraphPatcher",
-    "GraphStore",
-    "Guarded",
-    "Hops",
-    "IncompatibleError",
-    "InvalidArgumentError",
-    "InvalidFileError",
-    "InvalidGraphError",
-    "JKNet",
-    "LAME",
-    "LinearBackbone",
-    "Loss",
-    "MatchaError",
-    "Matcha",
-    "PIC",
-    "Prediction",
-    "Proposal",
-    "PseudoLabel",
-    "SOGA",
-    "SURE",
-    "Status",
-    "Strategy",
-    "T3A",
-    "Task",
-    "Tent",
-    "Modifies",
-    "Unadapted",
-    "TrainableBackbone",
-    "View",
-    "adapt",
-    "add_hops",
-    "apply_delta",
-    "callbacks",
-    "datasets",
-    "diagnose",
-    "distributed",
-    "find_gamma",
-    "fit",
-    "functional",
-    "load_model",
-    "metrics",
-    "predict",
-    "read_graph",
-    "remember_source",
-    "save_delta",
-    "save_model",
-    "testing",
-    "transforms",
-    "unlabelled",
-    "wrap",
-    "write_graph",
-]
-
 if TYPE_CHECKING:
     __version__: str
-    from matcha_gnn import callbacks, datasets, functional, metrics, testing, transforms
-    from matcha_gnn.adaptation import adapt, predict
-    from matcha_gnn.backbones import (
-        APPNP,
-        GCNII,
-        GPRGNN,
-        Backbone,
-        FilterBackbone,
-        JKNet,
-        LinearBackbone,
-        TrainableBackbone,
-        add_hops,
-        find_gamma,
-        wrap,
-    )
-    from matcha_gnn.callbacks import Callback
-    from matcha_gnn.diagnosis import Diagnosis, diagnose
-    from matcha_gnn.errors import (
-        IncompatibleError,
-        InvalidArgumentError,
-        InvalidFileError,
-        InvalidGraphError,
-        MatchaError,
-    )
-    from matcha_gnn.graphs import sharded as distributed
-    from matcha_gnn.graphs.memory import Graph, unlabelled
-    from matcha_gnn.graphs.stored import GraphStore
-    from matcha_gnn.hops import Hops
-    from matcha_gnn.io.deltas import apply_delta, save_delta
-    from matcha_gnn.io.graphfiles import read_graph, write_graph
-    from matcha_gnn.io.models import load_model, save_model
-    from matcha_gnn.losses import PIC, SURE, Difference, Entropy, Loss, PseudoLabel
-    from matcha_gnn.methods import (
-        ERM,
-        LAME,
-        SOGA,
-        T3A,
-        AdaNPC,
-        BaseMethod,
-        GraphPatcher,
-        GTrans,
-        Modifies,
-        Prediction,
-        Tent,
-        View,
-    )
-    from matcha_gnn.result import Adaptation, Decision, Status
-    from matcha_gnn.strategies import (
-        ClosedForm,
-        Fitted,
-        Guarded,
-        Matcha,
-        Proposal,
-        Strategy,
-        Task,
-        Unadapted,
-    )
-    from matcha_gnn.train import fit, remember_source
+    __all__: list[str]
+    from matcha_gnn import callbacks as callbacks
+    from matcha_gnn import datasets as datasets
+    from matcha_gnn import functional as functional
+    from matcha_gnn import metrics as metrics
+    from matcha_gnn import testing as testing
+    from matcha_gnn import transforms as transforms
+    from matcha_gnn.adaptation import adapt as adapt
+    from matcha_gnn.adaptation import predict as predict
+    from matcha_gnn.backbones import *  # noqa: F403
+    from matcha_gnn.callbacks import Callback as Callback
+    from matcha_gnn.diagnosis import AccuracyEstimate as AccuracyEstimate
+    from matcha_gnn.diagnosis import Diagnosis as Diagnosis
+    from matcha_gnn.diagnosis import diagnose as diagnose
+    from matcha_gnn.diagnosis import estimate_accuracy as estimate_accuracy
+    from matcha_gnn.errors import IncompatibleError as IncompatibleError
+    from matcha_gnn.errors import InvalidArgumentError as InvalidArgumentError
+    from matcha_gnn.errors import InvalidFileError as InvalidFileError
+    from matcha_gnn.errors import InvalidGraphError as InvalidGraphError
+    from matcha_gnn.errors import MatchaError as MatchaError
+    from matcha_gnn.evidence.summarising import summarise_source as summarise_source
+    from matcha_gnn.graphs import sharded as distributed  # noqa: F401
+    from matcha_gnn.graphs.memory import Graph as Graph
+    from matcha_gnn.graphs.memory import unlabelled as unlabelled
+    from matcha_gnn.graphs.stored import GraphStore as GraphStore
+    from matcha_gnn.hops import Hops as Hops
+    from matcha_gnn.io.deltas import apply_delta as apply_delta
+    from matcha_gnn.io.deltas import save_delta as save_delta
+    from matcha_gnn.io.graphfiles import read_graph as read_graph
+    from matcha_gnn.io.graphfiles import write_graph as write_graph
+    from matcha_gnn.io.models import load_model as load_model
+    from matcha_gnn.io.models import save_model as save_model
+    from matcha_gnn.losses import *  # noqa: F403
+    from matcha_gnn.methods import *  # noqa: F403
+    from matcha_gnn.result import Adaptation as Adaptation
+    from matcha_gnn.result import Decision as Decision
+    from matcha_gnn.result import Status as Status
+    from matcha_gnn.strategies import *  # noqa: F403
+    from matcha_gnn.train import fit as fit
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
+    if name == "__all__":
+        return _public()
     if name in _MODULES:
         return importlib.import_module(_MODULES[name])
-    if name in _HOME:
-        value = getattr(importlib.import_module(_HOME[name]), name)
-        globals()[name] = value
-        return value
+    homes = [home for home, names in _HOME.items() if name in names]
+    for home in homes or _PACKAGES:
+        if not name.startswith("_") and hasattr(importlib.import_module(home), name):
+            value = getattr(importlib.import_module(home), name)
+            globals()[name] = value
+            return value
     raise AttributeError(f"module 'matcha_gnn' has no attribute {name!r}")
+
+
+def _public() -> list[str]:
+    """Every documented name: those above, and what is registered."""
+    registries = (
+        getattr(importlib.import_module(home), kinds) for home, kinds in _PACKAGES.items()
+    )
+    offered = (kind.__name__ for kinds in registries for kind in kinds.values())
+    return sorted({*(name for names in _HOME.values() for name in names), *_MODULES, *offered})
 
 
 def _version() -> str:
@@ -252,4 +144,4 @@ def _version() -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_public()})

@@ -7,9 +7,10 @@ from matcha_gnn.backbones import Backbone
 from matcha_gnn.backbones.checks import require_finite, require_precision
 from matcha_gnn.callbacks import Callback, progress_of
 from matcha_gnn.errors import require_kind, require_whole
-from matcha_gnn.graphs.base import PlannedGraph
-from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
+from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
+from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.hops import Hops
+from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.methods import ERM, BaseMethod
 from matcha_gnn.result import Adaptation
 from matcha_gnn.strategies import Guarded, Strategy, Task, Unadapted
@@ -64,7 +65,7 @@ def adapt(
     """
     _check(model, method, strategy, seed, callbacks)
 
-    def work(target: Graph, quiet: bool) -> Adaptation:
+    def work(target: BaseGraph, quiet: bool) -> Adaptation:
         _, block = next(target.blocks())
         model.accept(block.x)
         if hops is not None:
@@ -106,13 +107,13 @@ def _on_graph(
     method: BaseMethod,
     strategy: Strategy,
     seed: int,
-    work: Callable[[Graph, bool], Adaptation],
+    work: Callable[[BaseGraph, bool], Adaptation],
 ) -> Adaptation:
     """Do some work on a graph, wherever its nodes lie; see `PlannedGraph.adapted`."""
     if isinstance(graph, PlannedGraph):
         return graph.adapted(model, method, strategy, seed, work)
     target = unlabelled(graph)
-    if target.device.type == "cuda":
+    if device_of(target.device).free_bytes is not None:
         from matcha_gnn.graphs.stored.host import with_room
 
         target = with_room(target, model, method, strategy)

@@ -152,7 +152,7 @@ class WandB(Callback):
 def _outcome(result: "Adaptation") -> dict[str, Any]:
     return {
         "status": str(result.status),
-        "meaning": result.sentence,
+        "meaning": result.summary(),
         "labels_changed": result.changed,
         "pic_before": result.pic_before,
         "pic_after": result.pic_after,

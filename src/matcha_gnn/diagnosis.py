@@ -7,12 +7,14 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.adaptation import adapt
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, MovableBackbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
 from matcha_gnn.evidence.shift_kinds import ShiftKind
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS
 from matcha_gnn.graphs.memory import GraphLike, unlabelled
+from matcha_gnn.methods import ERM, BaseMethod
 from matcha_gnn.metrics import average_degree
+from matcha_gnn.strategies import Guarded
 
 ADAPT, LEAVE = "adapt", "leave it"
 MEND_FEATURES = "adapt with Tent or T3A (attribute shift)"
@@ -52,7 +54,7 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
     """Compare a target graph with the source that a model was trained on.
 
     Args:
-        model: a trained model with a source summary (`fit`, `remember_source`).
+        model: a trained model with a source summary (`fit`, `summarise_source`).
         graph: the target; labels are not read.
 
     Raises:
@@ -74,7 +76,7 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
     if source is None or decision is None:
         raise IncompatibleError(
             "diagnose needs a model with a source summary: train it with mg.fit, or call "
-            "mg.remember_source(model, source_graph)"
+            "mg.summarise_source(model, source_graph)"
         )
     if decision.posterior is None:
         raise NoEvidenceError(decision.obstacle)
@@ -83,7 +85,8 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
     expected = [c.expected_accuracy for c in decision.candidates] or [math.nan]
     middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS
     advice = LEAVE
-    if shift.kind.moves_offset and not model.takes_offset:
+    movable = isinstance(model, MovableBackbone) and model.takes_offset
+    if shift.kind.moves_offset and not movable:
         advice = MEND_FEATURES
     elif decision.adapted:
         advice = ADAPT
@@ -96,15 +99,78 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
         class_edges=(source.class_edges, posterior.edge_shares.cpu().float()),
         class_shares=(source.class_prior, posterior.probs.mean(0).cpu().float()),
         features=shift.kind,
-        drift=_length(shift.offset.cpu(), source.own_covariance.double()),
+        drift=_length(shift.offset.cpu(), source.node_covariance.double()),
         confidence=(
             float(source.confidence_histogram @ middles),
             float(result.probs_before.amax(1).double().mean()),
         ),
         expected_accuracy=(expected[0], max(expected)),
         advice=advice,
-        reason=decision.sentence,
+        reason=decision.summary(),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class AccuracyEstimate:
+    """How right a model is expected to be on a graph without labels.
+
+    Attributes:
+        value: expected share of labels that are true; NaN where it cannot be told.
+        low: lower bound that holds nine times in ten.
+        high: upper bound.
+        per_class: expected share of true labels among nodes that are given each class, [C]; NaN
+            for a class that no node is given.
+        reason: why it cannot be told, or empty.
+    """
+
+    value: float
+    low: float
+    high: float
+    per_class: Tensor
+    reason: str = ""
+
+    def __repr__(self) -> str:
+        """One line."""
+        if self.reason:
+            return f"AccuracyEstimate({self.reason})"
+        return f"AccuracyEstimate({self.value:.1%}, 90% interval {self.low:.1%} to {self.high:.1%})"
+
+
+def estimate_accuracy(
+    model: Backbone,
+    graph: GraphLike,
+    method: BaseMethod = ERM(),  # noqa: B008 (immutable)
+) -> AccuracyEstimate:
+    """Estimate how many labels of a model are right on a graph, without labels.
+
+    Args:
+        model: a trained model with a source summary (`fit`, `summarise_source`).
+        graph: the target; labels are not read.
+        method: the base method whose labels are meant.
+
+    Example:
+        >>> import matcha_gnn as mg
+        >>> source = mg.datasets.csbm(1000, 64, homophily=0.9, signal=2, seed=0)
+        >>> target = mg.datasets.csbm(1000, 64, homophily=0.1, signal=2, seed=1)
+        >>> model = mg.GPRGNN(64, 2)
+        >>> _ = mg.fit(model, source, epochs=50)
+        >>> found = mg.estimate_accuracy(model, target)
+        >>> truth = float((mg.predict(model, target).labels == target.y).double().mean())
+        >>> found.low <= truth <= found.high
+        True
+    """
+    result = adapt(model, graph, method, Guarded(strategies=()))
+    decision, labels = result.decision, result.labels_before
+    nothing = torch.full((result.probs.shape[1],), math.nan)
+    if decision is None or decision.posterior is None or decision.obstacle:
+        reason = decision.obstacle if decision else ""
+        return AccuracyEstimate(math.nan, 0.0, 1.0, nothing, reason)
+    posterior = decision.posterior
+    found = posterior.accuracy(labels)
+    hits = posterior.probs.gather(1, labels[:, None].to(posterior.probs.device))[:, 0].cpu()
+    counts = torch.bincount(labels.cpu(), minlength=len(nothing))
+    sums = torch.zeros(len(nothing), dtype=hits.dtype).index_add_(0, labels.cpu(), hits)
+    return AccuracyEstimate(found.value, found.low, found.high, (sums / counts).float())
 
 
 def _length(offset: Tensor, covariance: Tensor) -> float:

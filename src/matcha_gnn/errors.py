@@ -102,6 +102,19 @@ def require_number(
         raise InvalidArgumentError(argument, repr(value), f"a number {limits}".rstrip())
 
 
+def require_default(argument: str, value: object, default: object, unless: str) -> None:
+    """Refuse a value other than the default, where the argument has no effect.
+
+    Example:
+        >>> require_default("k", 2, 5, "a is set")
+        Traceback (most recent call last):
+        ...
+        matcha_gnn.errors.InvalidArgumentError: k: got 2; allowed: 5 unless a is set
+    """
+    if value != default:
+        raise InvalidArgumentError(argument, repr(value), f"{default!r} unless {unless}")
+
+
 def _holds(value: float, sign: str, bound: float) -> bool:
     return {">": value > bound, ">=": value >= bound, "<": value < bound, "<=": value <= bound}[
         sign

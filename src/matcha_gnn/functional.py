@@ -89,7 +89,11 @@ def between_form(
 
 
 def between_slope(
-    coef: FloatArray, class_sums: ClassSums, mass: FloatArray, mean: FloatArray, min_share: float
+    hop_weights: FloatArray,
+    class_sums: ClassSums,
+    mass: FloatArray,
+    mean: FloatArray,
+    min_share: float,
 ) -> FloatArray:
     """B c with B from `between_form`, [K+1]: less work than B itself, and all that a step needs."""
     shares = mass.tolist()
@@ -97,22 +101,24 @@ def between_slope(
         kept = mass > min_share * mass.sum()
         class_sums, mass = class_sums[kept], mass[kept]
     apart = class_sums - mass[:, None, None] * mean
-    along = coef @ apart / mass[:, None]
+    along = hop_weights @ apart / mass[:, None]
     return np.asarray(np.einsum("ckd,cd->k", apart, along))
 
 
-def pic_from_forms(coef: FloatArray, between: HopForm, total: HopForm) -> tuple[float, FloatArray]:
+def pic_from_forms(
+    hop_weights: FloatArray, between: HopForm, total: HopForm
+) -> tuple[float, FloatArray]:
     """PIC and its gradient in c from B and S.
 
     Example:
         >>> pic_from_forms(np.ones(2), np.eye(2), np.diag([2.0, 6.0]))
         (0.75, array([-0.125,  0.125]))
     """
-    return pic_from_slopes(coef, between @ coef, total @ coef)
+    return pic_from_slopes(hop_weights, between @ hop_weights, total @ hop_weights)
 
 
 def pic_from_slopes(
-    coef: FloatArray, between: FloatArray, total: FloatArray
+    hop_weights: FloatArray, between: FloatArray, total: FloatArray
 ) -> tuple[float, FloatArray]:
     """PIC and its gradient in c from Bc and Sc: 1 − cᵀBc / cᵀSc, and −2 (Bc·s − b·Sc) / s².
 
@@ -120,22 +126,22 @@ def pic_from_slopes(
         >>> pic_from_slopes(np.ones(2), np.array([1.0, 1.0]), np.array([2.0, 6.0]))
         (0.75, array([-0.125,  0.125]))
     """
-    inter, variance = float(coef @ between), float(coef @ total)
+    inter, variance = float(hop_weights @ between), float(hop_weights @ total)
     if variance <= 0:
-        return 1.0, np.zeros_like(coef)
+        return 1.0, np.zeros_like(hop_weights)
     ratio = inter / variance
     return 1 - ratio, (between - ratio * total) * (-2 / variance)
 
 
 def difference_from_slopes(
-    coef: FloatArray, between: FloatArray, total: FloatArray, num_nodes: int
+    hop_weights: FloatArray, between: FloatArray, total: FloatArray, num_nodes: int
 ) -> tuple[float, FloatArray]:
     """`difference` and its gradient in c from Bc and Sc."""
     slope = (total - 2 * between) / num_nodes
-    return float(coef @ slope), 2 * slope
+    return float(hop_weights @ slope), 2 * slope
 
 
-def best_coefficients(between: HopForm, total: HopForm) -> FloatArray:
+def best_hop_weights(between: HopForm, total: HopForm) -> FloatArray:
     """The c that minimises PIC for fixed predictions: top generalised eigenvector of (B, S).
 
     Scaled to unit total variance; its sign is arbitrary, as PIC does not depend on it. NaN where
@@ -151,11 +157,11 @@ def best_coefficients(between: HopForm, total: HopForm) -> FloatArray:
     return best
 
 
-def stein_risk(coef: FloatArray, gram: HopForm, signal: FloatArray, noise: float) -> float:
+def stein_risk(hop_weights: FloatArray, gram: HopForm, signal: FloatArray, noise: float) -> float:
     """Stein's estimate of E‖Σ_k c_k ℓ_k − signal‖² per node: cᵀSc − 2 cᵀs + S_00 − σ².
 
     Args:
-        coef: c, [K+1].
+        hop_weights: c, [K+1].
         gram: S_jk = mean_i ⟨ℓ_j[i], ℓ_k[i]⟩, [K+1, K+1]; ℓ_0 is the signal plus noise.
         signal: s, the covariance of each ℓ_k with the noise-free signal, [K+1].
         noise: σ², the noise's variance per node.
@@ -166,27 +172,27 @@ def stein_risk(coef: FloatArray, gram: HopForm, signal: FloatArray, noise: float
         >>> stein_risk(first, gram, signal, noise), stein_risk(mixed, gram, signal, noise)
         (0.5, 0.25)
     """
-    return float(coef @ gram @ coef - 2 * coef @ signal + gram[0, 0] - noise)
+    return float(hop_weights @ gram @ hop_weights - 2 * hop_weights @ signal + gram[0, 0] - noise)
 
 
 def scaled_stein_risk(
-    coef: FloatArray, gram: HopForm, signal: FloatArray, noise: float
+    hop_weights: FloatArray, gram: HopForm, signal: FloatArray, noise: float
 ) -> tuple[float, FloatArray]:
     """`stein_risk` of the best multiple of c, S_00 − σ² − (cᵀs)² / cᵀSc, and its gradient in c.
 
     Labels do not change with the scale of the logits, so neither should the risk. For c that point
     away from the signal, whose best multiple is negative, the last term is added instead.
     """
-    slope = gram @ coef
-    size, along = float(coef @ slope), float(coef @ signal)
+    slope = gram @ hop_weights
+    size, along = float(hop_weights @ slope), float(hop_weights @ signal)
     if size <= 0:
-        return float(gram[0, 0] - noise), np.zeros_like(coef)
+        return float(gram[0, 0] - noise), np.zeros_like(hop_weights)
     gained = along * abs(along) / size
     gradient = (gained / size) * slope - (abs(along) / size) * signal
     return float(gram[0, 0] - noise - gained), 2 * gradient
 
 
-def stein_coefficients(gram: HopForm, signal: FloatArray) -> FloatArray:
+def stein_hop_weights(gram: HopForm, signal: FloatArray) -> FloatArray:
     """The c that minimises `stein_risk`: S⁻¹ s, without the directions in which S is zero.
 
     NaN where the form is not finite.

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from matcha_gnn import functional, kernels
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.shards import WHOLE, Shard
-from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
+from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 
 _WIDE_BLOCK = 1 << 16
 """Nodes that are converted to float64 at a time."""
@@ -29,11 +29,11 @@ class MixedSums(NamedTuple):
     """Sums over Z at one c, from which σ²_inter and its gradient at this c follow.
 
     Attributes:
-        coef: c, [K+1].
+        hop_weights: c, [K+1].
         sums: Σ_i Y_ic z_i, [C, D].
     """
 
-    coef: FloatArray
+    hop_weights: FloatArray
     sums: FloatArray
 
 
@@ -47,9 +47,9 @@ def joined(blocks: Sequence[Tensor]) -> Tensor:
     return blocks[0] if len(blocks) == 1 else torch.cat(list(blocks))
 
 
-def _named(coef: Coefficients, sums: FloatArray) -> ClassSums | MixedSums:
+def _named(hop_weights: HopWeights, sums: FloatArray) -> ClassSums | MixedSums:
     """Class sums are of every hop, [C, K+1, D], or of Z alone, [C, D]."""
-    return sums if sums.ndim == 3 else MixedSums(np.array(coef.tolist()), sums)
+    return sums if sums.ndim == 3 else MixedSums(np.array(hop_weights.tolist()), sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +128,9 @@ class Hops:
         """S with σ²_total = cᵀ S c in float64, [K+1, K+1]; the same in every round."""
         return self.shard.total(sum_of(kernels.gram(b, self.mean) for _, b in self.blocks()))[0]
 
-    def mix(self, coef: Coefficients) -> Repr:
+    def mix(self, hop_weights: HopWeights) -> Repr:
         """Z = Σ_k c_k H_k, [N, D]."""
-        return kernels.mix(self.stack, coef)
+        return kernels.mix(self.stack, hop_weights)
 
     def hop_logits(self, head: nn.Linear) -> Iterator[tuple[slice, Tensor]]:
         """Rows and the logits of each of their hops by itself, [n, K+1, C] in float64, no bias.
@@ -157,7 +157,7 @@ class Hops:
         return sum_of(kernels.class_sums(block, weights[rows]) for rows, block in self.blocks())
 
     def classify(
-        self, coef: Coefficients, head: nn.Module, over: "Hops | None" = None
+        self, hop_weights: HopWeights, head: nn.Module, over: "Hops | None" = None
     ) -> tuple[Probs, ClassSums | MixedSums, FloatArray]:
         """Softmax predictions of a head on Z [N, C], class sums, mass [C].
 
@@ -169,52 +169,52 @@ class Hops:
         """
         over = over or self
         if isinstance(head, nn.Linear) and (in_one_read := self._classifier(head, over)):
-            probs, sums, mass = in_one_read(coef)
+            probs, sums, mass = in_one_read(hop_weights)
             sums, mass = self.shard.total(sums, mass)
             return probs, sums, mass
-        probs, own_sums, own_mass = self._classify_mixed(coef, head)
+        probs, own_sums, own_mass = self._classify_mixed(hop_weights, head)
         if probs.shape[1] < 2:
             raise IncompatibleError("model: expected at least 2 classes, got 1")
         if over is not self or self._whole_sums_pay_after_mixing(probs.shape[1]):
-            own_sums = over._own_sums(coef, probs)
+            own_sums = over._own_sums(hop_weights, probs)
         sums, mass = self.shard.total(own_sums, own_mass)
-        return probs, _named(coef, sums), mass
+        return probs, _named(hop_weights, sums), mass
 
-    def sums(self, coef: Coefficients, probs: Probs) -> ClassSums | MixedSums:
+    def sums(self, hop_weights: HopWeights, probs: Probs) -> ClassSums | MixedSums:
         """The sums that `between_slope` needs for predictions [N, C], whichever cost less."""
-        return _named(coef, self.shard.total(self._own_sums(coef, probs))[0])
+        return _named(hop_weights, self.shard.total(self._own_sums(hop_weights, probs))[0])
 
-    def _own_sums(self, coef: Coefficients, probs: Probs) -> FloatArray:
+    def _own_sums(self, hop_weights: HopWeights, probs: Probs) -> FloatArray:
         if self._whole_sums_pay(probs.shape[1]):
             first = self._own_class_sums(probs[:, :-1])
             return np.concatenate([first, (self._own_node_sums - first.sum(0))[None]])
-        return sum_of(kernels.mixed_sums(b, coef, probs[rows]) for rows, b in self.blocks())
+        return sum_of(kernels.mixed_sums(b, hop_weights, probs[rows]) for rows, b in self.blocks())
 
     def _classify_mixed(
-        self, coef: Coefficients, head: nn.Module
+        self, hop_weights: HopWeights, head: nn.Module
     ) -> tuple[Probs, FloatArray, FloatArray]:
         """The first of two passes over this shard's nodes."""
-        each = [kernels.classify_mixed(block, coef, head) for _, block in self.blocks()]
+        each = [kernels.classify_mixed(block, hop_weights, head) for _, block in self.blocks()]
         probs, sums, mass = zip(*each, strict=True)
         return joined(probs), sum_of(sums), sum_of(mass)
 
     def between_slope(
-        self, coef: FloatArray, probs: Probs, mass: FloatArray, sums: ClassSums | MixedSums,
+        self, hop_weights: FloatArray, probs: Probs, mass: FloatArray, sums: ClassSums | MixedSums,
         min_share: float,
     ) -> FloatArray:  # fmt: skip
         """B c with σ²_inter = cᵀ B c, [K+1]: half the gradient of σ²_inter in the hop weights.
 
         Args:
-            coef: c, [K+1].
+            hop_weights: c, [K+1].
             probs: predictions, [N, C].
             mass: Σ_i Y_ic, [C].
             sums: from `classify` or `sums`; where they are of Z, at the same c.
             min_share: see `functional.between_form`.
         """
         if not isinstance(sums, MixedSums):
-            return functional.between_slope(coef, sums, mass, self.mean, min_share)
+            return functional.between_slope(hop_weights, sums, mass, self.mean, min_share)
         kept = mass > min_share * mass.sum()
-        centre = coef @ self.mean
+        centre = hop_weights @ self.mean
         apart = np.where(kept[:, None], sums.sums - mass[:, None] * centre, 0)
         directions = apart / np.where(kept, mass, 1)[:, None]
         own = sum_of(kernels.hop_slopes(b, probs[rows], directions) for rows, b in self.blocks())

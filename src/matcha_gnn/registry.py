@@ -49,6 +49,25 @@ def resolve_installed(argument: str, name: str, builtin: Mapping[str, T], group:
     return loaded
 
 
+def registered(exports: Mapping[str, object], base: Callable[..., T]) -> dict[str, type[T]]:
+    """The classes of a kind among what a package exports, by their name.
+
+    Bases are left out: they are abstract. A class without a `name` goes by its own in lower case.
+
+    Example:
+        >>> registered({"A": int, "b": 1}, int)
+        {'int': <class 'int'>}
+    """
+    assert isinstance(base, type)
+    kinds = (each for each in exports.values() if isinstance(each, type) and issubclass(each, base))
+    found: dict[str, Any] = {}
+    for kind in kinds:
+        if not inspect.isabstract(kind):
+            name = getattr(kind, "name", None)
+            found[name if isinstance(name, str) else kind.__name__.lower()] = kind
+    return found
+
+
 def installed_names(builtin: Mapping[str, T], group: str) -> list[str]:
     """Every name that `resolve_installed` takes, sorted.
 

@@ -3,25 +3,34 @@
 import copy
 import logging
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from matcha_gnn.backbones import Backbone, TrainableBackbone
 from matcha_gnn.backbones.checks import first_non_finite, require_finite, require_precision
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, InvalidGraphError
-from matcha_gnn.evidence.summary import SourceSummary, summarise
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_number
+from matcha_gnn.evidence.summarising import (
+    check_mask,
+    held_out_nodes,
+    known_labels,
+    refuse_overflow,
+    source_summary,
+)
+from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
+from matcha_gnn.kernels.devices import seeded
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.typing import Progress
 
 logger = logging.getLogger(__name__)
+REHEARSAL_EPOCHS, REHEARSAL_HOLDOUT = 200, 0.2
+"""Of the second training where all labelled nodes were trained on."""
 _NOT_TRAINABLE = (
     "fit cannot train {model.name}, which does not say how to start anew (TrainableBackbone): a "
     "network of your own has to be trained before it is wrapped"
@@ -55,7 +64,8 @@ def fit(
     train_mask: Tensor | None = None,
     val_mask: Tensor | None = None,
     patience: int | None = None,
-    ship: Sequence[BaseMethod] = (),
+    holdout: float = 0.1,
+    methods: Sequence[BaseMethod] = (),
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Training:
@@ -68,15 +78,18 @@ def fit(
         model: trained in place and left in evaluation mode, with `model.source` filled.
         graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N]. The source summary
             is taken on labelled nodes (y >= 0) outside `train_mask` and `graph.test_mask` where
-            there are enough, else on the training nodes; see `model.source.basis`.
+            there are enough, else see `holdout`; `model.source.basis` says which.
         epochs: full-batch steps.
         lr: Adam's step size.
         weight_decay: Adam's, on every parameter that is trained.
         train_mask: nodes to train on, bool [N]; default `graph.train_mask`, else all.
         val_mask: nodes to choose the epoch by; default none: the last epoch is kept.
         patience: stop after this many epochs without a better validation accuracy.
-        ship: base methods that need state from the source graph (AdaNPC's memory, GraphPatcher's
-            patcher): it is computed here and stored in the model.
+        holdout: share of each class's training nodes that is kept apart for the source summary
+            where there are no other labelled nodes. With 0 all are trained on, as in the published
+            runs, and a second, shorter training on 80% of them measures what is needed.
+        methods: base methods that need arrays of the source graph (AdaNPC's memory, GraphPatcher's
+            weights): these are computed here and stored in `model.source_arrays`.
         seed: random seed of starting values and dropout; torch's global generator is not changed.
         progress: called after each epoch with the epochs done and their number; by default a
             bar on a terminal, for runs longer than a second.
@@ -96,36 +109,97 @@ def fit(
     require_precision(model)
     source = unlabelled(graph)
     x = model.accept(source.x)
-    labels, labelled = _labels(graph, source, train_mask, model.head.out_features)
+    classes = model.head.out_features
+    labels, trained = known_labels(graph, source, train_mask, classes)
     _check(epochs, lr, weight_decay, patience, val_mask, labels)
-    run, kept, progress = Training(), _Best(), progress or LateBar("training")
-    logger.info("training %s on %d nodes", model.name, source.num_nodes)
-    with _seeded(seed, x):
+    require_number("holdout", holdout, least=0, below=1)
+    held_out = held_out_nodes(graph, labels, trained, classes)
+    alone = not held_out.any()
+    if alone and holdout:
+        trained, held_out = _apart(labels, trained, holdout, seed)
+    recipe = _Recipe(epochs, lr, weight_decay, val_mask, patience, seed)
+    logger.info("training %s on %d nodes", model.name, int(trained.sum()))
+    run = _train(model, source, labels, trained, recipe, progress or LateBar("training"))
+    logger.info("accuracy %.4f on its training nodes", run.train_accuracy)
+    model.source = source_summary(model, source, labels, trained, held_out)
+    if alone and not holdout:
+        model.source = _rehearsed(model, source, labels, trained, recipe)
+    with seeded(seed, x):
+        model.source_arrays = {
+            m.name: m.source_arrays(model, source, labels, trained, seed) for m in methods
+        }
+    require_finite(model)
+    return run
+
+
+class _Recipe(NamedTuple):
+    epochs: int
+    lr: float
+    weight_decay: float
+    val_mask: Tensor | None
+    patience: int | None
+    seed: int
+
+
+def _train(
+    model: TrainableBackbone,
+    source: Graph,
+    labels: Tensor,
+    trained: Tensor,
+    recipe: _Recipe,
+    progress: Progress,
+) -> Training:
+    """Train from fresh parameters; the model is left in evaluation mode."""
+    run, kept, val_mask = Training(), _Best(), recipe.val_mask
+    with seeded(recipe.seed, source.x):
         model.reset_parameters()
         model.requires_grad_(True).gamma.requires_grad_(model.trains_gamma)
-        trained = [p for p in model.parameters() if p.requires_grad]
-        steps = torch.optim.Adam(trained, lr=lr, weight_decay=weight_decay)
-        for epoch in range(epochs):
-            run.loss.append(_step(model, source, labels, labelled, steps))
+        moving = [p for p in model.parameters() if p.requires_grad]
+        steps = torch.optim.Adam(moving, lr=recipe.lr, weight_decay=recipe.weight_decay)
+        for epoch in range(recipe.epochs):
+            run.loss.append(_step(model, source, labels, trained, steps))
             if not math.isfinite(run.loss[-1]):
-                raise _diverged(lr, f"epoch {epoch}")
+                raise _diverged(recipe.lr, f"epoch {epoch}")
             if val_mask is not None:
                 run.val_accuracy.append(_score(model, source, labels, val_mask))
                 kept.offer(run.val_accuracy[-1], epoch, model)
-                if patience is not None and epoch - kept.epoch >= patience:
+                if recipe.patience is not None and epoch - kept.epoch >= recipe.patience:
                     break
-            progress(epoch + 1, epochs)
-    run.best_epoch = kept.restore(model) if val_mask is not None else epochs - 1
+            progress(epoch + 1, recipe.epochs)
+    run.best_epoch = kept.restore(model) if val_mask is not None else recipe.epochs - 1
     model.eval()
-    _require_finite_training(model, lr)
-    run.train_accuracy = _score(model, source, labels, labelled)
-    logger.info("accuracy %.4f on its training nodes", run.train_accuracy)
-    held_out = _held_out(graph, labels, labelled, model.head.out_features)
-    model.source = _summary(model, source, labels, labelled, held_out)
-    with _seeded(seed, x):
-        model.artefacts = {m.name: m.ship(model, source, labels, labelled, seed) for m in ship}
-    require_finite(model)
+    _require_finite_training(model, recipe.lr)
+    run.train_accuracy = _score(model, source, labels, trained)
     return run
+
+
+def _apart(labels: Tensor, trained: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Training nodes without a share of each class, and these, bool [N] each.
+
+    A class keeps at least one training node; of a class with two or more at least one is kept
+    apart.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(labels), generator=generator).to(labels.device)
+    held_out = torch.zeros_like(trained)
+    for each in torch.unique(labels[trained]):
+        own = order[(trained & (labels == each))[order]]
+        number = min(max(1, round(share * len(own))), len(own) - 1)
+        held_out[own[:number]] = True
+    return trained & ~held_out, held_out
+
+
+def _rehearsed(
+    model: TrainableBackbone, source: Graph, labels: Tensor, trained: Tensor, recipe: _Recipe
+) -> SourceSummary:
+    """The summary with evidence and accuracy of a second, shorter training on other nodes."""
+    assert model.source is not None
+    fewer, held_out = _apart(labels, trained, REHEARSAL_HOLDOUT, recipe.seed)
+    second = copy.deepcopy(model)
+    short = recipe._replace(epochs=min(recipe.epochs, REHEARSAL_EPOCHS), val_mask=None)
+    _train(second, source, labels, fewer, short._replace(patience=None), LateBar("measuring"))
+    found = source_summary(second, source, labels, fewer, held_out)
+    return replace(model.source, evidence=found.evidence, accuracy=found.accuracy)
 
 
 def _diverged(lr: float, when: str) -> InvalidArgumentError:
@@ -136,21 +210,7 @@ def _require_finite_training(model: Backbone, lr: float) -> None:
     """The loss of an epoch is computed before its step, so the last step may still diverge."""
     if first_non_finite(dict(model.named_parameters())) is not None:
         raise _diverged(lr, "the last epoch")
-    _refuse_overflow(first_non_finite(dict(model.named_buffers())))
-
-
-def _refuse_overflow(name: str | None) -> None:
-    if name is not None:
-        got = f"features or weights so large that {name} is not finite"
-        raise InvalidGraphError("graph.x", got, "smaller features, or a smaller lr")
-
-
-@contextmanager
-def _seeded(seed: int, like: Tensor) -> Iterator[None]:
-    """Seed torch's generators inside the block; restore them afterwards."""
-    with torch.random.fork_rng(devices=[like.device] if like.is_cuda else []):
-        torch.manual_seed(seed)
-        yield
+    refuse_overflow(first_non_finite(dict(model.named_buffers())))
 
 
 def _check(
@@ -170,13 +230,7 @@ def _check(
     if patience is not None and val_mask is None:
         raise InvalidArgumentError("patience", patience, "None without val_mask")
     if val_mask is not None:
-        _check_mask("val_mask", val_mask, labels)
-
-
-def _check_mask(name: str, mask: Tensor, labels: Tensor) -> None:
-    if mask.dtype != torch.bool or mask.shape != labels.shape or not mask.any():
-        got = f"{mask.dtype} of shape {list(mask.shape)}, {int(mask.sum())} set"
-        raise InvalidArgumentError(name, got, "bool, one per node, at least one set")
+        check_mask("val_mask", val_mask, labels)
 
 
 class _Best:
@@ -217,81 +271,3 @@ def _step(
 def _score(model: Backbone, graph: Graph, labels: Tensor, mask: Tensor) -> float:
     model.eval()
     return accuracy(model.head(model.representation(graph)), labels, mask)
-
-
-def _held_out(graph: GraphLike, labels: Tensor, trained: Tensor, num_classes: int) -> Tensor:
-    """Labelled nodes that are neither training nor test nodes, bool [N]."""
-    held_out = (labels >= 0) & (labels < num_classes) & ~trained
-    test = getattr(graph, "test_mask", None)
-    if isinstance(test, Tensor) and test.dtype == torch.bool and test.shape == labels.shape:
-        held_out &= ~test
-    return held_out
-
-
-@torch.no_grad()
-def _summary(
-    model: Backbone, graph: Graph, labels: Tensor, trained: Tensor, held_out: Tensor
-) -> SourceSummary:
-    features = model.own_features(graph)
-    logits = model.own_logits(features)
-    probs = model.head(model.representation(graph)).softmax(-1)
-    found = summarise(features, logits, probs, labels, trained, held_out, graph.edge_index)
-    _refuse_overflow(first_non_finite(found.tensors()))
-    return found
-
-
-def remember_source(model: Backbone, graph: GraphLike, trained: Tensor | None = None) -> None:
-    """Fill `model.source` from the labelled graph that a model was trained on, in place.
-
-    `fit` does this itself. For networks that were trained elsewhere, `adapt` needs it to estimate
-    accuracy; a few statistics are kept, no rows of data. They are taken on labelled nodes that the
-    model was not trained on where there are at least five of every class, else on the training
-    nodes, where confidence is higher than elsewhere; see `model.source.basis`.
-
-    Args:
-        model: a trained model, such as from `wrap` or `add_hops`.
-        graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N]; labels below 0 are
-            unknown. Nodes of `graph.test_mask` are left out.
-        trained: the nodes that the model was trained on, bool [N]; default `graph.train_mask`,
-            else all.
-
-    Example:
-        >>> import matcha_gnn as mg
-        >>> from torch_geometric.nn import GCN
-        >>> graph = mg.datasets.csbm(num_nodes=200, num_features=8, seed=0)
-        >>> model = mg.add_hops(GCN(8, 16, num_layers=2, out_channels=2))
-        >>> mg.remember_source(model, graph)
-        >>> round(model.source.edge_homophily, 1)
-        0.8
-    """
-    require_precision(model)
-    require_finite(model)
-    source = unlabelled(graph)
-    model.accept(source.x)
-    probs = model.head(model.representation(source).detach())
-    labels, used = _labels(graph, source, trained, probs.shape[1], "trained")
-    held_out = _held_out(graph, labels, used, probs.shape[1])
-    model.source = _summary(model, source, labels, used, held_out)
-
-
-def _labels(
-    graph: GraphLike,
-    source: Graph,
-    train_mask: Tensor | None,
-    num_classes: int,
-    name: str = "train_mask",
-) -> tuple[Tensor, Tensor]:
-    y = getattr(graph, "y", None)
-    allowed = f"int64 classes 0 to {num_classes - 1}, one per node"
-    if not isinstance(y, Tensor):
-        got = "none" if y is None else f"a {type(y).__name__}"
-        raise InvalidGraphError("graph.y", got, allowed)
-    if y.shape != (source.num_nodes,) or y.is_floating_point():
-        raise InvalidGraphError("graph.y", f"{y.dtype} of shape {list(y.shape)}", allowed)
-    mask = train_mask if train_mask is not None else getattr(graph, "train_mask", None)
-    labelled = torch.ones_like(y, dtype=torch.bool) if mask is None else mask
-    _check_mask(name, labelled, y)
-    low, high = int(y[labelled].min()), int(y[labelled].max())
-    if low < 0 or high >= num_classes:
-        raise InvalidGraphError("graph.y", f"classes {low} to {high}", allowed)
-    return y.long(), labelled

@@ -13,7 +13,7 @@ Probs: TypeAlias = Tensor
 """Class probabilities whose rows sum to one, [N, C]."""
 HopStack: TypeAlias = Tensor
 """Hops of every node, node-major, [N, K+1, D]."""
-Coefficients: TypeAlias = Tensor
+HopWeights: TypeAlias = Tensor
 """One weight per hop, [K+1]."""
 FloatArray: TypeAlias = NDArray[np.float64]
 """A few numbers on the host."""

@@ -56,7 +56,7 @@ def test_the_chain_rule_equals_differences_of_the_coefficients(domain, gamma, st
     model = mg.APPNP(6, 3, K=steps, domain=domain).double()
     at, step = torch.tensor([gamma], dtype=torch.float64), 1e-6
     direction = torch.linspace(-1, 2, steps + 1, dtype=torch.float64)
-    ends = [model.coefficients(at + s) @ direction for s in (step, -step)]
+    ends = [model.hop_weights(at + s) @ direction for s in (step, -step)]
     expected = (ends[0] - ends[1]) / (2 * step)
     torch.testing.assert_close(
         model.gamma_gradient(at, direction), expected[None], atol=1e-7, rtol=0

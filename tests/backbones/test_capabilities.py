@@ -78,12 +78,25 @@ def named(request):
 
 def test_each_architecture_has_its_place(named):
     name, model = named
-    assert isinstance(model, mg.LinearBackbone) is model.mixes_linearly is (name in LINEAR)
-    assert isinstance(model, mg.FilterBackbone) is model.is_filter is (name in FILTERS)
+    assert isinstance(model, mg.LinearBackbone) is (name in LINEAR)
+    assert isinstance(model, mg.FilterBackbone) is (name in FILTERS)
     assert isinstance(model, mg.TrainableBackbone) is (name in TRAINABLE)
     assert isinstance(model, MovableBackbone) is (name in TRAINABLE - {"third-party filter"})
     assert isinstance(model, NormedFilterBackbone) is (name in {"gprgnn", "appnp"})
     assert isinstance(model, LayeredBackbone) is (name in FILTERS | {"jknet", "gcnii"})
+
+
+def test_only_a_capable_class_has_the_methods_of_a_capability(named):
+    model = named[1]
+    for name, kind in {
+        "gamma_gradient": mg.LinearBackbone,
+        "hop_weights": mg.LinearBackbone,
+        "encode": mg.FilterBackbone,
+        "move": MovableBackbone,
+        "takes_offset": MovableBackbone,
+        "config": mg.TrainableBackbone,
+    }.items():
+        assert hasattr(model, name) is isinstance(model, kind), name
 
 
 def test_every_model_passes_the_battery(named):
@@ -175,7 +188,7 @@ class LooksAtOthers(SGC):
 
 
 class OwnFeaturesSeeEdges(TwoSteps):
-    def own_features(self, graph):
+    def node_features(self, graph):
         return self.head(self.representation(graph))
 
 
@@ -194,7 +207,7 @@ class ForgetsTheIntercept(mg.GPRGNN):
     [
         (HopsMoveWithGamma, "should agree|not depend on gamma"),
         (lambda: LooksAtOthers(6, 3), "each node by itself"),
-        (OwnFeaturesSeeEdges, "own features should not depend on edges"),
+        (OwnFeaturesSeeEdges, "node features should not depend on edges"),
         (lambda: KeepsItsWeights(6, 3), "forget what was trained"),
         (lambda: ForgetsTheIntercept(*SIZES), "intercept should be added"),
     ],

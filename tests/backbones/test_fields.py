@@ -56,7 +56,7 @@ def test_wrapped_the_first_prediction_is_the_networks_own(build):
 def test_the_source_is_remembered_and_the_result_guarded(build):
     net, (source, graph) = untrained(build), nets.graphs_with_fields()
     model = mg.add_hops(net)
-    mg.remember_source(model, source)
+    mg.summarise_source(model, source)
     same(before(model, graph, mg.Guarded()), ASKS[build](net, graph).softmax(1))
 
 
@@ -150,7 +150,7 @@ def test_own_features_are_the_network_without_edges_and_their_fields():
     net, graph = untrained(nets.DataNet), target()
     alone = graph.clone()
     alone.edge_index, alone.edge_attr = alone.edge_index[:, :0], alone.edge_attr[:0]
-    own = mg.add_hops(net).own_features(mg.unlabelled(graph))
+    own = mg.add_hops(net).node_features(mg.unlabelled(graph))
     same(own.softmax(1).detach(), net(alone).softmax(1))
 
 
@@ -161,7 +161,7 @@ def test_no_label_reaches_a_network_that_takes_a_data():
     net, (source, graph) = untrained(nets.DataNet), nets.graphs_with_fields()
     assert all(name in graph and name in source for name in LABELS)
     model = mg.add_hops(net)
-    mg.remember_source(model, source)
+    mg.summarise_source(model, source)
     nets.DataNet.given.clear()
     mg.adapt(model, graph)
     fields = {"x", "edge_index", "edge_attr", "edge_type", "pos", "batch"}
@@ -279,7 +279,7 @@ def test_graphpatcher_is_refused_where_new_nodes_would_lack_a_field(build, name)
     view, everyone = mg.unlabelled(source), torch.ones(source.num_nodes, dtype=torch.bool)
     says = f"asks for '{name}': graphpatcher adds nodes and edges that have none"
     with pytest.raises(mg.IncompatibleError, match=says):
-        patcher.ship(model, view, source.y, everyone, seed=0)
+        patcher.source_arrays(model, view, source.y, everyone, seed=0)
 
 
 def test_graphpatcher_is_refused_on_the_target_as_well():
@@ -287,7 +287,9 @@ def test_graphpatcher_is_refused_on_the_target_as_well():
     patcher = mg.GraphPatcher(hidden_channels=4, iterations=1)
     plain = mg.unlabelled(Data(x=source.x, edge_index=source.edge_index))
     everyone = torch.ones(source.num_nodes, dtype=torch.bool)
-    model.artefacts["graphpatcher"] = patcher.ship(model, plain, source.y, everyone, seed=0)
+    model.source_arrays["graphpatcher"] = patcher.source_arrays(
+        model, plain, source.y, everyone, seed=0
+    )
     with pytest.raises(mg.IncompatibleError, match="asks for 'edge_attr': graphpatcher adds"):
         mg.adapt(model, graph, patcher, mg.Matcha())
 
@@ -296,7 +298,9 @@ def test_graphpatcher_goes_where_no_such_field_is_asked_for():
     model, (source, graph) = mg.wrap(untrained(nets.APPNPNet)), nets.graphs_with_fields()
     patcher, view = mg.GraphPatcher(hidden_channels=4, iterations=1), mg.unlabelled(source)
     everyone = torch.ones(source.num_nodes, dtype=torch.bool)
-    model.artefacts["graphpatcher"] = patcher.ship(model, view, source.y, everyone, seed=0)
+    model.source_arrays["graphpatcher"] = patcher.source_arrays(
+        model, view, source.y, everyone, seed=0
+    )
     result = mg.adapt(model, graph, patcher, mg.Matcha(rounds=1))
     assert result.probs.isfinite().all()
 
@@ -314,4 +318,4 @@ def test_further_edges_are_given_but_cannot_be_taken_away():
     model = mg.wrap(net)
     same(before(model, graph), net(graph.x, graph.adj_t).softmax(1))
     with pytest.raises(mg.IncompatibleError, match="asks for 'adj_t': its edges do not follow"):
-        model.own_features(mg.unlabelled(graph))
+        model.node_features(mg.unlabelled(graph))

@@ -135,7 +135,7 @@ class OneGraph(torch.utils.data.Dataset):
 )
 def test_what_is_not_one_graph_is_told_what_to_give(build, says):
     model, given = mg.add_hops(untrained(nets.EdgeGAT)), build(target())
-    for use in (mg.adapt, mg.remember_source):
+    for use in (mg.adapt, mg.summarise_source):
         with pytest.raises(mg.InvalidGraphError, match=f"^graph: got {says}"):
             use(model, given)
 

@@ -331,3 +331,12 @@ def test_the_hash_tells_weights_apart():
     with torch.no_grad():
         net.lin1.bias[0] += 1e-3
     assert weights_hash(net) != before
+
+
+@pytest.mark.parametrize("make", [mg.wrap, mg.find_gamma, mg.add_hops])
+@pytest.mark.parametrize("compiled", ["script", "trace"])
+def test_a_compiled_network_is_refused_in_one_line(make, compiled):
+    net = torch.nn.Sequential(torch.nn.Linear(4, 2))
+    made = torch.jit.script(net) if compiled == "script" else torch.jit.trace(net, torch.ones(3, 4))
+    with pytest.raises(mg.InvalidArgumentError, match="net: got a compiled .*; allowed: the torch"):
+        make(made)

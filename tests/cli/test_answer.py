@@ -94,7 +94,7 @@ def test_answers_decide_and_the_folder_is_written_anew(made, asked_folder, capsy
     with np.load(folder / "predictions.npz") as predictions:
         np.testing.assert_array_equal(predictions["probs"], expected.probs)
     assert torch.equal(mg.load_model(folder / "model.safetensors").gamma.data, expected.gamma)
-    assert summary["meaning"] == expected.sentence
+    assert summary["meaning"] == expected.summary()
     assert summary["pic_after"] == pytest.approx(expected.pic_after)
     assert "Estimated from 30 answers" in (folder / "report.html").read_text()
     assert len(rows_of(folder / "history.csv")) == 2

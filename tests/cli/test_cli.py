@@ -106,10 +106,10 @@ def test_make_graph_train_inspect_and_adapt_in_a_row(tmp_path, capsys):
     assert run(capsys, "adapt", model, graph, "-o", tmp_path / "o")[0] == 0
 
 
-def test_methods_that_need_something_of_the_source_get_it_shipped(files, capsys):
-    graph, model = files / "g.npz", files / "shipped.safetensors"
+def test_methods_that_need_something_of_the_source_get_it(files, capsys):
+    graph, model = files / "g.npz", files / "prepared.safetensors"
     training = ["--epochs", 5, "--hops", 2, "--hidden", 4]
-    training += ["--ship", "adanpc", "--ship", "graphpatcher"]
+    training += ["--method", "adanpc", "--method", "graphpatcher"]
     assert run(capsys, "train", graph, "-o", model, *training)[0] == 0
     for method in ("adanpc", "graphpatcher"):
         arguments = ["adapt", model, graph, "-o", files / method, "--method", method]
@@ -213,10 +213,10 @@ def test_bad_files_and_names_get_one_line_and_exit_code_2(files, capsys):
         ],
         "a file named .safetensors": ["train", graph, "-o", files / "new.pt"],
         "no such folder": ["train", graph, "-o", files / "nowhere" / "new.safetensors"],
-        "--ship: got 'memory'": [
-            *("train", graph, "-o", files / "new.safetensors", "--ship", "memory")
+        "--method: got 'memory'": [
+            *("train", graph, "-o", files / "new.safetensors", "--method", "memory")
         ],
-        "ship=[GraphPatcher()]": ["adapt", model, graph, "-o", out, "--method", "graphpatcher"],
+        "methods=[GraphPatcher()]": ["adapt", model, graph, "-o", out, "--method", "graphpatcher"],
         "--train-fraction: got 2.0": [
             *("train", graph, "-o", files / "new.safetensors", "--train-fraction", "2")
         ],
@@ -256,7 +256,7 @@ def test_the_installed_command_runs_and_is_quiet_without_a_terminal(files):
 
 def test_our_own_faults_exit_with_1(files):
     code = (
-        "import matcha_gnn.cli.commands as c, matcha_gnn.cli as cli\n"
+        "import matcha_gnn.cli.inspection as c, matcha_gnn.cli as cli\n"
         "def broken(*a, **k): raise RuntimeError('ours')\n"
         "c.inspect = broken\n"
         "cli.main(['inspect', 'g.npz'])"
@@ -278,9 +278,9 @@ def test_json_has_null_where_there_is_no_number(tmp_path, capsys):
 def test_options_of_a_base_method(files, capsys):
     arguments = ["adapt", files / "m.safetensors", files / "g.npz", "--method", "t3a"]
     arguments += ["-o", files / "options"]
-    assert run(capsys, *arguments, "--option", "k=7", "--option", "drop_worst=true")[0] == 0
+    assert run(capsys, *arguments, "--option", "k=-1", "--option", "drop_worst=true")[0] == 0
     summary = json.loads((files / "options" / "summary.json").read_text())
-    assert summary["method_parameters"]["k"] == 7
+    assert summary["method_parameters"]["k"] == -1
     assert summary["method_parameters"]["drop_worst"] is True
     for option, says in (
         ("z=1", "--option: got 'z'; allowed: drop_worst, k, row_labels"),
@@ -293,14 +293,15 @@ def test_options_of_a_base_method(files, capsys):
 
 
 def test_parameters_of_a_strategy(files, capsys):
-    arguments = ["adapt", files / "m.safetensors", files / "g.npz", "--strategy", "matcha"]
+    arguments = ["adapt", files / "m.safetensors", files / "g.npz", "--method", "tent"]
+    arguments += ["--strategy", "matcha"]
     given = {"rounds": 4, "lr": 0.1, "optimizer": "adam", "restart": "false", "loss": "entropy"}
     options = [each for name, value in given.items() for each in ("--set", f"{name}={value}")]
     code, said, _ = run(capsys, *arguments, *options, "-o", files / "out", "--json")
     assert code == 0
     strategy = mg.Matcha(mg.Entropy(), lr=0.1, rounds=4, optimizer="adam", restart=False)
     assert json.loads(said)["strategy_parameters"] == strategy.parameters()
-    expected = mg.adapt(trained_model(), tiny_graph(), strategy=strategy)
+    expected = mg.adapt(trained_model(), tiny_graph(), mg.Tent(), strategy)
     with np.load(files / "out" / "predictions.npz") as predictions:
         np.testing.assert_array_equal(predictions["probs"], expected.probs)
 
@@ -319,7 +320,7 @@ def test_every_strategy_by_its_name(name, files, capsys):
 
 BAD_STRATEGIES = {
     "--strategy: got 'macha' (did you mean matcha?); "
-    "allowed: closed_form, fitted, guarded, matcha, none": ["--strategy", "macha"],
+    "allowed: belief, closed_form, fitted, guarded, matcha, none": ["--strategy", "macha"],
     "--set: got 'epochs'; allowed: features, loss, lr, moves, optimizer, restart, rounds": [
         *("--strategy", "matcha", "--set", "epochs=3")
     ],
@@ -335,7 +336,7 @@ BAD_STRATEGIES = {
     "--set loss: got 'x'; allowed: difference, entropy, pic, pseudo_label, sure": [
         *("--strategy", "matcha", "--set", "loss=x")
     ],
-    "--set: got 'loss'; allowed: agreed_margin, margin": ["--set", "loss=pic"],
+    "--set: got 'loss'; allowed: margin": ["--set", "loss=pic"],
     "margin: got 2; allowed: ": ["--set", "margin=2"],
     "--set strategies: got ": ["--set", 'strategies=["matcha"]'],
     "No such option: --epochs": ["--epochs", "3"],
@@ -358,9 +359,9 @@ def test_by_default_the_decision_is_printed_and_written(files, capsys):
     assert code == 0
     expected = mg.adapt(trained_model(), tiny_graph())
     summary = json.loads((out / "summary.json").read_text())
-    assert summary["meaning"] == expected.decision.sentence
+    assert summary["meaning"] == expected.decision.summary()
     assert [one["name"] for one in summary["candidates"]][0] == "source"
-    assert " ".join(expected.decision.sentence.split()) in " ".join(said.split())
+    assert " ".join(expected.decision.summary().split()) in " ".join(said.split())
     assert "report.html" in "".join(said.split())
 
 

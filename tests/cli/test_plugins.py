@@ -105,7 +105,10 @@ def test_a_built_in_strategy_cannot_be_replaced(adapt):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--strategy", "halve"), "'halve' (did you mean halved?); allowed: broken, closed_form"),
+        (
+            ("--strategy", "halve"),
+            "'halve' (did you mean halved?); allowed: belief, broken, closed_form",
+        ),
         (("--strategy", "halved", "--set", "part=1"), "--set: got 'part'; allowed: share"),
         (("--strategy", "broken"), "other_package:Nothing cannot be imported"),
         (("--strategy", "matcha", "--set", "loss=doubts"), "(did you mean doubt?)"),

@@ -7,15 +7,39 @@ import pytest
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn.evidence.neighbours import SAMPLE, believe, fit_edge_shares
+from matcha_gnn.evidence import neighbours
+from matcha_gnn.evidence.neighbours import (
+    SAMPLE,
+    Residuals,
+    edge_ends,
+    fit_edge_shares,
+    neighbour_evidence,
+)
 from matcha_gnn.evidence.summary import class_edge_shares
 from matcha_gnn.graphs.memory import Graph
+
+
+def fitted(senders: torch.Tensor, receivers: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+    return fit_edge_shares(edge_ends(senders, receivers, shares), shares)
+
+
+def likelihood_of(
+    senders: torch.Tensor, receivers: torch.Tensor, shares: torch.Tensor, found: torch.Tensor
+) -> float:
+    """Mean log-likelihood ratio of an edge."""
+    return float((((receivers / shares) @ found) * (senders / shares)).sum(1).log().mean())
+
+
+def believe(
+    evidence: torch.Tensor, edge_shares: torch.Tensor, shares: torch.Tensor, graph: Graph
+) -> torch.Tensor:
+    return (evidence + neighbour_evidence(evidence, edge_shares, shares, graph)).softmax(1)
 
 
 def test_shares_of_edges_between_known_classes_are_counts():
     graph = mg.datasets.csbm(800, 4, homophily=0.3, shares=(0.2, 0.5, 0.3), seed=0)
     certain = torch.nn.functional.one_hot(graph.y).double()
-    found, _ = fit_edge_shares(*certain[graph.edge_index], certain.mean(0))
+    found = fitted(*certain[graph.edge_index], certain.mean(0))
     everyone = torch.ones(800, dtype=torch.bool)
     counted = class_edge_shares(graph.y, everyone, graph.edge_index, 3)
     np.testing.assert_allclose(found.T, counted, atol=2e-3)
@@ -27,9 +51,12 @@ def test_homophily_is_found_through_noise():
     logit = 2.0 * (2 * graph.y.numpy() - 1) + 2.0 * rng.standard_normal(6000)
     first = 1 / (1 + np.exp(-logit))
     probs = torch.from_numpy(np.stack([1 - first, first], 1))
-    found, value = fit_edge_shares(*probs[graph.edge_index], probs.mean(0))
+    found = fitted(*probs[graph.edge_index], probs.mean(0))
+    value = likelihood_of(*probs[graph.edge_index], probs.mean(0), found)
     assert abs(float(found.trace()) - 0.2) < 0.03
-    blind, none = fit_edge_shares(*probs[torch.randperm(6000)][graph.edge_index], probs.mean(0))
+    shuffled = probs[torch.randperm(6000, generator=torch.Generator().manual_seed(0))]
+    blind = fitted(*shuffled[graph.edge_index], probs.mean(0))
+    none = likelihood_of(*shuffled[graph.edge_index], probs.mean(0), blind)
     assert abs(float(blind.trace()) - 0.5) < 0.05
     assert value > none
 
@@ -62,13 +89,24 @@ def exact_marginal(evidence: torch.Tensor, links: list[tuple[int, int]], root: i
 
 
 @pytest.mark.parametrize("links", [[(0, 1)], [(0, 1), (1, 2)], [(0, 1), (0, 2), (0, 3)]])
-def test_beliefs_are_exact_on_trees_two_hops_wide(links):
+def test_two_rounds_are_exact_on_trees_two_hops_wide(links, monkeypatch):
+    monkeypatch.setattr(neighbours, "ROUNDS", 2)
+    monkeypatch.setattr(neighbours, "DAMPING", 0.0)
     evidence = torch.from_numpy(np.random.default_rng(0).standard_normal((4, 2)))
     edges = torch.tensor([*links, *((j, i) for i, j in links), (3, 3)]).T
     found = believe(evidence, EDGE_SHARES, SHARES, Graph(evidence, edges))
     for node in range(4):
         expected = exact_marginal(evidence, links, node)
         np.testing.assert_allclose(found[node], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("links", [[(0, 1)], [(0, 1), (1, 2)], [(0, 1), (0, 2), (0, 3)]])
+def test_damped_rounds_stay_close_to_exact_marginals(links):
+    evidence = torch.from_numpy(np.random.default_rng(0).standard_normal((4, 2)))
+    edges = torch.tensor([*links, *((j, i) for i, j in links)]).T
+    found = believe(evidence, EDGE_SHARES, SHARES, Graph(evidence, edges))
+    for node in range(4):
+        np.testing.assert_allclose(found[node], exact_marginal(evidence, links, node), atol=0.02)
 
 
 def test_a_directed_graph_has_no_reverse_messages_to_leave_out():
@@ -99,7 +137,7 @@ def test_beliefs_come_true_where_one_class_has_four_times_the_edges():
     evidence = torch.from_numpy(np.stack([-logit, logit], 1)).log_softmax(1)
     graph = Graph(evidence, torch.from_numpy(np.concatenate([links, links[::-1]], 1)))
     shares = evidence.softmax(1).mean(0)
-    found, _ = fit_edge_shares(*evidence.softmax(1)[graph.edge_index], shares)
+    found = fitted(*evidence.softmax(1)[graph.edge_index], shares)
     beliefs = believe(evidence, found, shares, graph)
     right = float((beliefs.argmax(1).numpy() == y).mean())
     alone = float((evidence.argmax(1).numpy() == y).mean())
@@ -114,7 +152,9 @@ def test_the_fit_of_many_classes_does_not_end_early():
     probs = torch.from_numpy(1.5 * np.eye(40)[graph.y] + 1.5 * noise).softmax(1)
     shares = probs.mean(0)
     senders, receivers = probs[graph.edge_index] / shares
-    _, value = fit_edge_shares(*probs[graph.edge_index], shares)
+    value = likelihood_of(
+        *probs[graph.edge_index], shares, fitted(*probs[graph.edge_index], shares)
+    )
     expected = shares[:, None] * shares
     for _ in range(300):
         likelihood = ((receivers @ expected) * senders).sum(1)
@@ -146,9 +186,53 @@ def test_a_sample_has_no_loops_and_is_bounded():
 def test_no_edges_give_no_evidence():
     probs = torch.full((3, 2), 0.5).double()
     nothing = torch.zeros(2, 0, dtype=torch.long)
-    found, value = fit_edge_shares(*probs[nothing], probs.mean(0))
-    assert value == 0
+    found = fitted(*probs[nothing], probs.mean(0))
+    torch.testing.assert_close(found, torch.full((2, 2), 0.25).double())
     evidence = probs.log()
     torch.testing.assert_close(
         believe(evidence, found, probs.mean(0), Graph(probs, nothing)), probs
     )
+
+
+def correlated_edges(correlation: float, homophily: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Points of edges' ends [2, E, 1] whose residuals are correlated, and class means at ±1."""
+    rng = np.random.default_rng(0)
+    first = rng.integers(2, size=20_000)
+    second = np.where(rng.random(20_000) < homophily, first, 1 - first)
+    rest = rng.standard_normal((2, 20_000))
+    rest[1] = correlation * rest[0] + np.sqrt(1 - correlation**2) * rest[1]
+    points = np.stack([2 * first - 1 + rest[0], 2 * second - 1 + rest[1]])
+    return torch.from_numpy(points)[..., None], torch.tensor([[-1.0], [1.0]]).double()
+
+
+@pytest.mark.parametrize("homophily", [0.3, 0.5, 0.8])
+def test_what_linked_nodes_share_beside_classes_is_not_taken_for_homophily(homophily):
+    points, means = correlated_edges(0.4, homophily)
+    even = torch.tensor([0.5, 0.5]).double()
+    probs = torch.cat([-points, points], 2).softmax(2)
+    aware = edge_ends(*probs, even, Residuals(points, means, 0.4))
+    assert float(fit_edge_shares(aware, even).trace()) == pytest.approx(homophily, abs=0.03)
+    blind = edge_ends(*probs, even)
+    assert float(fit_edge_shares(blind, even).trace()) > homophily + 0.08
+
+
+def test_correlated_ends_have_the_density_of_a_bivariate_normal():
+    from scipy.stats import multivariate_normal
+
+    points, means = correlated_edges(0.5, 0.7)
+    points = points[:, :50]
+    shares = torch.tensor([0.3, 0.7]).double()
+    logs = -0.5 * (points - means[:, 0]).square()
+    probs = (logs + shares.log()).softmax(2)
+    ends = edge_ends(*probs, shares, Residuals(points, means, 0.5))
+    found = ends.receivers[:, :, None] * ends.coupling * ends.senders[:, None, :]
+    expected = np.stack(
+        [
+            multivariate_normal([a, b], [[1, 0.5], [0.5, 1]]).pdf(points.flip(0)[..., 0].T.numpy())
+            for a in (-1, 1)
+            for b in (-1, 1)
+        ],
+        1,
+    )
+    ratio = found.reshape(50, 4).numpy() / expected
+    np.testing.assert_allclose(ratio, ratio[:, :1].repeat(4, 1), rtol=1e-9)

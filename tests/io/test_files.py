@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from matcha_gnn.errors import InvalidFileError
-from matcha_gnn.io.files import existing_file, locked, output_folder, replacing
+from matcha_gnn.io.files import existing_file, output_folder, replacing
 
 
 def names(folder):
@@ -162,20 +162,3 @@ def test_existing_file_without_permission_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(InvalidFileError, match=r"graph: got .*permission denied"):
         existing_file(tmp_path / "locked", "graph")
-
-
-def test_a_lock_leaves_the_file_alone(tmp_path):
-    with locked(tmp_path / "note.txt"):
-        assert names(tmp_path) == [".note.txt.lock"]
-    with locked(tmp_path / "note.txt"):
-        pass
-    assert names(tmp_path) == [".note.txt.lock"]
-
-
-def test_a_lock_in_a_folder_that_cannot_be_written_is_one_clear_line(below_a_file):
-    with (
-        pytest.raises(InvalidFileError, match="note.txt") as error,
-        locked(below_a_file / "note.txt"),
-    ):
-        pytest.fail("the block was entered")
-    assert single_line(error)

@@ -274,23 +274,55 @@ def test_fields_that_a_summary_no_longer_has_are_ignored(saved):
     summary = load_model(saved).source
     rewritten(saved, tensors={"source_summary.norm_mean": torch.ones(8)})
     for name, value in load_model(saved).source.tensors().items():
-        assert torch.equal(value, getattr(summary, name)), name
+        assert torch.equal(value, summary.tensors()[name]), name
 
 
-def test_an_artefact_that_belongs_to_no_method_is_refused(saved):
-    assert_refused(rewritten(saved, tensors={"artefact.stray": torch.zeros(1)}), "allowed: weights")
+def test_arrays_that_belong_to_no_method_are_refused(saved):
+    assert_refused(
+        rewritten(saved, tensors={"source_arrays.stray": torch.zeros(1)}), "allowed: weights"
+    )
 
 
-def test_artefacts_of_base_methods_are_kept_bit_for_bit(tmp_path):
+def test_source_arrays_of_base_methods_are_kept_bit_for_bit(tmp_path):
     model = trained()
-    artefacts = {"t3a": {"a.b": torch.randn(3), "c": torch.arange(4)}, "tent": {"d": torch.ones(1)}}
-    model.artefacts = artefacts
+    source_arrays = {
+        "t3a": {"a.b": torch.randn(3), "c": torch.arange(4)},
+        "tent": {"d": torch.ones(1)},
+    }
+    model.source_arrays = source_arrays
     save_model(model, tmp_path / "m.safetensors")
-    back = load_model(tmp_path / "m.safetensors").artefacts
+    back = load_model(tmp_path / "m.safetensors").source_arrays
     assert {m: set(kept) for m, kept in back.items()} == {"t3a": {"a.b", "c"}, "tent": {"d"}}
-    for method, kept in artefacts.items():
+    for method, kept in source_arrays.items():
         for name, value in kept.items():
             assert torch.equal(back[method][name], value)
+
+
+@pytest.mark.parametrize("number", [3, 4])
+def test_files_of_older_formats_are_read_under_the_present_names(tmp_path, number):
+    path, model = tmp_path / "m.safetensors", trained()
+    model.source_arrays = {"adanpc": {"rows": torch.randn(2, 3)}}
+    save_model(model, path)
+    tensors = {
+        "source_arrays.adanpc.rows": None,
+        "artefact.adanpc.rows": model.source_arrays["adanpc"]["rows"],
+    }
+    for name, value in model.source.tensors().items():
+        if name.startswith("node_"):
+            tensors[f"source_summary.{name}"] = None
+            tensors[f"source_summary.own_{name.removeprefix('node_')}"] = value
+    if number == 3:
+        tensors["source_summary.held_out"] = None
+    back = load_model(
+        rewritten(path, tensors=tensors, metadata={"format": f"matcha-gnn model {number}"})
+    )
+    assert torch.equal(back.source_arrays["adanpc"]["rows"], tensors["artefact.adanpc.rows"])
+    expected = model.source.tensors()
+    if number == 3:
+        expected["held_out"] = torch.tensor(0)
+    assert back.source.tensors().keys() == expected.keys()
+    for name, value in back.source.tensors().items():
+        assert torch.equal(value, expected[name]), name
 
 
 def test_damaged_bytes_never_end_in_another_kind_of_error(saved):

@@ -35,12 +35,12 @@ def inside(pattern, seed=3):
     return (0.05 + 0.9 * drawn).double()
 
 
-def dense_filter(pattern, weight, h, coef):
+def dense_filter(pattern, weight, h, hop_weights):
     """The same from an N by N matrix, by plain autograd."""
     matrix = h.new_zeros(NODES, NODES).index_put((pattern.row, pattern.col), weight)
     degree = matrix.sum(1)
     matrix = matrix / (degree[:, None] * degree[None, :]).sqrt()
-    return sum(c * torch.linalg.matrix_power(matrix, k) @ h for k, c in enumerate(coef))
+    return sum(c * torch.linalg.matrix_power(matrix, k) @ h for k, c in enumerate(hop_weights))
 
 
 class Watch(TorchDispatchMode):
@@ -120,11 +120,12 @@ def test_the_callers_weights_are_not_kept():
 
 @pytest.mark.parametrize("name", EDGES)
 def test_given_weights_are_the_filter_of_the_adjacency(name):
-    pattern, h, coef = pattern_of(name), draw(NODES, WIDTH), draw(HOPS + 1, seed=1)
+    pattern, h, hop_weights = pattern_of(name), draw(NODES, WIDTH), draw(HOPS + 1, seed=1)
     edges = torch.tensor(EDGES[name], dtype=torch.int64)
     adjacency = Adjacency.normalised(edges, NODES, None, torch.float64)
     torch.testing.assert_close(
-        weighted_filter(pattern, pattern.weight, h, coef), filter_hops(adjacency, h, coef)
+        weighted_filter(pattern, pattern.weight, h, hop_weights),
+        filter_hops(adjacency, h, hop_weights),
     )
 
 
@@ -157,16 +158,16 @@ def test_the_gradient_counts_the_degree():
     edges = torch.tensor([[0, 1], [1, 0]])
     pattern = EdgePattern.of(edges, 2, None, torch.float64)
     weight = pattern.weight.clone().requires_grad_()
-    h, coef = torch.tensor([[0.0], [4.0]]).double(), torch.tensor([0.0, 1.0]).double()
-    weighted_filter(pattern, weight, h, coef)[1, 0].backward()
+    h, hop_weights = torch.tensor([[0.0], [4.0]]).double(), torch.tensor([0.0, 1.0]).double()
+    weighted_filter(pattern, weight, h, hop_weights)[1, 0].backward()
     from_node_0 = weight.grad[(pattern.row == 1) & (pattern.col == 0)]
     assert from_node_0.item() == pytest.approx(-1), "node 0 sends 0 and takes from node 1's own"
 
 
-@pytest.mark.parametrize("wanted", ["weight", "h", "coef"])
+@pytest.mark.parametrize("wanted", ["weight", "h", "hop_weights"])
 def test_a_gradient_for_one_input_alone_is_the_same(wanted):
     pattern = pattern_of("directed")
-    names = ("weight", "h", "coef")
+    names = ("weight", "h", "hop_weights")
     given = dict(zip(names, (inside(pattern), draw(NODES, 2), draw(3, seed=1)), strict=True))
 
     def slopes(asked):
@@ -181,12 +182,12 @@ def test_a_gradient_for_one_input_alone_is_the_same(wanted):
 
 def test_the_gradient_of_a_sum_over_pairs_is_that_of_both_directions():
     pattern = pattern_of("undirected")
-    h, coef = draw(NODES, WIDTH), draw(HOPS + 1, seed=1)
+    h, hop_weights = draw(NODES, WIDTH), draw(HOPS + 1, seed=1)
     p = torch.full((pattern.num_pairs,), 0.3, dtype=torch.float64, requires_grad=True)
 
     def value(p):
         kept = torch.cat([1 - p, p.new_ones(1)])[pattern.pair]
-        return weighted_filter(pattern, kept, h, coef)
+        return weighted_filter(pattern, kept, h, hop_weights)
 
     assert torch.autograd.gradcheck(value, p)
 
@@ -205,8 +206,8 @@ def test_single_precision_agrees_with_double():
     slopes = []
     for p, dtype in ((pattern, torch.float64), (single, torch.float32)):
         inputs = inside(pattern), draw(NODES, WIDTH), draw(HOPS + 1, seed=1)
-        weight, h, coef = (part.to(dtype).requires_grad_() for part in inputs)
-        weighted_filter(p, weight, h, coef).square().sum().backward()
+        weight, h, hop_weights = (part.to(dtype).requires_grad_() for part in inputs)
+        weighted_filter(p, weight, h, hop_weights).square().sum().backward()
         slopes.append((weight.grad, h.grad))
         assert weight.grad.dtype == h.grad.dtype == dtype
     for got, expected in zip(*slopes, strict=True):
@@ -223,8 +224,8 @@ def test_fast_products_give_the_same_value_and_gradients(monkeypatch, name, need
         monkeypatch.setattr(edge_weights, "COMPILED_FROM", 0 if fast else 1 << 20)
         pattern = pattern_of(name, dtype=torch.float32)
         weight = inside(pattern).float().requires_grad_(needs_weight)
-        h, coef = draw(NODES, WIDTH).float().requires_grad_(), draw(HOPS + 1, seed=1).float()
-        out = weighted_filter(pattern, weight, h, coef)
+        h, hop_weights = draw(NODES, WIDTH).float().requires_grad_(), draw(HOPS + 1, seed=1).float()
+        out = weighted_filter(pattern, weight, h, hop_weights)
         (out * draw(NODES, WIDTH, seed=2).float()).sum().backward()
         return [part for part in (out.detach(), weight.grad, h.grad) if part is not None]
 
@@ -235,11 +236,11 @@ def test_fast_products_give_the_same_value_and_gradients(monkeypatch, name, need
 
 def test_inputs_are_left_alone_and_a_second_derivative_is_refused():
     pattern = pattern_of("directed")
-    weight, h, coef = inside(pattern).requires_grad_(), draw(NODES, WIDTH), draw(3, seed=1)
-    before = weight.detach().clone(), h.clone(), coef.clone()
-    out = weighted_filter(pattern, weight, h, coef)
+    weight, h, hop_weights = inside(pattern).requires_grad_(), draw(NODES, WIDTH), draw(3, seed=1)
+    before = weight.detach().clone(), h.clone(), hop_weights.clone()
+    out = weighted_filter(pattern, weight, h, hop_weights)
     (slope,) = torch.autograd.grad(out.square().sum(), weight, create_graph=True)
-    assert all(map(torch.equal, (weight, h, coef), before))
+    assert all(map(torch.equal, (weight, h, hop_weights), before))
     with pytest.raises(RuntimeError, match="differentiate twice"):
         slope.sum().backward()
 
@@ -255,11 +256,11 @@ def large():
 
 
 def test_no_message_is_made_for_each_edge():
-    pattern, h, coef = large()
+    pattern, h, hop_weights = large()
     weight = pattern.weight.clone().requires_grad_()
     h.requires_grad_()
     with Watch() as seen:
-        weighted_filter(pattern, weight, h, coef).sum().backward()
+        weighted_filter(pattern, weight, h, hop_weights).sum().backward()
     entries = len(pattern.row)
     assert entries * h.shape[1] > 10 * seen.largest, "messages would be ten times larger"
     assert seen.largest <= max(entries + 1, h.numel())
@@ -270,9 +271,9 @@ def test_no_message_is_made_for_each_edge():
     [("h", 2 * HOPS, 0), ("weight", 2 * HOPS - 1, HOPS), ("both", 2 * HOPS, HOPS)],
 )
 def test_sparse_products_are_not_repeated(wanted, products, sampled):
-    pattern, h, coef = large()
+    pattern, h, hop_weights = large()
     weight = pattern.weight.clone().requires_grad_(wanted != "h")
     h.requires_grad_(wanted != "weight")
     with Watch() as seen:
-        weighted_filter(pattern, weight, h, coef).sum().backward()
+        weighted_filter(pattern, weight, h, hop_weights).sum().backward()
     assert (seen.products, seen.sampled) == (products, sampled)

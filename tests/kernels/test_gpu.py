@@ -19,8 +19,8 @@ def draw(num_nodes, num_hops, width, num_classes, dtype=torch.float32):
     generator = torch.Generator().manual_seed(num_nodes)
     stack = torch.randn(num_nodes, num_hops, width, generator=generator) + 0.3
     head = torch.nn.Linear(width, num_classes).requires_grad_(False)
-    coef = torch.rand(num_hops, generator=generator)
-    return stack.to(DEVICE, dtype), head.to(DEVICE), coef.to(DEVICE)
+    hop_weights = torch.rand(num_hops, generator=generator)
+    return stack.to(DEVICE, dtype), head.to(DEVICE), hop_weights.to(DEVICE)
 
 
 def assert_close(found, wanted, size=None):
@@ -33,12 +33,12 @@ def assert_close(found, wanted, size=None):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_one_pass_equals_the_definition_in_double_precision(shape):
-    stack, head, coef = draw(*shape)
+    stack, head, hop_weights = draw(*shape)
     bias = head.bias[:-1] - head.bias[-1]
     logits, sums = reference.hop_logits(stack, head.weight), reference.node_sums(stack.double())
-    found = gpu.Classifier(stack, logits, bias, sums)(coef)
+    found = gpu.Classifier(stack, logits, bias, sums)(hop_weights)
     wanted = reference.Classifier(stack.double(), logits.double(), bias.double(), sums)(
-        coef.double()
+        hop_weights.double()
     )
     assert_close(found[0], wanted[0])
     assert_close(found[1][:-1], wanted[1][:-1], size=np.abs(wanted[1]).max())
@@ -54,12 +54,12 @@ def test_one_pass_takes_any_number_of_classes(num_classes):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_two_passes_equal_the_definition_in_double_precision(shape):
-    stack, head, coef = draw(*shape)
+    stack, head, hop_weights = draw(*shape)
     assert gpu.fits(stack, shape[3])
-    found = gpu.classify(stack, coef, head)
-    plain = two_pass.classify(stack, coef, head, gpu.mix)
+    found = gpu.classify(stack, hop_weights, head)
+    plain = two_pass.classify(stack, hop_weights, head, gpu.mix)
     slopes = gpu.hop_slopes(stack, found[0], plain[1])
-    exact = stack.double(), coef.double(), head.double()
+    exact = stack.double(), hop_weights.double(), head.double()
     wanted = two_pass.classify(*exact, reference.mix)
     for a, b, c in zip(found, plain, wanted, strict=True):
         assert_close(a, c)
@@ -73,11 +73,11 @@ def test_two_passes_take_up_to_64_classes(num_classes):
 
 
 def test_a_head_without_bias_is_classified_as_by_torch():
-    stack, _, coef = draw(33, 3, 5, 4)
+    stack, _, hop_weights = draw(33, 3, 5, 4)
     head = torch.nn.Linear(5, 4, bias=False, device=DEVICE).requires_grad_(False)
     for a, b in zip(
-        gpu.classify(stack, coef, head),
-        two_pass.classify(stack, coef, head, reference.mix),
+        gpu.classify(stack, hop_weights, head),
+        two_pass.classify(stack, hop_weights, head, reference.mix),
         strict=True,
     ):
         assert_close(a, b)
@@ -85,10 +85,10 @@ def test_a_head_without_bias_is_classified_as_by_torch():
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_sums_and_forms_equal_the_definition_in_double_precision(shape):
-    stack, _, coef = draw(*shape)
+    stack, _, hop_weights = draw(*shape)
     exact, weights = stack.double(), torch.rand(shape[0], shape[3], device=DEVICE)
     mean = reference.node_sums(exact) / shape[0]
-    assert_close(gpu.mix(stack, coef), reference.mix(exact, coef.double()))
+    assert_close(gpu.mix(stack, hop_weights), reference.mix(exact, hop_weights.double()))
     assert_close(gpu.class_sums(stack, weights), reference.class_sums(exact, weights.double()))
     assert_close(gpu.node_sums(stack), reference.node_sums(exact))
     spread = np.abs(np.einsum("nkd,nld->kl", exact.cpu(), exact.cpu())).max()
@@ -97,13 +97,13 @@ def test_sums_and_forms_equal_the_definition_in_double_precision(shape):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_hops_in_half_precision_are_summed_in_single(dtype):
-    stack, head, coef = draw(66, 5, 16, 3, dtype)
+    stack, head, hop_weights = draw(66, 5, 16, 3, dtype)
     weights = torch.rand(66, 3, device=DEVICE)
     exact = stack.double()
     assert_close(gpu.class_sums(stack, weights), reference.class_sums(exact, weights.double()))
-    assert_close(gpu.mix(stack, coef), reference.mix(exact, coef.double()))
-    found = gpu.classify(stack, coef, head)
-    wanted = two_pass.classify(exact, coef.double(), head.double(), reference.mix)
+    assert_close(gpu.mix(stack, hop_weights), reference.mix(exact, hop_weights.double()))
+    found = gpu.classify(stack, hop_weights, head)
+    wanted = two_pass.classify(exact, hop_weights.double(), head.double(), reference.mix)
     for ours, theirs in zip(found, wanted, strict=True):
         assert_close(ours, theirs)
 
@@ -124,11 +124,11 @@ def test_hops_equal_the_powers_of_the_matrix(num_hops):
 
 
 def test_logits_that_are_not_finite_give_predictions_that_are_not():
-    stack, head, coef = draw(20, 3, 4, 2)
+    stack, head, hop_weights = draw(20, 3, 4, 2)
     logits = reference.hop_logits(stack, head.weight)
     logits[1, 0, 17] = float("nan")
     bias = head.bias[:-1] - head.bias[-1]
-    probs, sums, mass = gpu.Classifier(stack, logits, bias, reference.node_sums(stack))(coef)
+    probs, sums, mass = gpu.Classifier(stack, logits, bias, reference.node_sums(stack))(hop_weights)
     assert probs[17].isnan().all()
     assert probs[:17].isfinite().all()
     assert np.isnan(sums).all()

@@ -168,39 +168,41 @@ def test_no_hops_is_the_input_alone():
 )
 def test_features_decide_the_precision(of_matrix, of_h):
     adjacency = ours(edges("directed"), dtype=of_matrix)
-    h, coef = features(NODES, 4, dtype=of_h).requires_grad_(), features(4, dtype=of_h)
+    h, hop_weights = features(NODES, 4, dtype=of_h).requires_grad_(), features(4, dtype=of_h)
     with torch.no_grad():
         assert propagate(adjacency, h, 3).dtype == of_h
-    filter_hops(adjacency, h, coef).sum().backward()
+    filter_hops(adjacency, h, hop_weights).sum().backward()
     assert h.grad.dtype == of_h
     dense = pyg_matrix(edges("directed")).to(of_h)
-    torch.testing.assert_close(h.grad, dense_filter_gradient(dense, coef), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        h.grad, dense_filter_gradient(dense, hop_weights), rtol=1e-5, atol=1e-6
+    )
 
 
-def dense_filter_gradient(matrix, coef):
+def dense_filter_gradient(matrix, hop_weights):
     """Gradient of Σ_k c_k P^k h, summed over all entries, in h of four columns."""
     ones = torch.ones(NODES, 4, dtype=matrix.dtype)
-    return sum(c * torch.linalg.matrix_power(matrix.T, k) @ ones for k, c in enumerate(coef))
+    return sum(c * torch.linalg.matrix_power(matrix.T, k) @ ones for k, c in enumerate(hop_weights))
 
 
 # The filter
 
 
-def dense_filter(matrix, h, coef):
-    return sum(c * torch.linalg.matrix_power(matrix, k) @ h for k, c in enumerate(coef))
+def dense_filter(matrix, h, hop_weights):
+    return sum(c * torch.linalg.matrix_power(matrix, k) @ h for k, c in enumerate(hop_weights))
 
 
 @pytest.mark.parametrize("name", EDGES)
 @pytest.mark.parametrize("num_hops", [0, 1, 6])
 def test_value_and_gradients_equal_plain_autograd_on_the_dense_matrix(name, num_hops):
-    h, coef = features(NODES, 4), features(num_hops + 1, seed=1)
+    h, hop_weights = features(NODES, 4), features(num_hops + 1, seed=1)
     weight = features(NODES, 4, seed=2)
     results = []
     for run in (
         lambda h, c: filter_hops(ours(edges(name)), h, c),
         lambda h, c: dense_filter(pyg_matrix(edges(name)), h, c),
     ):
-        inputs = h.clone().requires_grad_(), coef.clone().requires_grad_()
+        inputs = h.clone().requires_grad_(), hop_weights.clone().requires_grad_()
         out = run(*inputs)
         # A non-linear loss, so that the incoming gradient differs from entry to entry.
         results.append((out, *torch.autograd.grad((weight * out.tanh()).sum(), inputs)))
@@ -213,8 +215,8 @@ def test_value_and_gradients_equal_plain_autograd_on_the_dense_matrix(name, num_
 def test_gradients_pass_finite_differences(name, num_hops):
     adjacency = ours(edges(name))
     h = features(NODES, 2).requires_grad_()
-    coef = features(num_hops + 1, seed=1).requires_grad_()
-    assert torch.autograd.gradcheck(lambda h, c: filter_hops(adjacency, h, c), (h, coef))
+    hop_weights = features(num_hops + 1, seed=1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda h, c: filter_hops(adjacency, h, c), (h, hop_weights))
 
 
 def test_the_gradient_of_a_directed_graph_uses_the_transpose():
@@ -231,41 +233,41 @@ def test_the_gradient_of_a_directed_graph_uses_the_transpose():
 @pytest.mark.parametrize("alpha", [0.1, 0.5])
 def test_appnp_of_pyg_is_the_filter_with_its_coefficients(alpha):
     num_hops, h = 6, features(NODES, 4)
-    coef = torch.tensor([alpha * (1 - alpha) ** k for k in range(num_hops)])
-    coef = torch.cat([coef, torch.tensor([(1 - alpha) ** num_hops])]).double()
+    hop_weights = torch.tensor([alpha * (1 - alpha) ** k for k in range(num_hops)])
+    hop_weights = torch.cat([hop_weights, torch.tensor([(1 - alpha) ** num_hops])]).double()
     theirs = APPNP(num_hops, alpha)(h, edges("directed"))
     torch.testing.assert_close(
-        filter_hops(ours(edges("directed")), h, coef), theirs, rtol=1e-6, atol=1e-7
+        filter_hops(ours(edges("directed")), h, hop_weights), theirs, rtol=1e-6, atol=1e-7
     )
 
 
 def test_the_filter_equals_the_mixed_stack():
-    h, coef = features(NODES, 4), features(4, seed=1)
+    h, hop_weights = features(NODES, 4), features(4, seed=1)
     adjacency = ours(edges("directed"))
-    mixed = torch.einsum("nkd,k->nd", propagate(adjacency, h, 3), coef)
-    torch.testing.assert_close(filter_hops(adjacency, h, coef), mixed)
+    mixed = torch.einsum("nkd,k->nd", propagate(adjacency, h, 3), hop_weights)
+    torch.testing.assert_close(filter_hops(adjacency, h, hop_weights), mixed)
 
 
 def test_inputs_are_left_alone():
-    h, coef = features(NODES, 4), features(4, seed=1)
-    before = h.clone(), coef.clone()
-    filter_hops(ours(edges("directed")), h, coef)
+    h, hop_weights = features(NODES, 4), features(4, seed=1)
+    before = h.clone(), hop_weights.clone()
+    filter_hops(ours(edges("directed")), h, hop_weights)
     assert torch.equal(h, before[0])
-    assert torch.equal(coef, before[1])
+    assert torch.equal(hop_weights, before[1])
 
 
-@pytest.mark.parametrize("wanted", ["h", "coef"])
+@pytest.mark.parametrize("wanted", ["h", "hop_weights"])
 def test_a_gradient_for_one_input_alone(wanted):
-    inputs = {"h": features(NODES, 4), "coef": features(4, seed=1)}
+    inputs = {"h": features(NODES, 4), "hop_weights": features(4, seed=1)}
     inputs[wanted].requires_grad_()
     filter_hops(ours(edges("directed")), **inputs).sum().backward()
     assert {name for name, value in inputs.items() if value.grad is not None} == {wanted}
 
 
 def test_a_second_derivative_is_refused_instead_of_wrong():
-    h, coef = features(NODES, 4).requires_grad_(), features(4, seed=1).requires_grad_()
-    out = filter_hops(ours(edges("directed")), h, coef)
-    (slope,) = torch.autograd.grad(out.square().sum(), coef, create_graph=True)
+    h, hop_weights = features(NODES, 4).requires_grad_(), features(4, seed=1).requires_grad_()
+    out = filter_hops(ours(edges("directed")), h, hop_weights)
+    (slope,) = torch.autograd.grad(out.square().sum(), hop_weights, create_graph=True)
     with pytest.raises(RuntimeError, match="differentiate twice"):
         slope.sum().backward()
 

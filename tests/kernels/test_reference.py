@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from matcha_gnn import kernels
 from matcha_gnn.kernels import cpu, cpu_loops, reference, threads, two_pass
+from matcha_gnn.kernels.devices import DEVICES
 
 SHAPES = [(1, 1, 1, 2), (3, 1, 5, 2), (7, 10, 32, 2), (513, 4, 8, 3), (1030, 6, 33, 9)]
 
@@ -27,26 +29,26 @@ def way(request, monkeypatch):
     monkeypatch.setattr(cpu, "COMPILED_FROM", 0 if request.param == "compiled" else 1 << 60)
     monkeypatch.setattr(cpu, "SUMMED", 10)
     monkeypatch.setattr(cpu, "GROUP", 3)
-    monkeypatch.setitem(two_pass.BLOCK_FLOATS, "cpu", 5000)
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], block_floats=5000))
 
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_fast_classify_equals_a_plain_head_and_softmax(shape):
-    stack, weight, bias, coef = draw(*shape)
+    stack, weight, bias, hop_weights = draw(*shape)
     logits = reference.hop_logits(stack, weight)
     arguments = (stack, logits, bias[:-1] - bias[-1], reference.node_sums(stack))
-    probs, sums, mass = cpu.Classifier(*arguments)(coef)
+    probs, sums, mass = cpu.Classifier(*arguments)(hop_weights)
     exact = stack.double()
     expected = (
-        torch.einsum("nkd,k->nd", exact, coef.double()) @ weight.double().T + bias.double()
+        torch.einsum("nkd,k->nd", exact, hop_weights.double()) @ weight.double().T + bias.double()
     ).softmax(-1)
     torch.testing.assert_close(probs.double(), expected, atol=2e-5, rtol=1e-4)
     np.testing.assert_allclose(
         sums, np.einsum("nc,nkd->ckd", expected, exact), atol=1e-4 * len(stack), rtol=1e-3
     )
     np.testing.assert_allclose(mass, expected.sum(0), rtol=1e-4)
-    expected = reference.Classifier(*arguments)(coef)
+    expected = reference.Classifier(*arguments)(hop_weights)
     torch.testing.assert_close(probs, expected[0], atol=1e-6, rtol=1e-5)
     np.testing.assert_allclose(sums, expected[1], atol=1e-4, rtol=1e-4)
     np.testing.assert_allclose(mass, expected[2], rtol=1e-5)
@@ -65,10 +67,10 @@ def test_fast_class_sums_equal_the_reference(shape):
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_fast_mix_equals_the_reference(shape):
-    stack, _, _, coef = draw(*shape)
-    torch.testing.assert_close(cpu.mix(stack, coef), reference.mix(stack, coef))
-    exact = reference.mix(stack.double(), coef.double())
-    torch.testing.assert_close(cpu.mix(stack, coef).double(), exact, atol=1e-4, rtol=1e-4)
+    stack, _, _, hop_weights = draw(*shape)
+    torch.testing.assert_close(cpu.mix(stack, hop_weights), reference.mix(stack, hop_weights))
+    exact = reference.mix(stack.double(), hop_weights.double())
+    torch.testing.assert_close(cpu.mix(stack, hop_weights).double(), exact, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.usefixtures("way")
@@ -90,8 +92,8 @@ def test_fast_slopes_and_gram_equal_the_reference_in_double_precision(shape):
 
 
 def test_mix_keeps_gradients_where_they_are_asked_for():
-    stack, coef = torch.randn(5, 3, 2), torch.randn(3, requires_grad=True)
-    (gradient,) = torch.autograd.grad(kernels.mix(stack, coef).sum(), coef)
+    stack, hop_weights = torch.randn(5, 3, 2), torch.randn(3, requires_grad=True)
+    (gradient,) = torch.autograd.grad(kernels.mix(stack, hop_weights).sum(), hop_weights)
     torch.testing.assert_close(gradient, stack.sum((0, 2)))
 
 
@@ -131,11 +133,11 @@ def test_gram_equals_numpy():
 @pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("num_classes", [2, 5])
 def test_logits_that_are_not_finite_give_predictions_that_are_not(broken, num_classes):
-    stack, weight, bias, coef = draw(600, 3, 4, num_classes)
+    stack, weight, bias, hop_weights = draw(600, 3, 4, num_classes)
     logits = reference.hop_logits(stack, weight)
     logits[1, 0, 17] = broken
     apply = cpu.Classifier(stack, logits, bias[:-1] - bias[-1], reference.node_sums(stack))
-    probs, sums, mass = apply(coef)
+    probs, sums, mass = apply(hop_weights)
     assert probs[17].isnan().all()
     assert probs[np.arange(600) != 17].isfinite().all()
     assert np.isnan(sums).all()
@@ -186,11 +188,11 @@ def test_a_forked_process_has_threads_of_its_own():
 
 
 def test_the_result_does_not_depend_on_timing():
-    stack, weight, bias, coef = draw(2000, 5, 8, 3)
+    stack, weight, bias, hop_weights = draw(2000, 5, 8, 3)
     logits = reference.hop_logits(stack, weight)
     apply = cpu.Classifier(stack, logits, bias[:-1] - bias[-1], reference.node_sums(stack))
-    first = apply(coef)[1]
-    assert all(np.array_equal(first, apply(coef)[1]) for _ in range(20))
+    first = apply(hop_weights)[1]
+    assert all(np.array_equal(first, apply(hop_weights)[1]) for _ in range(20))
 
 
 @pytest.mark.parametrize("missing", ["numba", "triton"])
@@ -213,7 +215,7 @@ assert sys.modules["{missing}"] is None
 
 
 def test_without_numba_the_reference_runs(monkeypatch):
-    monkeypatch.setattr(kernels, "_compiled", lambda stack: None)
+    monkeypatch.delitem(DEVICES, "cpu")
     stack = torch.randn(20, 3, 4)
     weights = torch.rand(20, 2)
     np.testing.assert_array_equal(

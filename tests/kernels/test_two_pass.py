@@ -1,5 +1,7 @@
 """The gradient of σ²_inter by way of Z equals that of autograd, and that from whole sums."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from matcha_gnn import functional, kernels
 from matcha_gnn.hops import Hops, MixedSums
 from matcha_gnn.kernels import reference, two_pass
+from matcha_gnn.kernels.devices import DEVICES
 
 SHAPES = [(1, 1, 1, 2), (5, 1, 3, 2), (97, 3, 1, 4), (1031, 6, 33, 40), (211, 10, 7, 1000)]
 TOLERANCE = {torch.float32: 2e-4, torch.float64: 1e-10}
@@ -15,16 +18,16 @@ TOLERANCE = {torch.float32: 2e-4, torch.float64: 1e-10}
 def draw(num_nodes, num_hops, width, num_classes, dtype):
     generator = torch.Generator().manual_seed(num_nodes)
     stack = torch.randn(num_nodes, num_hops, width, generator=generator, dtype=dtype)
-    coef = torch.rand(num_hops, generator=generator, dtype=dtype) + 0.1
+    hop_weights = torch.rand(num_hops, generator=generator, dtype=dtype) + 0.1
     head = torch.nn.Linear(width, num_classes).to(dtype).requires_grad_(False)
-    return Hops(stack + 1), coef, head
+    return Hops(stack + 1), hop_weights, head
 
 
-def slope_by_autograd(stack, coef, probs, min_share):
-    coef = coef.double().requires_grad_()
-    z = torch.einsum("nkd,k->nd", stack.double(), coef)
+def slope_by_autograd(stack, hop_weights, probs, min_share):
+    hop_weights = hop_weights.double().requires_grad_()
+    z = torch.einsum("nkd,k->nd", stack.double(), hop_weights)
     inter = functional.inter_variance(z, probs.double(), min_share)
-    return torch.autograd.grad(inter, coef)[0].numpy() / 2
+    return torch.autograd.grad(inter, hop_weights)[0].numpy() / 2
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -32,47 +35,51 @@ def slope_by_autograd(stack, coef, probs, min_share):
 @pytest.mark.parametrize("whole", [True, False])
 def test_both_ways_give_the_gradient_of_autograd(shape, dtype, whole, monkeypatch):
     monkeypatch.setattr(kernels, "whole_sums_pay", lambda hops, classes, place: whole)
-    hops, coef, head = draw(*shape, dtype)
-    probs, sums, mass = hops.classify(coef, head)
+    hops, hop_weights, head = draw(*shape, dtype)
+    probs, sums, mass = hops.classify(hop_weights, head)
     assert isinstance(sums, MixedSums) is not whole
-    exact = torch.einsum("nkd,k->nd", hops.stack.double(), coef.double())
+    exact = torch.einsum("nkd,k->nd", hops.stack.double(), hop_weights.double())
     expected = head.double()(exact).softmax(-1)
     torch.testing.assert_close(probs.double(), expected, atol=1e-5, rtol=1e-4)
     np.testing.assert_allclose(mass, expected.sum(0), rtol=1e-4)
-    found = hops.between_slope(coef.double().numpy(), probs, mass, sums, 1e-9)
-    wanted = slope_by_autograd(hops.stack, coef, probs, 1e-9)
+    found = hops.between_slope(hop_weights.double().numpy(), probs, mass, sums, 1e-9)
+    wanted = slope_by_autograd(hops.stack, hop_weights, probs, 1e-9)
     size = float(exact.square().sum())
     np.testing.assert_allclose(found / size, wanted / size, atol=TOLERANCE[dtype])
 
 
 def test_sums_over_z_are_kept_where_a_second_pass_pays(monkeypatch):
     monkeypatch.setattr(kernels, "second_pass_pays", lambda stack, classes: True)
-    hops, coef, head = draw(97, 3, 1, 4, torch.float64)
+    hops, hop_weights, head = draw(97, 3, 1, 4, torch.float64)
     assert kernels.whole_sums_pay(3, 4, hops.device)
-    probs, sums, mass = hops.classify(coef, head)
+    probs, sums, mass = hops.classify(hop_weights, head)
     assert isinstance(sums, MixedSums)
-    found = hops.between_slope(coef.numpy(), probs, mass, sums, 1e-9)
-    np.testing.assert_allclose(found, slope_by_autograd(hops.stack, coef, probs, 1e-9), rtol=1e-8)
+    found = hops.between_slope(hop_weights.numpy(), probs, mass, sums, 1e-9)
+    np.testing.assert_allclose(
+        found, slope_by_autograd(hops.stack, hop_weights, probs, 1e-9), rtol=1e-8
+    )
 
 
 def test_a_class_without_mass_adds_nothing():
-    hops, coef, _ = draw(50, 4, 6, 3, torch.float64)
+    hops, hop_weights, _ = draw(50, 4, 6, 3, torch.float64)
     probs = torch.rand(50, 3, dtype=torch.float64)
     probs[:, 1] = 0
-    mixed = MixedSums(coef.numpy(), two_pass.mixed_sums(hops.stack, coef, probs, reference.mix))
-    found = hops.between_slope(coef.numpy(), probs, probs.sum(0).numpy(), mixed, 1e-9)
+    mixed = MixedSums(
+        hop_weights.numpy(), two_pass.mixed_sums(hops.stack, hop_weights, probs, reference.mix)
+    )
+    found = hops.between_slope(hop_weights.numpy(), probs, probs.sum(0).numpy(), mixed, 1e-9)
     whole = hops.between_slope(
-        coef.numpy(), probs, probs.sum(0).numpy(), hops.class_sums(probs), 1e-9
+        hop_weights.numpy(), probs, probs.sum(0).numpy(), hops.class_sums(probs), 1e-9
     )
     np.testing.assert_allclose(found, whole, rtol=1e-10)
 
 
 def test_blocks_do_not_show(monkeypatch):
-    hops, coef, head = draw(1031, 6, 33, 40, torch.float64)
-    whole = two_pass.classify(hops.stack, coef, head, reference.mix)
+    hops, hop_weights, head = draw(1031, 6, 33, 40, torch.float64)
+    whole = two_pass.classify(hops.stack, hop_weights, head, reference.mix)
     slopes = two_pass.hop_slopes(hops.stack, whole[0], whole[1], reference.hop_dots)
-    monkeypatch.setitem(two_pass.BLOCK_FLOATS, "cpu", 5000)
-    parts = two_pass.classify(hops.stack, coef, head, reference.mix)
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], block_floats=5000))
+    parts = two_pass.classify(hops.stack, hop_weights, head, reference.mix)
     torch.testing.assert_close(parts[0], whole[0])
     np.testing.assert_allclose(parts[1], whole[1], rtol=1e-10)
     np.testing.assert_allclose(
@@ -104,15 +111,17 @@ def test_the_loss_is_the_same_both_ways(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_hops_in_half_precision_give_nearly_the_same(dtype):
-    hops, coef, head = draw(3000, 5, 16, 3, torch.float32)
+    hops, hop_weights, head = draw(3000, 5, 16, 3, torch.float32)
     half = hops.stored_as(dtype)
     assert half.stack.element_size() == 2
-    probs, sums, mass = hops.classify(coef, head)
-    close, half_sums, half_mass = half.classify(coef, head)
+    probs, sums, mass = hops.classify(hop_weights, head)
+    close, half_sums, half_mass = half.classify(hop_weights, head)
     error = torch.finfo(dtype).eps
     assert close.dtype == torch.float32
     torch.testing.assert_close(close, probs, atol=4 * error, rtol=0)
     np.testing.assert_allclose(half_mass, mass, rtol=error)
     np.testing.assert_allclose(half_sums, sums, rtol=error, atol=error * len(hops.stack))
     np.testing.assert_allclose(half.gram, hops.gram, rtol=error, atol=error * hops.gram.max())
-    torch.testing.assert_close(half.mix(coef), hops.mix(coef), atol=16 * error, rtol=error)
+    torch.testing.assert_close(
+        half.mix(hop_weights), hops.mix(hop_weights), atol=16 * error, rtol=error
+    )

@@ -34,14 +34,14 @@ def test_the_estimate_is_unbiased_in_simulation():
     signal = (graph.y * 2.0 - 1).double()
     signal -= signal.mean()
     traces = torch.stack([p.trace() for p in powers]).numpy() / 600
-    coef, noise = np.array([0.5, -0.2, 0.4, 0.1]), 0.7
-    filtered = torch.einsum("k,kij->ij", torch.from_numpy(coef), powers)
+    hop_weights, noise = np.array([0.5, -0.2, 0.4, 0.1]), 0.7
+    filtered = torch.einsum("k,kij->ij", torch.from_numpy(hop_weights), powers)
     true, estimated = [], []
     for _ in range(400):
         own = signal + noise**0.5 * torch.randn(600, generator=generator, dtype=torch.float64)
         hops = (powers @ own).numpy()
         gram = hops @ hops.T / 600
-        estimated.append(functional.stein_risk(coef, gram, gram[0] - noise * traces, noise))
+        estimated.append(functional.stein_risk(hop_weights, gram, gram[0] - noise * traces, noise))
         true.append(float((filtered @ own - signal).square().mean()))
     error = np.std(np.array(estimated) - true) / np.sqrt(400)
     assert abs(np.mean(estimated) - np.mean(true)) < 4 * error
@@ -60,7 +60,7 @@ def distance_from_the_labelled_filter(num_nodes, seed):
     powers = kernels.propagate(adjacency, signs, 3)
     traces = torch.einsum("nkr,nr->k", powers, signs).double().numpy() / signs.numel()
     gram = stack.T @ stack / num_nodes
-    ours = functional.stein_coefficients(gram, gram[0] - traces)
+    ours = functional.stein_hop_weights(gram, gram[0] - traces)
     labelled = np.linalg.lstsq(stack, classes.numpy(), rcond=None)[0]
     return 1 - ours @ labelled / np.linalg.norm(ours) / np.linalg.norm(labelled)
 
@@ -84,7 +84,7 @@ def test_forms_equal_their_definition():
     hops = [torch.linalg.matrix_power(dense, k) @ (own - own.mean(0)) for k in range(4)]
     gram = np.array([[float((a * b).sum(1).mean()) for b in hops] for a in hops])
     np.testing.assert_allclose(forms.gram, gram, rtol=1e-5, atol=1e-7)
-    noise = model.source.own_logit_covariance.double()
+    noise = model.source.node_logit_covariance.double()
     centre = torch.eye(3).double() - 1 / 3
     assert forms.noise == pytest.approx(float((centre @ noise @ centre).trace()), rel=1e-6)
     traces = np.array([float(torch.linalg.matrix_power(dense, k).trace()) for k in range(4)]) / 120
@@ -118,19 +118,19 @@ def test_random_signs_take_a_byte_each_and_are_drawn_in_small_blocks():
 
 def test_scaled_risk_is_the_risk_at_the_best_scale():
     forms = random_forms()
-    coef = functional.stein_coefficients(*forms[:2]) + 0.1
+    hop_weights = functional.stein_hop_weights(*forms[:2]) + 0.1
     scales = np.linspace(0, 3, 3001)
-    best = min(functional.stein_risk(s * coef, *forms) for s in scales)
-    value, slope = functional.scaled_stein_risk(coef, *forms)
+    best = min(functional.stein_risk(s * hop_weights, *forms) for s in scales)
+    value, slope = functional.scaled_stein_risk(hop_weights, *forms)
     assert value == pytest.approx(best, abs=1e-5)
-    assert abs(slope @ coef) < 1e-10
-    assert functional.scaled_stein_risk(7 * coef, *forms)[0] == pytest.approx(value)
-    assert functional.scaled_stein_risk(-coef, *forms)[0] > forms[0][0, 0] - forms[2]
+    assert abs(slope @ hop_weights) < 1e-10
+    assert functional.scaled_stein_risk(7 * hop_weights, *forms)[0] == pytest.approx(value)
+    assert functional.scaled_stein_risk(-hop_weights, *forms)[0] > forms[0][0, 0] - forms[2]
 
 
 def test_nothing_beats_the_closed_form():
     forms = random_forms()
-    best = functional.stein_risk(functional.stein_coefficients(*forms[:2]), *forms)
+    best = functional.stein_risk(functional.stein_hop_weights(*forms[:2]), *forms)
     generator = np.random.default_rng(1)
     assert all(best <= functional.stein_risk(generator.normal(size=4), *forms) for _ in range(500))
 
@@ -140,9 +140,11 @@ def test_hops_that_repeat_do_no_harm():
     wide = np.pad(gram, ((0, 1), (0, 1)))
     wide[-1], wide[:, -1] = wide[-2], wide[:, -2]
     wide[-1, -1] = gram[-1, -1]
-    coef = functional.stein_coefficients(wide, np.append(signal, signal[-1]))
-    narrow = functional.stein_coefficients(gram, signal)
-    np.testing.assert_allclose([*coef[:3], coef[3] + coef[4]], narrow, rtol=1e-6)
+    hop_weights = functional.stein_hop_weights(wide, np.append(signal, signal[-1]))
+    narrow = functional.stein_hop_weights(gram, signal)
+    np.testing.assert_allclose(
+        [*hop_weights[:3], hop_weights[3] + hop_weights[4]], narrow, rtol=1e-6
+    )
 
 
 def test_one_exact_round_reaches_the_minimum_and_keeps_the_scale():
@@ -172,8 +174,8 @@ def test_exact_pic_is_a_minimum_for_its_predictions():
     best = loss.minimiser(view, prediction, loss.prepare(view))
     forms = loss._forms(view, prediction)
     smallest = functional.pic_from_forms(best, *forms)[0]
-    assert smallest < functional.pic_from_forms(view.coef_array, *forms)[0]
-    assert best @ forms[1] @ view.coef_array >= 0
+    assert smallest < functional.pic_from_forms(view.hop_weights_array, *forms)[0]
+    assert best @ forms[1] @ view.hop_weights_array >= 0
 
 
 def test_noise_share_replaces_the_summary():

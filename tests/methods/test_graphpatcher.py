@@ -105,14 +105,14 @@ def patcher_of(dtype=torch.float64):
 def with_patcher(model, patches=2):
     patcher = patcher_of(model.head.weight.dtype)
     weights = {name: tensor.clone() for name, tensor in patcher.state_dict().items()}
-    model.artefacts = {"graphpatcher": weights | {"patches": torch.tensor([patches])}}
+    model.source_arrays = {"graphpatcher": weights | {"patches": torch.tensor([patches])}}
     return model
 
 
-def shipped(model, method, graph=None, seed=0):
+def trained_patcher(model, method, graph=None, seed=0):
     graph = tiny_graph(0.8, seed=0) if graph is None else graph
     everyone = torch.ones(graph.num_nodes, dtype=torch.bool)
-    return method.ship(model, mg.unlabelled(graph), graph.y, everyone, seed)
+    return method.source_arrays(model, mg.unlabelled(graph), graph.y, everyone, seed)
 
 
 def training_of(schedule=SCHEDULE, graph=None, model=None):
@@ -176,7 +176,7 @@ ALL = torch.arange(NODES)
 @pytest.fixture(scope="module")
 def small_model():
     model = trained_model()
-    model.artefacts = {"graphpatcher": shipped(model, GraphPatcher("source", **SMALL))}
+    model.source_arrays = {"graphpatcher": trained_patcher(model, GraphPatcher("source", **SMALL))}
     return model
 
 
@@ -240,12 +240,12 @@ def test_mix_of_patched_hops_and_its_gradient():
     generator = torch.Generator().manual_seed(0)
     adjacency, _ = patched_adjacency(directed_graph(), ALL, 2, torch.float64)
     h, pushed = torch.randn(2, NODES, 2, generator=generator, dtype=torch.float64)
-    coef = torch.randn(K + 1, generator=generator, dtype=torch.float64)
+    hop_weights = torch.randn(K + 1, generator=generator, dtype=torch.float64)
     stack = propagate_patched(adjacency, h, pushed, K)
-    wanted = torch.einsum("nkd,k->nd", stack, coef)
-    torch.testing.assert_close(filter_patched(adjacency, h, pushed, coef), wanted)
+    wanted = torch.einsum("nkd,k->nd", stack, hop_weights)
+    torch.testing.assert_close(filter_patched(adjacency, h, pushed, hop_weights), wanted)
     pushed.requires_grad_()
-    assert torch.autograd.gradcheck(lambda p: filter_patched(adjacency, h, p, coef), pushed)
+    assert torch.autograd.gradcheck(lambda p: filter_patched(adjacency, h, p, hop_weights), pushed)
 
 
 @pytest.mark.parametrize("patches", [1, 3])
@@ -265,8 +265,8 @@ def test_other_models_run_on_the_explicit_graph_at_every_gamma(kind, patches):
     graph, model = directed_graph(), with_patcher(other_model(kind))
     virtual = plain_virtual_features(patcher_of(), graph, ALL, patches)
     whole = explicit_graph(graph, virtual, ALL)
-    for epochs in (0, 2):
-        strategy = mg.Matcha(lr=0.05, rounds=epochs) if epochs else mg.Unadapted()
+    for rounds in (0, 2):
+        strategy = mg.Matcha(lr=0.05, rounds=rounds) if rounds else mg.Unadapted()
         result = mg.adapt(model, graph, GraphPatcher(patches), strategy)
         logits = result.model(whole.x, whole.edge_index, whole.edge_weight)
         torch.testing.assert_close(result.probs, logits[:NODES].softmax(-1))
@@ -290,7 +290,7 @@ def test_sparse_features_give_the_same(small_model):
     method = GraphPatcher(1, **SMALL)
     source, sparse = tiny_graph(0.8, seed=0), tiny_graph(0.8, seed=0)
     sparse.x = sparse.x.to_sparse()
-    ours = [shipped(small_model, method, g)["last.weight"] for g in (source, sparse)]
+    ours = [trained_patcher(small_model, method, g)["last.weight"] for g in (source, sparse)]
     torch.testing.assert_close(ours[0], ours[1])
 
 
@@ -347,7 +347,7 @@ def test_loss_can_use_the_patched_representation(small_model):
     graph = mg.unlabelled(tiny_graph())
     view, method = view_of(model.frozen(), graph), GraphPatcher(2)
     prediction, _ = method.predict(view, method.prepare(view))
-    z = prediction.hops.mix(view.coef)
+    z = prediction.hops.mix(view.hop_weights)
     torch.testing.assert_close(model.head(z).softmax(-1), prediction.probs)
 
 
@@ -470,26 +470,29 @@ def test_labels_enter_no_loss():
     model, method = trained_model(), GraphPatcher(**SMALL, keep="last")
     graph, other = tiny_graph(0.8, seed=0), tiny_graph(0.8, seed=0)
     other.y = other.y.flip(0)
-    first, second = (shipped(model, method, g) for g in (graph, other))
+    first, second = (trained_patcher(model, method, g) for g in (graph, other))
     assert all(torch.equal(first[name], second[name]) for name in first if name != "patches")
 
 
 def test_number_of_patches_does_not_change_training():
     model = trained_model()
-    one, chosen = (shipped(model, GraphPatcher(p, **SMALL)) for p in (1, "source"))
+    one, chosen = (trained_patcher(model, GraphPatcher(p, **SMALL)) for p in (1, "source"))
     assert all(torch.equal(one[name], chosen[name]) for name in one)
 
 
-def test_shipping_is_repeatable_and_leaves_everything_alone():
+def test_training_is_repeatable_and_leaves_everything_alone():
     model, graph, method = trained_model(), tiny_graph(0.8, seed=0), GraphPatcher(**SMALL)
     model.train().requires_grad_(True)
     before, state = snapshot(model, graph), torch.get_rng_state()
-    first = shipped(model, method, graph)
+    first = trained_patcher(model, method, graph)
     assert torch.equal(torch.get_rng_state(), state)
     assert model.training
     assert all(parameter.grad is None for parameter in model.parameters())
     assert all(torch.equal(a, b) for a, b in zip(before, snapshot(model, graph), strict=True))
-    again, other = shipped(model, method, graph), shipped(model, method, graph, seed=1)
+    again, other = (
+        trained_patcher(model, method, graph),
+        trained_patcher(model, method, graph, seed=1),
+    )
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["last.weight"], other["last.weight"])
 
@@ -589,8 +592,8 @@ def test_batches_are_drawn_from_nodes_with_neighbours(monkeypatch):
 
 @pytest.mark.parametrize("batch_size", [None, 1, 1000])
 def test_any_batch_size_trains(batch_size):
-    artefact = shipped(trained_model(), GraphPatcher(**SMALL, batch_size=batch_size))
-    assert all(bool(torch.isfinite(tensor).all()) for tensor in artefact.values())
+    arrays = trained_patcher(trained_model(), GraphPatcher(**SMALL, batch_size=batch_size))
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in arrays.values())
 
 
 @pytest.mark.parametrize("name", awkward_graphs())
@@ -629,8 +632,8 @@ def test_source_without_edges_and_double_precision():
     graph.edge_index = graph.edge_index[:, :0]
     graph.x = graph.x.double()
     model = trained_model().double()
-    model.artefacts = {"graphpatcher": shipped(model, GraphPatcher(**SMALL), graph)}
-    assert model.artefacts["graphpatcher"]["first.weight"].dtype == torch.float64
+    model.source_arrays = {"graphpatcher": trained_patcher(model, GraphPatcher(**SMALL), graph)}
+    assert model.source_arrays["graphpatcher"]["first.weight"].dtype == torch.float64
     probs = mg.adapt(model, graph, GraphPatcher(), mg.Matcha(rounds=2)).probs
     torch.testing.assert_close(probs.sum(1), torch.ones(120, dtype=torch.float64))
 
@@ -671,21 +674,21 @@ def test_settings_are_the_arguments():
 
 
 def test_a_model_without_a_patcher_is_refused():
-    with pytest.raises(IncompatibleError, match=r"ship=\[GraphPatcher\(\)\]"):
+    with pytest.raises(IncompatibleError, match=r"methods=\[GraphPatcher\(\)\]"):
         mg.adapt(trained_model(), tiny_graph(), GraphPatcher(), mg.Matcha())
 
 
 @pytest.mark.parametrize("part", ["patches", "second.bias", "merge.weight"])
 def test_a_broken_patcher_is_refused(part):
     model = with_patcher(model_of())
-    del model.artefacts["graphpatcher"][part]
+    del model.source_arrays["graphpatcher"][part]
     with pytest.raises(IncompatibleError, match="does not fit"):
         mg.adapt(model, directed_graph(), GraphPatcher(), mg.Matcha())
 
 
 def test_a_patcher_for_other_features_is_refused():
     model = with_patcher(model_of())
-    model.artefacts["graphpatcher"]["first.weight"] = torch.zeros(WIDTH, FEATURES + 1)
+    model.source_arrays["graphpatcher"]["first.weight"] = torch.zeros(WIDTH, FEATURES + 1)
     with pytest.raises(IncompatibleError, match="does not fit"):
         mg.adapt(model, directed_graph(), GraphPatcher(), mg.Matcha())
 
@@ -694,13 +697,13 @@ def test_a_model_without_hops_is_refused():
     with pytest.raises(IncompatibleError, match="K >= 1"):
         mg.adapt(with_patcher(model_of(hops=0)), directed_graph(), GraphPatcher(), mg.Matcha())
     with pytest.raises(IncompatibleError, match="K >= 1"):
-        shipped(model_of(hops=0, dtype=torch.float32), GraphPatcher(**SMALL))
+        trained_patcher(model_of(hops=0, dtype=torch.float32), GraphPatcher(**SMALL))
 
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_other_models_pass_the_battery(kind):
     model = other_model(kind).float()
-    model.artefacts = {"graphpatcher": shipped(model, GraphPatcher(**SMALL))}
+    model.source_arrays = {"graphpatcher": trained_patcher(model, GraphPatcher(**SMALL))}
     check_method(GraphPatcher(), model)
     patched = mg.predict(model, tiny_graph(), GraphPatcher()).probs
     assert not torch.allclose(patched, mg.predict(model, tiny_graph()).probs, atol=1e-3)
@@ -720,6 +723,6 @@ def test_sparse_features_of_other_models_give_the_same(kind):
 
 def test_a_wrapped_network_says_that_its_patcher_is_for_other_features():
     model = with_patcher(other_model("wrapped"))
-    model.artefacts["graphpatcher"]["first.weight"] = torch.zeros(WIDTH, FEATURES + 1)
+    model.source_arrays["graphpatcher"]["first.weight"] = torch.zeros(WIDTH, FEATURES + 1)
     with pytest.raises(IncompatibleError, match="does not fit"):
         mg.adapt(model, directed_graph(), GraphPatcher(), mg.Matcha())

@@ -70,7 +70,7 @@ class Plain:
     def z(self, x, p, kept):
         matrix, hop = self.matrix(p, kept), self.view.model.encode(x)
         total = 0
-        for c in self.view.coef:
+        for c in self.view.hop_weights:
             total, hop = total + c * hop, matrix @ hop
         return total
 
@@ -132,16 +132,20 @@ SETTINGS = {
     "many samples": {"epochs": 5, "samples": 12, "ratio": 0.3},
     "other loops": {"epochs": 7, "loop_feat": 1, "loop_adj": 2},
 }
+SETTINGS = {
+    name: given if given.get("edit") == "edges" else given | {"lr_feat": 0.02}
+    for name, given in SETTINGS.items()
+}
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_equals_the_plain_dense_implementation(name):
-    method, view = GTrans(lr_feat=0.02, **({} | SETTINGS[name])), view_of(seed=5)
+    method, view = GTrans(**SETTINGS[name]), view_of(seed=5)
     expected, removed = Plain(method, view).run()
     edit = method.edited(view)
     assert torch.equal(edit.removed, removed > 0)
     hops = edit.target.hops_at(view)
-    torch.testing.assert_close(hops.mix(view.coef), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(hops.mix(view.hop_weights), expected, rtol=1e-5, atol=1e-6)
     assert (name in ("features", "no dropped edges")) or removed.any()
 
 
@@ -155,7 +159,7 @@ def test_equals_the_plain_one_on_a_directed_weighted_graph_with_loops():
     assert removed.any()
     assert torch.equal(edit.removed, removed > 0)
     hops = edit.target.hops_at(view)
-    torch.testing.assert_close(hops.mix(view.coef), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(hops.mix(view.hop_weights), expected, rtol=1e-5, atol=1e-6)
 
 
 # The battery
@@ -259,7 +263,8 @@ def test_rows_of_zeros_count_as_orthogonal_and_have_no_slope():
 @pytest.mark.parametrize("edit", ["features", "edges"])
 def test_the_steps_lower_the_loss(edit):
     view = view_of()
-    method = GTrans(epochs=20, edit=edit, lr_feat=0.01, ratio=0.3)
+    own = {"lr_feat": 0.01} if edit == "features" else {"ratio": 0.3}
+    method = GTrans(epochs=20, edit=edit, **own)
     with torch.no_grad():
         editor = editor_of(method, view)
         seen = editor.draw()
@@ -422,7 +427,7 @@ def test_the_prediction_is_that_of_the_graph_without_both_directions_of_removed_
     expected = view.model.hops(Graph(view.graph.x, edges), keyed=False)
     torch.testing.assert_close(edit.target.hops_at(view).stack, expected.stack)
     prediction, _ = method.predict(view, edit)
-    logits = view.model.head(expected.mix(view.coef))
+    logits = view.model.head(expected.mix(view.hop_weights))
     torch.testing.assert_close(prediction.probs, logits.softmax(-1))
 
 
@@ -689,7 +694,7 @@ def small(build):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_layers_of_any_model_are_edited_as_those_of_a_filter(name):
-    method = GTrans(lr_feat=0.02, **SETTINGS[name])
+    method = GTrans(**SETTINGS[name])
     fast, whole = view_of(seed=5), view_of(seed=5, model=Unknown(trained_model()))
     assert isinstance(editor_of(method, whole), LayersEditor)
     expected, edit = method.edited(fast), method.edited(whole)

@@ -2,7 +2,9 @@
 
 import importlib
 import json
+import os
 import pkgutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +37,8 @@ from matcha_gnn.paper.studies.harm_cases import Case, Source, cases, source_grap
 from matcha_gnn.testing import tiny_graph, trained_model
 
 NAMES = [module.name for module in pkgutil.iter_modules(studies.__path__)]
-COMMANDS = [name for name in NAMES if name not in ("ask_selectors", "harm_cases", "shared")]
+LIBRARIES = ("ask_runs", "ask_selectors", "evidence_cases", "harm_cases", "shared", "worlds")
+COMMANDS = [name for name in NAMES if name not in LIBRARIES]
 TINY = Source(
     "csbm",
     {"num_nodes": 200, "num_features": 10, "homophily": 0.8, "degree": 5.0, "signal": 2.0},
@@ -232,3 +235,16 @@ def test_t3a_is_scored_at_both_scales():
     graph.test_mask = torch.ones(graph.num_nodes, dtype=torch.bool)
     lines = [t3a_scale.line(model, graph, scale) for scale in t3a_scale.SCALES]
     assert {len(line.split()) for line in lines} == {2 + 1 + len(t3a_scale.STEP_SIZES)}
+
+
+def test_missing_data_end_a_study_in_one_line(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "matcha_gnn.paper.studies.twitch_draws"],
+        env=os.environ | {"MATCHA_DATA": str(tmp_path), "https_proxy": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"data file: got {tmp_path}")
+    assert "MATCHA_DATA" in line

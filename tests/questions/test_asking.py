@@ -41,8 +41,8 @@ def test_answers_confirm_a_good_candidate(result, target):
     assert answered.status is mg.Status.ADAPTED
     assert (verdict.answered, verdict.skipped) == (40, 0)
     assert accuracy(answered.probs, target.y) > accuracy(result.probs_before, target.y) + 0.05
-    assert "error rate of at most 5%" in answered.sentence
-    assert "decided by 40 answers" in answered.sentence
+    assert "error rate of at most 5%" in answered.summary()
+    assert "decided by 40 answers" in answered.summary()
     gain, chosen = verdict.gains[verdict.taken], answered.decision.chosen
     true = accuracy(answered.probs, target.y) - accuracy(answered.probs_before, target.y)
     assert -0.01 < gain.low <= true <= gain.high
@@ -60,7 +60,7 @@ def test_lying_answers_lead_back_to_the_source(result, target):
     assert kept.status is mg.Status.KEPT_SOURCE
     assert torch.equal(kept.probs, result.probs_before)
     assert kept.pic_after == result.pic_before
-    assert "no candidate is estimated to be better" in kept.sentence
+    assert "no candidate is estimated to be better" in kept.summary()
     assert kept.severity == "neutral"
 
 
@@ -78,8 +78,8 @@ def test_a_result_and_its_model_stay_as_they_are(result, target, model):
 def test_too_few_answers_keep_the_source_and_say_how_many_more(result, target):
     kept = result.answer(truth(result.ask(20)[:2], target))
     assert kept.status is mg.Status.KEPT_SOURCE
-    assert "2 answers: they do not show" in kept.sentence
-    assert "more like these would" in kept.sentence
+    assert "2 answers: they do not show" in kept.summary()
+    assert "more like these would" in kept.summary()
     assert kept.decision.verdict.more > 1
 
 
@@ -249,7 +249,7 @@ def test_around_a_base_method_and_a_model_without_cached_hops(target):
     source = mg.datasets.csbm(**SIZE, homophily=0.85, seed=0)
     deep = mg.GCNII(64, 2, hidden_channels=8, K=2)
     mg.fit(deep, source, epochs=60)
-    guard = mg.Guarded(otherwise=(mg.Matcha(rounds=5),))
+    guard = mg.Guarded(strategies=(mg.Belief(), mg.Matcha(rounds=5)))
     result = mg.adapt(deep, target, mg.T3A(), guard)
     names = [one.name for one in result.decision.candidates]
     assert len(names) > 1

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from matcha_gnn.evidence import Interval
 from matcha_gnn.questions.decision import Design, decide
 from matcha_gnn.questions.estimates import (
-    Interval,
     combined,
     importance_weights,
     share_estimate,

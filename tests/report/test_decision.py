@@ -9,6 +9,7 @@ import torch
 
 import matcha_gnn as mg
 from html_page import Page
+from matcha_gnn.evidence import Interval
 from matcha_gnn.report import render_page
 from matcha_gnn.report.figures import candidate_bars
 from matcha_gnn.report.notebook import TONES
@@ -23,7 +24,7 @@ def guarded():
 
 def test_the_page_opens_with_the_decision(guarded):
     words = Page(render_page(guarded)).words
-    assert f"Status: {guarded.status.value}. {guarded.decision.sentence}" in words
+    assert f"Status: {guarded.status.value}. {guarded.decision.summary()}" in words
     assert f"{guarded.decision.chosen} chosen:" in words
     for one in guarded.decision.candidates:
         assert re.search(rf"{one.name}( \(chosen\))? +{100 * one.expected_accuracy:.1f} %", words)
@@ -87,7 +88,7 @@ def test_box_and_cell_are_coloured_by_severity(guarded, severity):
 
 
 def test_estimates_that_are_not_numbers_are_not_shown_as_numbers(guarded):
-    nothing = dict.fromkeys(("expected_accuracy", "expected_gain", "gain_lower_bound"), math.nan)
+    nothing = dict.fromkeys(("accuracy", "gain"), Interval(math.nan, math.nan, math.nan))
     source, *others = guarded.decision.candidates
     some = dataclasses.replace(others[0], name="broken", **nothing)
     mixed = with_candidates(guarded, (source, *others, some))
@@ -133,7 +134,7 @@ def test_the_call_on_the_page_gives_the_same_result(guarded):
 def test_a_run_without_a_loss_or_a_choice_is_shown(guarded):
     result = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Fitted())
     page = Page(render_page(result))
-    assert f"Status: fitted. {result.sentence}" in page.words
+    assert f"Status: fitted. {result.summary()}" in page.words
     assert "γ (the weights of the hops) set by fitted:" in page.words
     assert "Loss over the rounds" not in page.words
     assert "<svg" in result._repr_html_()

@@ -15,7 +15,7 @@ def test_a_cell_shows_status_and_figures(make):
     text = result._repr_html_()
     page = Page(text)
     assert page.tags.count("svg") == 3
-    assert result.status.sentence in page.words
+    assert result.status.meaning in page.words
     assert f"{100 * result.changed:.1f} % of 400 labels changed" in page.words
     assert "<script" not in text
 

@@ -48,12 +48,14 @@ def score(result: mg.Adaptation, target: Data) -> float:
 def test_the_scale_of_logits(model):
     """PIC does not see a factor of γ, the softmax whose predictions it trusts does."""
     target = graph(11, 0.3)
-    soft, sharp = with_gamma_times(model, 0.02), with_gamma_times(model, 5)
+    soft, sharp = with_gamma_times(model, 0.1), with_gamma_times(model, 5)
+    for one in (soft, sharp):
+        mg.summarise_source(one, graph(10, 0.8), trained=torch.arange(1500) % 2 == 0)
     apart = published(soft, target).probs.argmax(1) != published(sharp, target).probs.argmax(1)
     assert apart.double().mean() > 0.05
     ours = [mg.adapt(one, target) for one in (soft, sharp)]
     apart = ours[0].probs.argmax(1) != ours[1].probs.argmax(1)
-    assert apart.double().mean() < 0.005
+    assert apart.double().mean() < 0.01
 
 
 def test_the_sign_of_gamma(model):

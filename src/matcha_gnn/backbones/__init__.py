@@ -1,27 +1,27 @@
 """How a graph becomes a representation: one file per architecture."""
 
-from matcha_gnn.backbones.appnp import APPNP
-from matcha_gnn.backbones.base import Backbone, MovableBackbone, TrainableBackbone
-from matcha_gnn.backbones.foreign import AddedHops, Found, Wrapped, add_hops, find_gamma, wrap
-from matcha_gnn.backbones.gcnii import GCNII
-from matcha_gnn.backbones.gprgnn import GPRGNN
-from matcha_gnn.backbones.jknet import JKNet
-from matcha_gnn.backbones.linear import (
-    FilterBackbone,
-    LayeredBackbone,
-    LinearBackbone,
-    NormedFilterBackbone,
-    hop_weights,
-)
+from matcha_gnn.backbones.appnp import APPNP as APPNP
+from matcha_gnn.backbones.base import Backbone as Backbone
+from matcha_gnn.backbones.base import MovableBackbone as MovableBackbone
+from matcha_gnn.backbones.base import TrainableBackbone as TrainableBackbone
+from matcha_gnn.backbones.foreign import AddedHops as AddedHops
+from matcha_gnn.backbones.foreign import Found as Found
+from matcha_gnn.backbones.foreign import Wrapped as Wrapped
+from matcha_gnn.backbones.foreign import add_hops as add_hops
+from matcha_gnn.backbones.foreign import find_gamma as find_gamma
+from matcha_gnn.backbones.foreign import wrap as wrap
+from matcha_gnn.backbones.gcnii import GCNII as GCNII
+from matcha_gnn.backbones.gprgnn import GPRGNN as GPRGNN
+from matcha_gnn.backbones.jknet import JKNet as JKNet
+from matcha_gnn.backbones.linear import FilterBackbone as FilterBackbone
+from matcha_gnn.backbones.linear import LayeredBackbone as LayeredBackbone
+from matcha_gnn.backbones.linear import LinearBackbone as LinearBackbone
+from matcha_gnn.backbones.linear import NormedFilterBackbone as NormedFilterBackbone
+from matcha_gnn.backbones.linear import hop_weights_of as hop_weights_of
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.registry import resolve_installed
+from matcha_gnn.registry import registered, resolve_installed
 
-BACKBONES: dict[str, type[TrainableBackbone]] = {
-    "gprgnn": GPRGNN,
-    "appnp": APPNP,
-    "jknet": JKNet,
-    "gcnii": GCNII,
-}
+BACKBONES: dict[str, type[TrainableBackbone]] = registered(vars(), TrainableBackbone)
 GROUP = "matcha_gnn.backbones"
 """Entry points by which other packages offer backbones."""
 
@@ -37,28 +37,3 @@ def resolve_backbone(argument: str, name: str) -> type[TrainableBackbone]:
     if not (isinstance(found, type) and issubclass(found, TrainableBackbone)):
         raise InvalidArgumentError(argument, f"{name!r} ({found!r})", "a TrainableBackbone class")
     return found
-
-
-__all__ = [
-    "APPNP",
-    "BACKBONES",
-    "GCNII",
-    "GPRGNN",
-    "GROUP",
-    "AddedHops",
-    "Backbone",
-    "FilterBackbone",
-    "Found",
-    "JKNet",
-    "LayeredBackbone",
-    "LinearBackbone",
-    "MovableBackbone",
-    "NormedFilterBackbone",
-    "TrainableBackbone",
-    "Wrapped",
-    "add_hops",
-    "find_gamma",
-    "hop_weights",
-    "resolve_backbone",
-    "wrap",
-]

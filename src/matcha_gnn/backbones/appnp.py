@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from matcha_gnn.backbones.alpha import alpha_and_slope, alpha_of, starting_alpha
 from matcha_gnn.backbones.encoder import NormedEncoder, size
-from matcha_gnn.typing import Coefficients
+from matcha_gnn.typing import HopWeights
 
 
 class APPNP(NormedEncoder):
@@ -37,7 +37,7 @@ class APPNP(NormedEncoder):
 
     Example:
         >>> model = APPNP(in_channels=8, out_channels=3, K=2, alpha=0.5)
-        >>> model.coefficients(model.gamma).tolist()
+        >>> model.hop_weights(model.gamma).tolist()
         [0.5, 0.25, 0.25]
     """
 
@@ -59,18 +59,18 @@ class APPNP(NormedEncoder):
         self.num_hops, self.alpha, self.domain = size("K", K, 0), float(alpha), domain
         self.gamma = nn.Parameter(starting_alpha(self.alpha, domain, 1))
 
-    def coefficients(self, gamma: Tensor) -> Coefficients:
+    def hop_weights(self, gamma: Tensor) -> HopWeights:
         """c(α(γ)), [K+1]; differentiable in γ."""
         alpha = alpha_of(gamma, self.domain)
         depth = torch.arange(self.num_hops, device=gamma.device)
         return torch.cat([alpha * (1 - alpha) ** depth, (1 - alpha) ** self.num_hops])
 
-    def gamma_gradient(self, gamma: Tensor, coef_gradient: Tensor) -> Tensor:
+    def gamma_gradient(self, gamma: Tensor, hop_weight_gradient: Tensor) -> Tensor:
         """The chain rule through c(α(γ)), [1]."""
         # On the host, in float64: autograd over these few numbers takes longer than a round.
         alpha, slope = alpha_and_slope(float(gamma), self.domain)
         keep, last = 1 - alpha, self.num_hops
-        upward = coef_gradient.tolist()
+        upward = hop_weight_gradient.tolist()
         total = -last * keep ** max(last - 1, 0) * upward[last]
         for k, g in enumerate(upward[:last]):
             total += (keep**k - k * alpha * keep ** max(k - 1, 0)) * g

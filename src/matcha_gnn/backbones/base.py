@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from matcha_gnn.errors import IncompatibleError, InvalidGraphError
-from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
+from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.memory import Graph, GraphLike, LocalGraph, content_hash, unlabelled
 from matcha_gnn.hops import Hops, HopsKey
 from matcha_gnn.typing import HopStack, Repr
 
@@ -34,37 +35,23 @@ class Backbone(nn.Module, abc.ABC):
         num_hops: K; 0 where Z is the only hop.
         in_channels: features F; 0 where the model does not say.
         source: what training recorded of the source graph, or None before training.
-        artefacts: what training put in for a base method, by the method's name.
-        mixes_linearly: whether it is a `LinearBackbone`.
-        is_filter: whether it is a `FilterBackbone`.
-        gamma_is_coefficients: whether γ are the hop weights themselves, so that any weights can be
+        source_arrays: arrays made from the source graph that travel with the model, by the name
+            of the base method that needs them.
+        gamma_decides: whether the representation has gradients to γ.
+        gamma_is_hop_weights: whether γ are the hop weights themselves, so that any weights can be
             reached.
-        takes_offset: whether `MovableBackbone.move` takes an offset of own features.
-        takes_intercept: whether `MovableBackbone.move` takes an intercept.
     """
 
-    mixes_linearly: ClassVar[bool] = False
-    is_filter: ClassVar[bool] = False
-    takes_offset: ClassVar[bool] = False
-    takes_intercept: ClassVar[bool] = False
     gamma: nn.Parameter
     head: nn.Linear
     num_hops: int = 0
     in_channels: int
     source: "SourceSummary | None" = None
-
-    if TYPE_CHECKING:
-        # Only the classes with these capabilities have them; callers that ask the booleans above
-        # instead of the class could not be typed otherwise.
-        def gamma_gradient(self, gamma: Tensor, coef_gradient: Tensor) -> Tensor:
-            """See `LinearBackbone.gamma_gradient`."""
-
-        def move(self, *, offset: Tensor | None = None, intercept: Tensor | None = None) -> None:
-            """See `MovableBackbone.move`."""
+    gamma_decides: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
-        self.artefacts: dict[str, dict[str, Tensor]] = {}
+        self.source_arrays: dict[str, dict[str, Tensor]] = {}
 
     @property
     def name(self) -> str:
@@ -72,12 +59,12 @@ class Backbone(nn.Module, abc.ABC):
         return type(self).__name__
 
     @property
-    def gamma_is_coefficients(self) -> bool:
+    def gamma_is_hop_weights(self) -> bool:
         """Not known of a model in general."""
         return False
 
     @abc.abstractmethod
-    def representation(self, graph: Graph, constants: Any = None) -> Repr:
+    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
         """Z with gradients to every parameter, [N, D].
 
         Args:
@@ -86,11 +73,11 @@ class Backbone(nn.Module, abc.ABC):
                 get no gradient then.
         """
 
-    def constants(self, graph: Graph) -> Any:
+    def constants(self, graph: LocalGraph) -> Any:
         """What `representation` can use again as long as only γ moves; None for nothing."""
         return None
 
-    def own_features(self, graph: Graph) -> Tensor:
+    def node_features(self, graph: LocalGraph) -> Tensor:
         """What is known of nodes by themselves, no edge seen, [N, D'].
 
         The logits on the graph without its edges, unless the model has something before its first
@@ -100,8 +87,8 @@ class Backbone(nn.Module, abc.ABC):
         logits: Tensor = self.head(self.representation(graph.at_edges(none)))
         return logits
 
-    def own_logits(self, own: Tensor) -> Tensor:
-        """From `own_features` to logits, [N, C]."""
+    def node_logits(self, own: Tensor) -> Tensor:
+        """From `node_features` to logits, [N, C]."""
         return own
 
     def encoder_parameters(self) -> list[nn.Parameter]:
@@ -109,11 +96,11 @@ class Backbone(nn.Module, abc.ABC):
         outside = {id(self.gamma), *(id(p) for p in self.head.parameters())}
         return [p for p in self.parameters() if id(p) not in outside]
 
-    def stack(self, graph: Graph) -> HopStack:
+    def stack(self, graph: LocalGraph) -> HopStack:
         """The hops of a checked graph, [N, K+1, D]: here Z as the only one, [N, 1, D]."""
         return self.representation(graph, self.constants(graph))[:, None]
 
-    def hops(self, graph: Graph | GraphLike, *, keyed: bool = True) -> Hops:
+    def hops(self, graph: BaseGraph | GraphLike, *, keyed: bool = True) -> Hops:
         """The hops on a graph, in evaluation mode and without gradients.
 
         Args:
@@ -121,17 +108,19 @@ class Backbone(nn.Module, abc.ABC):
             keyed: record what they were made from, so that they can be handed to `adapt` later.
                 Hashing reads the features once; hops that are used on the spot can go without.
         """
-        checked = unlabelled(graph)
+        checked = graph if isinstance(graph, BaseGraph) else unlabelled(graph)
         if checked.make_hops is not None:
             made: Hops = checked.make_hops(self)
             return made
+        assert isinstance(checked, LocalGraph), "other graphs make the hops themselves"
         with torch.no_grad(), evaluating(self):
             stack = self.stack(checked)
         return Hops(stack, self.hops_key(checked) if keyed else None, checked.shard)
 
-    def hops_key(self, graph: Graph | GraphLike) -> HopsKey:
+    def hops_key(self, graph: BaseGraph | GraphLike) -> HopsKey:
         """Content hashes of the graph and of all that decides the hops in this model."""
-        return HopsKey(unlabelled(graph).fingerprint, content_hash(*self._hop_tensors()))
+        checked = graph if isinstance(graph, BaseGraph) else unlabelled(graph)
+        return HopsKey(checked.fingerprint, content_hash(*self._hop_tensors()))
 
     def _hop_tensors(self) -> list[Tensor]:
         """All that decides the hops in this model: γ too, as Z is the only one."""
@@ -163,9 +152,9 @@ class Backbone(nn.Module, abc.ABC):
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """What travels with the model moves with it to another device or precision."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.artefacts = {
+        self.source_arrays = {
             method: {name: fn(part) for name, part in parts.items()}
-            for method, parts in self.artefacts.items()
+            for method, parts in self.source_arrays.items()
         }
         return self
 
@@ -193,20 +182,20 @@ class TrainableBackbone(Backbone):
 
 
 class MovableBackbone(Backbone):
-    """A model that takes an intercept of its logits, and perhaps an offset of own features.
+    """A model that takes an intercept of its logits, and perhaps an offset of node features.
 
     Attributes:
-        takes_offset: whether there is a bias in front of the own features.
+        takes_offset: whether there is a bias in front of the node features.
     """
 
-    takes_intercept = True
+    takes_offset: ClassVar[bool] = False
 
     @abc.abstractmethod
     def move(self, *, offset: Tensor | None = None, intercept: Tensor | None = None) -> None:
         """Change the model in place.
 
         Args:
-            offset: taken off the own features of every node, [D'].
+            offset: taken off the node features of every node, [D'].
             intercept: added to the logits, [C].
         """
 

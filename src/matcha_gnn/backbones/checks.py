@@ -45,10 +45,10 @@ def _holds_floats(tensor: Tensor) -> bool:
 
 
 def _carried(model: Backbone) -> dict[str, Tensor]:
-    """Parameters, buffers, the summary of the source and what was shipped, by name."""
+    """Parameters, buffers, the source summary and the source arrays of base methods, by name."""
     found: dict[str, Tensor] = dict(model.named_parameters()) | dict(model.named_buffers())
     if model.source is not None:
         found |= {f"source_summary.{name}": t for name, t in model.source.tensors().items()}
-    for method, artefact in model.artefacts.items():
-        found |= {f"artefact.{method}.{name}": tensor for name, tensor in artefact.items()}
+    for method, arrays in model.source_arrays.items():
+        found |= {f"source_arrays.{method}.{name}": tensor for name, tensor in arrays.items()}
     return found

@@ -75,7 +75,7 @@ class LinearEncoder(TrainableBackbone, MovableBackbone):
         """Change the biases of the first layer and of the head; see `MovableBackbone.move`."""
         if offset is not None:
             if not self.takes_offset:
-                raise IncompatibleError(f"{self.name}: own features have no bias to be moved by")
+                raise IncompatibleError(f"{self.name}: node features have no bias to be moved by")
             self.linear.bias.sub_(offset)
         if intercept is not None:
             bias = intercept if self.head.bias is None else self.head.bias + intercept

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from matcha_gnn.backbones.encoder import NormedEncoder, size
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.typing import Coefficients
+from matcha_gnn.typing import HopWeights
 
 GAMMA_STARTS = ("ppr", "nppr", "sgc", "random")
 
@@ -78,7 +78,7 @@ class GPRGNN(NormedEncoder):
         }
 
 
-def starting_gamma(start: str | Sequence[float], num_hops: int, alpha: float) -> Coefficients:
+def starting_gamma(start: str | Sequence[float], num_hops: int, alpha: float) -> HopWeights:
     """The K+1 starting values of γ.
 
     Example:
@@ -109,7 +109,7 @@ def starting_gamma(start: str | Sequence[float], num_hops: int, alpha: float) ->
     raise InvalidArgumentError("gamma_start", repr(start), allowed)
 
 
-def _given_gamma(values: Sequence[float], num_hops: int) -> Coefficients:
+def _given_gamma(values: Sequence[float], num_hops: int) -> HopWeights:
     gamma = torch.as_tensor(values, dtype=torch.float32)
     if gamma.shape != (num_hops + 1,) or not gamma.isfinite().all():
         allowed = f"K + 1 = {num_hops + 1} finite numbers"

@@ -9,41 +9,39 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones.base import Backbone
-from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.kernels import filter_hops, propagate
-from matcha_gnn.typing import Coefficients, HopStack, Repr
+from matcha_gnn.typing import HopStack, HopWeights, Repr
 
 
 class LinearBackbone(Backbone):
     """Z = Σ_k c_k(γ) H_k with hops that do not depend on γ, so adaptation needs their sums alone.
 
-    A subclass gives `stack`, and may override `coefficients` where c is not γ itself.
+    A subclass gives `stack`, and may override `hop_weights` where c is not γ itself.
     """
 
-    mixes_linearly = True
-
     @abc.abstractmethod
-    def stack(self, graph: Graph) -> HopStack:
+    def stack(self, graph: LocalGraph) -> HopStack:
         """H_0 … H_K of a checked graph, with gradients to what decides them, [N, K+1, D]."""
 
-    def coefficients(self, gamma: Tensor) -> Coefficients:
+    def hop_weights(self, gamma: Tensor) -> HopWeights:
         """c(γ), the weight of each hop, [K+1]; differentiable in γ."""
         return gamma
 
     @property
-    def gamma_is_coefficients(self) -> bool:
+    def gamma_is_hop_weights(self) -> bool:
         """Whether γ are the hop weights themselves, so that any weights can be reached."""
-        return type(self).coefficients is LinearBackbone.coefficients
+        return type(self).hop_weights is LinearBackbone.hop_weights
 
-    def gamma_gradient(self, gamma: Tensor, coef_gradient: Tensor) -> Tensor:
-        """Carry a gradient in c back to γ; a subclass with its own `coefficients` needs its own."""
-        return coef_gradient.to(gamma)
+    def gamma_gradient(self, gamma: Tensor, hop_weight_gradient: Tensor) -> Tensor:
+        """Carry a gradient in c back to γ; a subclass with its own `hop_weights` needs its own."""
+        return hop_weight_gradient.to(gamma)
 
     def mixed(self, hops: list[Repr]) -> Repr:
         """Z of hops at the model's γ, [N, D]."""
-        return torch.stack(hops, -1) @ self.coefficients(self.gamma)
+        return torch.stack(hops, -1) @ self.hop_weights(self.gamma)
 
-    def representation(self, graph: Graph, constants: Any = None) -> Repr:
+    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
         """Z with gradients to every parameter, [N, D]."""
         return self.mixed([*self.stack(graph).unbind(1)])
 
@@ -68,11 +66,9 @@ class FilterBackbone(LinearBackbone, LayeredBackbone):
     """Z = Σ_k c_k(γ) P^k encode(X): a polynomial filter of what an encoder makes of each node.
 
     A subclass gives `encode`. Methods have fast ways for filters, which rely on all of the model
-    being said by `encode` and `coefficients`: `stack`, `layers` and `representation` cannot be
+    being said by `encode` and `hop_weights`: `stack`, `layers` and `representation` cannot be
     overridden.
     """
-
-    is_filter = True
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -87,13 +83,13 @@ class FilterBackbone(LinearBackbone, LayeredBackbone):
     def encode(self, x: Tensor) -> Repr:
         """H_0, what the model makes of nodes by themselves: [N, F] to [N, D]."""
 
-    def own_features(self, graph: Graph) -> Tensor:
+    def node_features(self, graph: LocalGraph) -> Tensor:
         """The head on H_0, [N, C]."""
         logits: Tensor = self.head(self.encode(self.accept(graph.x)))
         return logits
 
     @final
-    def stack(self, graph: Graph) -> HopStack:
+    def stack(self, graph: LocalGraph) -> HopStack:
         """H_0 … H_K of a checked graph, [N, K+1, D]."""
         return propagate(graph.adjacency, self.encode(self.accept(graph.x)), self.num_hops)
 
@@ -106,10 +102,10 @@ class FilterBackbone(LinearBackbone, LayeredBackbone):
         return hops
 
     @final
-    def representation(self, graph: Graph, constants: Any = None) -> Repr:
+    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
         """Z with gradients to every parameter, [N, D]."""
         h0 = self.encode(self.accept(graph.x))
-        return filter_hops(graph.adjacency, h0, self.coefficients(self.gamma))
+        return filter_hops(graph.adjacency, h0, self.hop_weights(self.gamma))
 
 
 class NormedFilterBackbone(FilterBackbone):
@@ -133,18 +129,18 @@ class NormedFilterBackbone(FilterBackbone):
         """H_0 from features [N, F]: [N, D]."""
         return self.after_norm(self.norm(self.before_norm(x)))
 
-    def own_features(self, graph: Graph) -> Tensor:
+    def node_features(self, graph: LocalGraph) -> Tensor:
         """What enters the batch norm, [N, D]."""
         return self.before_norm(self.accept(graph.x))
 
-    def own_logits(self, own: Tensor) -> Tensor:
+    def node_logits(self, own: Tensor) -> Tensor:
         """The head on H_0, [N, C]."""
         h0 = self.after_norm(self.norm(own.to(self.gamma)))
         return F.linear(h0, self.head.weight)
 
 
-def hop_weights(model: Backbone, gamma: Tensor) -> Coefficients:
+def hop_weights_of(model: Backbone, gamma: Tensor) -> HopWeights:
     """c(γ) of a model's hops, [K+1]; one where Z is the only hop."""
     if isinstance(model, LinearBackbone):
-        return model.coefficients(gamma)
+        return model.hop_weights(gamma)
     return gamma.new_ones(1)

@@ -1,5 +1,6 @@
 """The command `matcha`: parse, call, print. Heavy imports wait until a command runs."""
 
+import re
 import shlex
 import sys
 from importlib.metadata import entry_points
@@ -31,6 +32,22 @@ GraphFile = Annotated[Path, typer.Argument(metavar="GRAPH", help="A .npz or .pt 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .safetensors model file.")]
 
 
+BASES = ("base", "linear", "foreign", "unadapted", "catalogue", "stored")
+"""Modules of packages that register nothing, or have a line of their own in the help."""
+
+
+def _names(package: str) -> str:
+    """What a package of this library registers, and what installed packages add.
+
+    Read from its export lines: importing it would take seconds.
+    """
+    exports = (Path(__file__).parents[1] / package / "__init__.py").read_text("utf-8")
+    found = re.findall(rf"^from matcha_gnn\.{package}\.(\w+)\S* import (\w+) as \2$", exports, re.M)
+    own = {name if name.islower() else module for module, name in found if module not in BASES}
+    offered = {point.name for point in entry_points(group=f"matcha_gnn.{package}")}
+    return ", ".join(sorted(own | offered))
+
+
 @app.command()
 def demo(
     context: typer.Context,
@@ -56,7 +73,7 @@ def train(
     output: Annotated[Path, typer.Option("-o", "--output", help="Model file to write.")],
     backbone: Annotated[
         str,
-        typer.Option(help="gprgnn, appnp, jknet, gcnii, or one that an installed package offers."),
+        typer.Option(help=f"Architecture: {_names('backbones')}."),
     ] = "gprgnn",
     hops: Annotated[
         int | None, typer.Option(help="Hops or layers K; default: 9, jknet 2, gcnii 4.")
@@ -67,9 +84,9 @@ def train(
         float | None,
         typer.Option(help="Share of each class to train on; default: train_mask, else all."),
     ] = None,
-    ship: Annotated[
+    method: Annotated[
         list[str] | None,
-        typer.Option(help="A base method to prepare the model for: adanpc or graphpatcher."),
+        typer.Option(help="Store what a base method needs of the source: adanpc, graphpatcher."),
     ] = None,
     seed: Seed = 0,
     json: Json = False,
@@ -77,9 +94,8 @@ def train(
     """Train a source model on a labelled graph."""
     from matcha_gnn.cli import commands
 
-    methods = ship or []
     commands.train(
-        graph, output, backbone, hops, hidden, epochs, train_fraction, methods, seed, json
+        graph, output, backbone, hops, hidden, epochs, train_fraction, method or [], seed, json
     )
 
 
@@ -91,10 +107,7 @@ def adapt(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
     method: Annotated[
         str,
-        typer.Option(
-            help="Base method: erm, t3a, tent, adanpc, gtrans, soga, graphpatcher, lame, or one "
-            "that an installed package brings."
-        ),
+        typer.Option(help=f"Base method: {_names('methods')}."),
     ] = "erm",
     option: Annotated[
         list[str] | None,
@@ -103,8 +116,8 @@ def adapt(
     strategy: Annotated[
         str,
         typer.Option(
-            help="How a better model is sought: guarded, matcha (the published algorithm), "
-            "closed_form, fitted, none (predict only), or one that an installed package brings."
+            help=f"How a better model is sought: {_names('strategies')}, or none: predict only. "
+            "matcha is the published algorithm."
         ),
     ] = "guarded",
     parameter: Annotated[
@@ -223,9 +236,9 @@ def inspect(
 
     With a model: how the graph differs from the one that the model was trained on.
     """
-    from matcha_gnn.cli import commands
+    from matcha_gnn.cli import inspection
 
-    commands.inspect(graph, model, json)
+    inspection.inspect(graph, model, json)
 
 
 @app.command("make-graph")
@@ -234,8 +247,7 @@ def make_graph(
         str,
         typer.Argument(
             metavar="NAME",
-            help="csbm, syn-cora, syn-products, syn-coauthor-cs, twitch, arxiv, arxiv-structure, "
-            "cora, coauthor-cs, or a graph file to change.",
+            help=f"{_names('datasets').replace('_', '-')}, or a graph file to change.",
         ),
     ],
     output: Annotated[

@@ -15,17 +15,18 @@ from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.io.files import output_folder
 from matcha_gnn.io.models import load_model
 from matcha_gnn.io.outputs import can_report, write_outputs
+from matcha_gnn.kernels.devices import DEVICES
 from matcha_gnn.result import Adaptation
 
-DEVICES = ("cpu", "cuda")
+PLACES = ("cpu", *(name for name, row in DEVICES.items() if row.backend))
 
 
 def adapt(job: Job, *, gather: bool, timeout: float) -> None:
     """Adapt together with the other ranks; each writes its shard, and rank 0 prints."""
     method, strategy = job.base_method(), job.chosen_strategy()
     asking.check(job, None)
-    if job.device not in DEVICES:
-        allowed = f"{' or '.join(DEVICES)} with --distributed: a rank takes the GPU of its number"
+    if job.device not in PLACES:
+        allowed = f"{' or '.join(PLACES)} with --distributed: a rank takes the GPU of its number"
         raise InvalidArgumentError("--device", repr(job.device), allowed)
     if not timeout > 0:
         raise InvalidArgumentError("--timeout", timeout, "seconds > 0")

@@ -10,24 +10,19 @@ import torch
 from rich.text import Text
 from torch import Tensor
 
-from matcha_gnn import metrics
 from matcha_gnn.adaptation import adapt as adapt_model
-from matcha_gnn.adaptation import predict
-from matcha_gnn.alarms import Severity
 from matcha_gnn.backbones import GPRGNN, Backbone, resolve_backbone
 from matcha_gnn.callbacks import ShowProgress
 from matcha_gnn.cli import asking, console
 from matcha_gnn.datasets import csbm, store_csbm
 from matcha_gnn.datasets.catalogue import make_graph as draw_graph
 from matcha_gnn.datasets.catalogue import seeded
-from matcha_gnn.diagnosis import diagnose
 from matcha_gnn.errors import (
     InvalidArgumentError,
     InvalidFileError,
     InvalidGraphError,
-    NoEvidenceError,
 )
-from matcha_gnn.graphs.memory import GraphLike, unlabelled
+from matcha_gnn.graphs.memory import GraphLike
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.io.files import output_folder
 from matcha_gnn.io.graphfiles import read_graph, write_graph
@@ -36,7 +31,8 @@ from matcha_gnn.io.outputs import can_report, write_outputs
 from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS, BaseMethod
 from matcha_gnn.registry import build, parse_options, resolve_installed
-from matcha_gnn.strategies import STRATEGIES, Strategy, Unadapted
+from matcha_gnn.result.alarms import Severity
+from matcha_gnn.strategies import STRATEGIES, Strategy
 from matcha_gnn.train import fit
 from matcha_gnn.transforms import attacked, shifted
 
@@ -84,13 +80,13 @@ def train(
     hidden: int,
     epochs: int,
     train_fraction: float | None,
-    ship: list[str],
+    methods: list[str],
     seed: int,
     json: bool,
 ) -> None:
     """Train on a graph file and write a model file."""
     architecture = resolve_backbone("--backbone", backbone)
-    methods = [resolve_installed("--ship", name, METHODS, METHOD_GROUP)() for name in ship]
+    around = [resolve_installed("--method", name, METHODS, METHOD_GROUP)() for name in methods]
     if output.suffix != ".safetensors":
         raise InvalidFileError("output", output, "a file named .safetensors")
     if not output.parent.is_dir():
@@ -112,7 +108,7 @@ def train(
             data,
             epochs=epochs,
             train_mask=mask,
-            ship=methods,
+            methods=around,
             seed=seed,
             progress=progress,
         )
@@ -161,16 +157,14 @@ class Job:
 
     def chosen_strategy(self) -> Strategy:
         """From --strategy and --set; a loss is given by its name."""
-        known = STRATEGIES | {Unadapted.name: Unadapted}
-        kind = resolve_installed("--strategy", self.strategy, known, STRATEGY_GROUP)
+        kind = resolve_installed("--strategy", self.strategy, STRATEGIES, STRATEGY_GROUP)
         given = parse_options("--set", self.parameters)
         if "loss" in given:
             name = str(given["loss"])
             given["loss"] = resolve_installed("--set loss", name, LOSSES, LOSS_GROUP)()
-        for group in ("strategies", "otherwise"):
-            if group in given:
-                allowed = "a strategy in Python: mg.Guarded(strategies=...)"
-                raise InvalidArgumentError(f"--set {group}", given[group], allowed)
+        if "strategies" in given:
+            allowed = "a strategy in Python: mg.Guarded(strategies=...)"
+            raise InvalidArgumentError("--set strategies", given["strategies"], allowed)
         return build("--set", kind, given)
 
 
@@ -233,68 +227,6 @@ def _of_store(store: GraphStore, name: str) -> object:
         return None
 
 
-def inspect(graph: Path, model: Path | None, json: bool) -> None:
-    """Describe a graph file, beside the source graph of a model where one is given."""
-    source = load_model(model) if model else None
-    data = read_graph(graph, check_labels=False)
-    view = unlabelled(data)
-    facts = view.facts
-    target: dict[str, Any] = {
-        "nodes": facts.num_nodes,
-        "edges": facts.num_edges,
-        "features": facts.num_features,
-        "average degree": round(metrics.average_degree(view.edge_index, view.num_nodes), 4),
-    }
-    known = metrics.scorable(data.y, None, view.num_nodes, view.num_nodes)
-    target |= _labelled_facts(view.edge_index, known)
-    remarks = [*facts.remarks(), *known.remarks]
-    beside: dict[str, Any] = {}
-    if source is not None:
-        result = predict(source, data)
-        target["predicted class shares"] = _shares(result.probs.double().sum(0))
-        target["mean confidence"] = round(float(result.probs.amax(1).mean()), 4)
-        beside = _source_facts(source)
-    advice = _advice(source, data, target) if source is not None and source.source else None
-    said = {"graph": target, "remarks": remarks, "source": beside or None}
-    said |= {"advice": advice} if advice else {}
-    if json:
-        console.print_json(said)
-        return
-    names = [*target, *(name for name in beside if name not in target)]
-    header = ["", str(graph), "source graph"] if beside else ["", str(graph)]
-    rows = [[n, str(target.get(n, "")), str(beside.get(n, ""))][: len(header)] for n in names]
-    console.print_rows("Graph", header, rows)
-    for remark in remarks:
-        console.out.print(Text(remark))
-    if advice:
-        console.out.print(f"Advice: {advice['advice']}. {advice['reason']}")
-
-
-def _labelled_facts(edge_index: Tensor, known: metrics.Scorable) -> dict[str, Any]:
-    """What the nodes with a known class, and the edges between them, say of the classes."""
-    if not known.number:
-        return {}
-    edges = edge_index[:, known.mask[edge_index].all(0)]
-    return {
-        "edge homophily": round(metrics.edge_homophily(edges, known.labels), 4),
-        "node homophily": round(metrics.node_homophily(edges, known.labels), 4),
-        "class shares": _shares(torch.bincount(known.labels[known.mask]).double()),
-    }
-
-
-def _advice(model: Backbone, data: GraphLike, target: dict[str, Any]) -> dict[str, Any]:
-    """What the shift card estimates, put among the facts, and what it advises."""
-    try:
-        card = diagnose(model, data)
-    except NoEvidenceError as error:
-        return {"advice": "cannot tell", "reason": str(error)}
-    target["estimated homophily"] = round(card.homophily[1], 4)
-    target["estimated class shares"] = _shares(card.class_shares[1].double())
-    target["own features"] = str(card.features)
-    target["drift of own features"] = round(card.drift, 2)
-    return {"advice": card.advice, "reason": card.reason}
-
-
 def make_graph(
     name: str,
     output: Path | None,
@@ -341,7 +273,7 @@ def _say_written(path: Path | None, nodes: int, edges: int, json: bool) -> None:
 
 
 def print_summary(summary: dict[str, Any]) -> None:
-    """What an adaptation did, as a table and a sentence."""
+    """What an adaptation did, as a table and a line."""
     rows = []
     if summary["accuracy_before"] is not None:
         percent = [f"{summary[key]:.1%}" for key in ("accuracy_before", "accuracy_after")]
@@ -358,25 +290,6 @@ def print_summary(summary: dict[str, Any]) -> None:
     if "labels changed" not in summary["meaning"]:
         share = f"{summary['labels_changed']:.1%} of labels changed"
         console.out.print(f"{share}: accuracy cannot have moved by more.")
-
-
-def _source_facts(model: Backbone) -> dict[str, Any]:
-    if model.source is None:
-        return {"note": "the model file has no source summary"}
-    return {
-        "average degree": round(float(model.source.mean_degree), 4),
-        "edge homophily": round(model.source.edge_homophily, 4),
-        "class shares": _shares(model.source.class_prior.double()),
-        "accuracy": round(float(model.source.accuracy), 4),
-        "measured on": model.source.basis,
-        "features": model.in_channels,
-    }
-
-
-def _shares(counts: Tensor) -> str:
-    shares = (counts / counts.sum()).tolist()
-    text = ", ".join(f"{share:.3f}" for share in shares[:10])
-    return text + (f", … ({len(shares)} classes)" if len(shares) > 10 else "")
 
 
 def _num_classes(labels: Tensor) -> int:

@@ -1,8 +1,7 @@
-"""Graphs to train on and adapt to."""
+"""Graphs to train on and adapt to: functions that return a PyG `Data`, each known by its name."""
 
-from matcha_gnn.datasets.catalogue import make_graph
-from matcha_gnn.datasets.citation import coauthor_cs, cora
-from matcha_gnn.datasets.csbm import csbm
-from matcha_gnn.datasets.stored import store_csbm
-
-__all__ = ["coauthor_cs", "cora", "csbm", "make_graph", "store_csbm"]
+from matcha_gnn.datasets.catalogue import make_graph as make_graph
+from matcha_gnn.datasets.citation import coauthor_cs as coauthor_cs
+from matcha_gnn.datasets.citation import cora as cora
+from matcha_gnn.datasets.csbm import csbm as csbm
+from matcha_gnn.datasets.stored import store_csbm as store_csbm

@@ -4,15 +4,12 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from matcha_gnn.datasets.citation import coauthor_cs, cora
-from matcha_gnn.datasets.csbm import csbm
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.registry import resolve_installed
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-GRAPHS: dict[str, Callable[..., "Data"]] = {"csbm": csbm, "cora": cora, "coauthor_cs": coauthor_cs}
 GROUP = "matcha_gnn.datasets"
 """Entry points of functions that make further graphs."""
 
@@ -21,7 +18,7 @@ def make_graph(name: str, **options: Any) -> "Data":
     """One graph by the name of its data set.
 
     Args:
-        name: a key of `GRAPHS` or the name of an entry point, with hyphens or underscores.
+        name: one of `known_graphs` or the name of an entry point, with hyphens or underscores.
         **options: arguments of the function that makes it.
 
     Raises:
@@ -51,4 +48,26 @@ def seeded(name: str) -> bool:
 
 
 def _maker(name: str) -> Callable[..., "Data"]:
-    return resolve_installed("NAME", name, GRAPHS, GROUP)
+    return resolve_installed("NAME", name, known_graphs(), GROUP)
+
+
+def known_graphs() -> dict[str, Callable[..., "Data"]]:
+    """The functions of `matcha_gnn.datasets` that return a graph, by name.
+
+    Example:
+        >>> sorted(known_graphs())
+        ['coauthor_cs', 'cora', 'csbm']
+    """
+    from matcha_gnn import datasets
+
+    exports = (each for each in vars(datasets).values() if inspect.isfunction(each))
+    return {
+        make.__name__: make
+        for make in exports
+        if make is not make_graph and _named(make.__annotations__.get("return")) == "Data"
+    }
+
+
+def _named(annotation: object) -> object:
+    """The name of a class, also where it is given as text."""
+    return getattr(annotation, "__name__", annotation)

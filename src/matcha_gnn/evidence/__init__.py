@@ -1,6 +1,6 @@
 """Evidence for the classes of a graph without labels: node-only features, then edges."""
 
-from matcha_gnn.evidence.posterior import Posterior, infer
+from matcha_gnn.evidence.posterior import Interval, Posterior, infer
 from matcha_gnn.evidence.weights import fit_hop_weights
 
-__all__ = ["Posterior", "fit_hop_weights", "infer"]
+__all__ = ["Interval", "Posterior", "fit_hop_weights", "infer"]

@@ -1,7 +1,9 @@
 """Evidence from edges: which classes are linked, and belief propagation by these shares."""
 
 import math
+from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from matcha_gnn.graphs.base import BaseGraph
@@ -9,42 +11,110 @@ from matcha_gnn.typing import Probs
 
 SAMPLE = 20_000
 """Edges that the shares are fitted on."""
-_CYCLES, _TOLERANCE = 100, 1e-5
+ROUNDS, DAMPING = 3, 0.3
+"""Of belief propagation; the share of the previous round's messages that is kept."""
+_CYCLES, _TOLERANCE, _LONGEST = 100, 1e-5, 1e3
 """The fit ends when a cycle gains less log-likelihood per edge than the tolerance. That does not
 depend on the number of classes, while a cell of M holds about 1/C² of the edges."""
 
 
-def fit_edge_shares(senders: Probs, receivers: Probs, shares: Tensor) -> tuple[Tensor, float]:
-    """Share of edges to a receiver of class a from a sender of class b, by maximum likelihood.
+class Residuals(NamedTuple):
+    """What linked nodes share beside their classes.
 
-    Given their classes, the node-only features of an edge's two ends are independent. So an edge's
-    likelihood relative to that of two unrelated nodes is Σ_ab M_ab (p_a/π_a)(q_b/π_b).
+    In coordinates in which features have unit variance within classes, what a node's features have
+    beside its class mean is correlated with the same of a neighbour.
+
+    Attributes:
+        points: node coordinates, [N, P].
+        means: of the classes, [C, P].
+        correlation: along edges, within classes, between 0 and 1.
+    """
+
+    points: Tensor
+    means: Tensor
+    correlation: float
+
+
+class Ends(NamedTuple):
+    """The likelihood of the features of edges' ends, up to a factor per edge.
+
+    It is receivers[e, a] · coupling[a, b] · senders[e, b] where the receiver is of class a and the
+    sender of class b.
+
+    Attributes:
+        senders: [E, C].
+        receivers: [E, C].
+        coupling: [C, C].
+    """
+
+    senders: Tensor
+    receivers: Tensor
+    coupling: Tensor
+
+
+def edge_ends(
+    senders: Probs, receivers: Probs, shares: Tensor, at: Residuals | None = None
+) -> Ends:
+    """Likelihoods of edges' ends from class probabilities by node-only features.
+
+    With correlated Gaussian residuals r, s of unit variance the density of an edge's two ends is
+    that of independent ends times exp((2ρ r·s − ρ²(|r|² + |s|²)) / (2(1 − ρ²))), which separates
+    into a factor for the receiver's class, one for the sender's, and one for the pair.
 
     Args:
-        senders: calibrated class probabilities of each edge's sender, by node-only features,
-            [E, C].
+        senders: calibrated class probabilities of each edge's sender, [E, C].
         receivers: the same of its receiver, [E, C].
-        shares: π, the mean over all nodes, [C].
+        shares: π, the class shares of nodes that the probabilities have as prior, [C].
+        at: coordinates of senders and receivers, [2, E, P]; None where residuals are independent.
+    """
+    coupling = torch.ones(len(shares), len(shares)).to(shares)
+    sent, received = senders / shares, receivers / shares
+    if at is None or at.correlation <= 0:
+        return Ends(sent, received, coupling)
+    rho, means = at.correlation, at.means
+    linear, square = rho / (1 - rho**2), rho**2 / (2 * (1 - rho**2))
+    from_point, to_point = at.points
+
+    def factor(own: Tensor, other: Tensor) -> Tensor:
+        distance = torch.cdist(own, means).square()
+        exponent = -square * distance - linear * (other @ means.T)
+        return (exponent - exponent.amax(1, keepdim=True)).exp()
+
+    pairs = linear * means @ means.T
+    return Ends(
+        sent * factor(from_point, to_point),
+        received * factor(to_point, from_point),
+        (pairs - pairs.max()).exp(),
+    )
+
+
+def fit_edge_shares(ends: Ends, shares: Tensor) -> Tensor:
+    """Share of edges to a receiver of class a from a sender of class b, by maximum likelihood.
+
+    Args:
+        ends: likelihoods of edges' ends.
+        shares: π, of the classes among nodes, [C].
 
     Returns:
-        M, [C, C], summing to one, and the mean log-likelihood ratio of an edge.
+        M, [C, C], summing to one.
 
     Example:
         >>> import torch
         >>> certain, even = torch.eye(2)[[0, 0, 1]].double(), torch.tensor([0.5, 0.5]).double()
         >>> links = torch.tensor([[0, 1, 0], [1, 0, 2]])
-        >>> fit_edge_shares(*certain[links], even)[0].round(decimals=2)
+        >>> fit_edge_shares(edge_ends(*certain[links], even), even).round(decimals=2)
         tensor([[0.6700, 0.0000],
                 [0.3300, 0.0000]], dtype=torch.float64)
     """
     independent = shares[:, None] * shares
+    senders, receivers, coupling = ends
     if len(senders) == 0:
-        return independent, 0.0
-    receivers, senders = receivers / shares, senders / shares
+        return independent
 
     def step(found: Tensor) -> tuple[Tensor, float]:
-        likelihood = ((receivers @ found) * senders).sum(1).clamp_min(1e-300)
-        update = found * ((receivers / likelihood[:, None]).T @ senders) / len(senders)
+        joint = found * coupling
+        likelihood = ((receivers @ joint) * senders).sum(1).clamp_min(1e-300)
+        update = joint * ((receivers / likelihood[:, None]).T @ senders) / len(senders)
         # A pair of classes without an edge is rare, not impossible.
         return (update + 1e-4 * independent) / (1 + 1e-4), float(likelihood.log().mean())
 
@@ -57,7 +127,7 @@ def fit_edge_shares(senders: Probs, receivers: Probs, shares: Tensor) -> tuple[T
         twice, reached = step(once)
         farther, at_jump = step(_extrapolated(found, once, twice))
         found = farther if at_jump >= reached else twice
-    return found, value
+    return found
 
 
 def _extrapolated(found: Tensor, once: Tensor, twice: Tensor) -> Tensor:
@@ -67,22 +137,25 @@ def _extrapolated(found: Tensor, once: Tensor, twice: Tensor) -> Tensor:
     """
     first = once - found
     bend = twice - once - first
-    length = max(1.0, float(first.norm() / bend.norm().clamp_min(1e-300)))
+    length = min(max(1.0, float(first.norm() / bend.norm().clamp_min(1e-300))), _LONGEST)
     jump = (found + 2 * length * first + length**2 * bend).clamp_min(1e-12)
     return jump / jump.sum()
 
 
-def believe(evidence: Tensor, edge_shares: Tensor, shares: Tensor, graph: BaseGraph) -> Probs:
-    """Class probabilities given the evidence of a node and of nodes up to two hops away, [N, C].
+def neighbour_evidence(
+    evidence: Tensor, edge_shares: Tensor, shares: Tensor, graph: BaseGraph
+) -> Tensor:
+    """Log-odds of each node's classes by the nodes around it, [N, C].
 
-    Two rounds of belief propagation. In the second, the message to a neighbour leaves out what came
-    from that neighbour; otherwise a node's evidence is echoed back and counted more than once.
-    Directed graphs have no reverse messages, so nothing is subtracted.
+    `ROUNDS` rounds of belief propagation. A message is log Σ_b M(b|a) q(b)/π_b: a sender is of
+    class b with probability M(b|a) where the receiver is of class a, and q(b)/π_b is proportional
+    to the likelihood of the sender's evidence. π are the class shares of nodes, which differ from
+    those of edges' ends where classes have unequal degrees.
 
-    A message is log Σ_b M(b|a) q(b)/π_b: a sender is of class b with probability M(b|a) where
-    the receiver is of class a, and q(b)/π_b is proportional to the likelihood of the sender's
-    evidence. π are the class shares of nodes, which differ from those of edges' ends where classes
-    have unequal degrees.
+    From the second round on, the message to a neighbour leaves out what that neighbour sent the
+    round before; otherwise a node's evidence comes back to it and counts more than once. What it
+    sent is computed from its belief then, so that nothing is kept per edge. Directed graphs have
+    no reverse messages, and nothing is left out.
 
     Args:
         evidence: log-probabilities by node-only features, with `shares` as prior, [N, C].
@@ -96,20 +169,28 @@ def believe(evidence: Tensor, edge_shares: Tensor, shares: Tensor, graph: BaseGr
         >>> pair = Graph(torch.ones(2, 1), torch.tensor([[0, 1], [1, 0]]))
         >>> alike = torch.tensor([[0.45, 0.05], [0.05, 0.45]]).double()
         >>> evidence, even = torch.tensor([[2.0, 0.0], [0.0, 0.0]]).double(), torch.ones(2) / 2
-        >>> believe(evidence, alike, even.double(), pair).round(decimals=2)
+        >>> found = neighbour_evidence(evidence, alike, even.double(), pair)
+        >>> (evidence + found).softmax(1).round(decimals=2)
         tensor([[0.8800, 0.1200],
-                [0.8000, 0.2000]], dtype=torch.float64)
+                [0.7200, 0.2800]], dtype=torch.float64)
     """
     lift = edge_shares / edge_shares.sum(1, keepdim=True) / shares
 
-    def message(probs: Probs) -> Tensor:
-        return (probs @ lift.T).clamp_min(1e-12).log_()
+    def message(logits: Tensor) -> Tensor:
+        found = (logits.softmax(1) @ lift.T).clamp_min(1e-12).log_()
+        return found - found.mean(1, keepdim=True)
 
-    first = message(evidence.softmax(1))
-    gathered = evidence + graph.neighbour_sums(first)
-    if not graph.reciprocal:
-        return (evidence + graph.neighbour_sums(message(gathered.softmax(1)))).softmax(1)
-    second = graph.message_sums(
-        lambda sender, back: message((sender - back).softmax(1)), sent=gathered, received=first
-    )
-    return (evidence + second).softmax(1)
+    def without(sender: Tensor, back: Tensor) -> Tensor:
+        return message(sender - back)
+
+    sent_before = message(evidence)
+    found = graph.neighbour_sums(sent_before)
+    for _ in range(ROUNDS - 1):
+        belief = evidence + found
+        if graph.reciprocal:
+            new = graph.message_sums(without, sent=belief, received=sent_before)
+        else:
+            new = graph.neighbour_sums(message(belief))
+        found = (1 - DAMPING) * new + DAMPING * found
+        sent_before = message(belief)
+    return found

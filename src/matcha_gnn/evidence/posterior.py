@@ -1,130 +1,225 @@
-"""Class probabilities of every node from its features and its neighbours', without labels."""
+"""Class probabilities of every node from features, edges and network, without labels."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
-from matcha_gnn.evidence.neighbours import SAMPLE, believe, fit_edge_shares
-from matcha_gnn.evidence.shift_kinds import FeatureSample, FeatureShift, estimate_shift, stride
-from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.graphs.shards import WHOLE, Shard, tensor_total
+from matcha_gnn.evidence.gathering import Gathered, gather
+from matcha_gnn.evidence.node_features import sample_node_features
+from matcha_gnn.evidence.shift_kinds import FeatureShift, estimate_shift, stride
+from matcha_gnn.evidence.source import SourceEvidence
+from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.hops import joined
 from matcha_gnn.typing import Probs
 
-STEP = math.sqrt(2)
-LOWEST, HIGHEST = -8, 3
-"""Inverse temperatures from 1/16 to 2√2 times the source's are tried, in steps of √2."""
-MAX_OVERCONFIDENCE = 0.05
-"""By how much the mean confidence may exceed the model's accuracy on the source."""
-LIKELIHOOD_DROP = 2.0
-"""Log-likelihood below the best up to which another inverse temperature is an alternative."""
+CLASS_ODDS = 2.0
+"""By this factor the odds of any one class may be off; bounds hold for both."""
+NORMAL_90 = 1.645
+"""Standard deviations on each side that nine in ten normal draws stay within."""
+_LEAST, _SCALES, _BISECTIONS = 1e-12, 6.0, 12
+LEAST_INFORMATION = 0.15
+"""Share of the entropy of the classes that must be known on the source: below it the estimate of
+a gain rests on which classes are common, and that may have changed."""
+
+
+class Interval(NamedTuple):
+    """An estimate with bounds that hold nine times in ten.
+
+    Attributes:
+        value: the estimate.
+        low: lower bound.
+        high: upper bound.
+    """
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Probabilities of the true classes under a simple model of features and edges.
+    """Probabilities of the true classes by features, edges and network.
 
     Attributes:
-        probs: by node-only features and neighbours, [N, C].
-        shift: how node-only features differ between source and target.
-        edge_shares: share of edges from a sender of class a to a receiver of class b, [C, C].
-        inverse_temperature: factor that makes node-only logits log-probabilities.
-        alternatives: `probs` for each other inverse temperature that explains edges about as well,
-            [N, C] each.
-        contradiction: why the estimate is rejected, or empty. Either only the largest inverse
-            temperature explains the edges, or the mean confidence exceeds the model's accuracy on
-            the source by more than `MAX_OVERCONFIDENCE`. Both happen where linked nodes are alike
-            in more than their classes.
+        probs: the pool of evidence and network, calibrated on the source, [N, C].
+        gathered: evidence of nodes and edges.
+        source: what the source has measured.
+        shift: how the network's node features differ between source and target.
         shard: the shard of these nodes.
     """
 
     probs: Probs
+    gathered: Gathered
+    source: SourceEvidence
     shift: FeatureShift
-    edge_shares: Tensor
-    inverse_temperature: float
-    alternatives: tuple[Probs, ...]
-    contradiction: str
     shard: Shard = WHOLE
 
     @property
-    def contradicted(self) -> bool:
-        """Whether the estimate is rejected."""
-        return bool(self.contradiction)
+    def edge_shares(self) -> Tensor:
+        """Share of edges from a sender of class a to a receiver of class b, [C, C]."""
+        return self.gathered.edge_shares.T
 
     @property
     def homophily(self) -> float:
         """Estimated share of edges inside a class."""
         return float(self.edge_shares.diagonal().sum())
 
+    @property
+    def belief(self) -> Probs:
+        """Class probabilities by features and edges, without the network, [N, C]."""
+        return self.gathered.weighted(self.source).exp()
+
+    @property
+    def rejected(self) -> str:
+        """Why no gain can be estimated, or empty."""
+        known = float(self.source.information)
+        if int(self.source.held_out) and known < LEAST_INFORMATION:
+            return (
+                "cannot tell: features, edges and network together explain "
+                f"{max(0.0, known):.0%} of the classes of the source, and at least "
+                f"{LEAST_INFORMATION:.0%} are needed to compare models without labels"
+            )
+        return ""
+
     def expected_accuracy(self, labels: Tensor) -> float:
         """Probability that a label [N] is true, averaged over nodes."""
-        return self._hits(self.probs, labels)
+        return self._total(self._at(self.probs, labels)) / self._number
 
-    def gain_lower_bound(self, labels: Tensor, over: Tensor) -> float:
-        """Lower bound of the accuracy that labels [N] gain over others, over all alternatives."""
-        every = (self.probs, *self.alternatives)
-        return min(self._hits(probs, labels) - self._hits(probs, over) for probs in every)
+    def accuracy(self, labels: Tensor) -> Interval:
+        """The same with bounds.
 
-    def _hits(self, probs: Probs, labels: Tensor) -> float:
-        hits = probs.gather(1, labels[:, None].to(probs.device))
-        (total,) = self.shard.total(float(hits.sum()))
-        return float(total) / self.shard.count(len(hits))
+        They hold if the odds of a class are off by `CLASS_ODDS` in either direction, and contain
+        the chance that labels of this many nodes have, and the largest error that estimates had
+        under simulated shifts of the source.
+        """
+        hits = self._at(self.probs, labels)
+        value, number = self._total(hits) / self._number, self._number
+        variance = self._total(hits * (1 - hits)) / number**2
+        held = int(self.source.held_out)
+        variance += value * (1 - value) / held if held else 0.0
+        around = NORMAL_90 * math.sqrt(max(variance, 0.0)) + self.source.estimate_error
+        bounds = [self._total(self._at(p, labels)) / number for p in self._perturbed(self.probs)]
+        low, high = min(bounds, default=value), max(bounds, default=value)
+        return Interval(value, max(0.0, low - around), min(1.0, high + around))
+
+    def gain(self, labels: Tensor, over: Tensor) -> Interval:
+        """Accuracy that labels [N] gain over others, with bounds.
+
+        Only nodes on which they differ count: what both have wrong does not make a difference.
+        """
+        differ = (labels != over).nonzero()[:, 0]
+        probs, number = self.probs[differ], self._number
+        new, old = self._at(probs, labels[differ]), self._at(probs, over[differ])
+        value = self._total(new - old) / number
+        variance = self._total(new + old - (new - old).square()) / number**2
+        around = NORMAL_90 * math.sqrt(max(variance, 0.0))
+        bounds = [
+            self._total(self._at(p, labels[differ]) - self._at(p, over[differ])) / number
+            for p in self._perturbed(probs)
+        ]
+        low, high = min(bounds, default=value), max(bounds, default=value)
+        return Interval(value, low - around, high + around)
+
+    def with_answer(self, network: Probs, answer: Probs) -> "Posterior":
+        """The same where a base method answers otherwise than the network: either may be right.
+
+        The network's log-probabilities are replaced by the mean of both, the base method's scaled
+        to the same mean confidence: weights were learned for the network's.
+
+        Args:
+            network: class probabilities of the network itself, [N, C].
+            answer: those of the base method around it, [N, C].
+        """
+        logs, other = (p.to(self.probs).clamp_min(_LEAST).log() for p in (network, answer))
+        mean = (logs + _as_confident(other, logs)) / 2
+        pool = _pool(self.source, self.gathered, mean.softmax(1))
+        return replace(self, probs=pool)
+
+    @property
+    def _number(self) -> int:
+        return self.shard.count(len(self.probs))
+
+    def _total(self, values: Tensor) -> float:
+        (total,) = self.shard.total(float(values.sum()))
+        return float(total)
+
+    @staticmethod
+    def _at(probs: Probs, labels: Tensor) -> Tensor:
+        return probs.gather(1, labels[:, None].to(probs.device))[:, 0]
+
+    @staticmethod
+    def _perturbed(probs: Probs) -> list[Probs]:
+        """Probabilities where the odds of one class are larger or smaller."""
+        found = []
+        for each in range(probs.shape[1]):
+            for factor in (CLASS_ODDS, 1 / CLASS_ODDS):
+                changed = probs.clone()
+                changed[:, each] *= factor
+                found.append(changed / changed.sum(1, keepdim=True))
+        return found
 
 
 @torch.no_grad()
-def infer(model: Backbone, graph: Graph) -> Posterior:
+def infer(model: Backbone, graph: BaseGraph, network: Probs) -> Posterior:
     """Infer the classes of a target graph's nodes; labels are not read.
 
-    Node-only logits become probabilities whose mean is the estimated class shares, with the
-    inverse temperature under which the edges are most likely. Evidence from neighbours is then
-    added by belief propagation with the class-to-class shares of edges from that fit.
+    Args:
+        model: with a source summary.
+        graph: the target.
+        network: the model's own class probabilities there, [N, C].
 
     Raises:
         IncompatibleError: the model has no source summary.
-        NoEvidenceError: the node-only features or logits are not finite.
+        NoEvidenceError: it was made by an older version, or features are not finite.
     """
-    source = model.source
-    if source is None:
+    summary = model.source
+    if summary is None:
         raise IncompatibleError(
             "the model has no source statistics, which are needed to estimate target accuracy"
         )
-    shard, features = graph.shard, _NodeFeatures(model, graph)
-    statistics = source.feature_statistics.to(graph.device)
-    shift = estimate_shift(features.sample(), statistics, source.misfit)
-    logits = joined([model.own_logits(u - shift.offset).double() for _, u in features])
-    logits = logits - logits.mean(1, keepdim=True)
-    _require_finite(logits, shard)
-    links = graph.sample_links(SAMPLE, seed=0)
-    ends = shard.rows(logits, links.flatten()).view(*links.shape, logits.shape[1])
-    calibration = _Calibration(logits, shift.shares, ends, shard)
-    # Classes that do not differ at all, or without any spread, have no inverse temperature.
-    on_source = min(max(source.inverse_temperature, 1e-3), 1e3)
-    fits = _plausible(calibration, on_source)
-    best, *others = fits
+    if summary.evidence is None:
+        raise NoEvidenceError(
+            "accuracy cannot be estimated: the source summary was made by an older version; "
+            "mg.summarise_source(model, source_graph) makes a new one"
+        )
+    source = summary.evidence.to(graph.device)
+    probe = source.probe
+    logits = joined([probe.logits(block.x) for _, block in graph.blocks()])
+    _require_finite(logits, graph.shard)
+    gathered = gather(source, logits, graph)
+    sample = sample_node_features(model, graph)
+    _require_finite(sample.points, graph.shard)
+    statistics = summary.feature_statistics.to(graph.device)
+    shift = estimate_shift(sample, statistics, summary.misfit)
+    return Posterior(_pool(source, gathered, network), gathered, source, shift, graph.shard)
 
-    def believed(fit: _Fit) -> Probs:
-        evidence = fit.inverse_temperature * logits + fit.prior
-        return believe(evidence, fit.edge_shares, shift.shares, graph)
 
-    probs = believed(best)
-    (confidence,) = shard.total(float(probs.amax(1).sum()))
-    excess = float(confidence) / shard.count(len(probs)) - float(source.accuracy)
-    return Posterior(
-        probs=probs,
-        shift=shift,
-        edge_shares=best.edge_shares.T,
-        inverse_temperature=best.inverse_temperature,
-        alternatives=tuple(map(believed, others)),
-        contradiction=_contradiction(fits, excess),
-        shard=shard,
-    )
+def _pool(source: SourceEvidence, gathered: Gathered, network: Probs) -> Probs:
+    """Class probabilities by features, edges and network, [N, C]."""
+    weight, of_network = source.pool_weights.tolist()
+    evidence = gathered.weighted(source)
+    logs = network.to(evidence).clamp_min(_LEAST).log()
+    pool: Probs = (weight * evidence + of_network * logs).softmax(1)
+    return pool
+
+
+def _as_confident(logs: Tensor, like: Tensor) -> Tensor:
+    """Log-probabilities [N, C] scaled to the mean confidence of others, by bisection."""
+    some = slice(None, None, stride(len(logs)))
+    wanted = float(like[some].softmax(1).amax(1).mean())
+    low, high = -_SCALES, _SCALES
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        sure = float((2.0**middle * logs[some]).softmax(1).amax(1).mean())
+        low, high = (low, middle) if sure > wanted else (middle, high)
+    scaled: Tensor = 2.0 ** ((low + high) / 2) * logs
+    return scaled
 
 
 def _require_finite(values: Tensor, shard: Shard) -> None:
@@ -133,119 +228,3 @@ def _require_finite(values: Tensor, shard: Shard) -> None:
         raise NoEvidenceError(
             "accuracy cannot be estimated: features of this graph overflow the model's precision"
         )
-
-
-class _NodeFeatures:
-    """Node-only features u block by block, [n, D] in float64; kept where there is one block."""
-
-    def __init__(self, model: Backbone, graph: Graph) -> None:
-        self.model, self.graph, self._kept = model, graph, list[tuple[slice, Tensor]]()
-
-    def __iter__(self) -> Iterator[tuple[slice, Tensor]]:
-        if self._kept:
-            yield from self._kept
-            return
-        for rows, block in self.graph.blocks():
-            found = rows, self.model.own_features(block).double()
-            if self.graph.one_block:
-                self._kept = [found]
-            yield found
-
-    def sample(self) -> FeatureSample:
-        """Every n-th of all nodes, and the mean."""
-        shard = self.graph.shard
-        number = shard.count(self.graph.num_nodes)
-        every, sums, filled = stride(number), np.zeros(()), 0
-        points: Tensor | None = None
-        for rows, u in self:
-            if points is None:
-                # One buffer for all: many small ones would keep freed memory from the system.
-                points = u.new_empty(-(-self.graph.num_nodes // every) + 1, u.shape[1])
-            some = u[-(shard.start + rows.start) % every :: every]
-            points[filled : filled + len(some)] = some
-            filled += len(some)
-            sums = sums + u.sum(0).cpu().numpy()
-        assert points is not None
-        (total,) = shard.total(sums)
-        sample = shard.gather(points[:filled])
-        _require_finite(sample, shard)
-        return FeatureSample(sample, torch.from_numpy(total).to(sample) / number, number)
-
-
-class _Fit(NamedTuple):
-    """An inverse temperature, `STEP ** step` times the source's, and its log-likelihood."""
-
-    step: int
-    inverse_temperature: float
-    prior: Tensor
-    edge_shares: Tensor
-    value: float
-
-
-class _Calibration(NamedTuple):
-    """Node-only logits [N, C], target class shares [C], and logits of edges' ends, [2, E, C]."""
-
-    logits: Tensor
-    shares: Tensor
-    ends: Tensor
-    shard: Shard
-
-    def at(self, step: int, on_source: float) -> _Fit:
-        factor = on_source * STEP**step
-        prior = _matched(factor * self.logits, self.shares, self.shard)
-        senders, receivers = (factor * self.ends + prior).softmax(2)
-        edge_shares, gain = fit_edge_shares(senders, receivers, self.shares)
-        # An edge is an observation of two nodes, and all nodes make half as many pairs.
-        pairs = min(len(senders), self.shard.count(len(self.logits))) / 2
-        return _Fit(step, factor, prior, edge_shares, gain * pairs)
-
-
-def _plausible(calibration: _Calibration, on_source: float) -> list[_Fit]:
-    """The most likely inverse temperature, and those that are about as likely.
-
-    Searches upwards from the source's in steps of `STEP`, then on both sides of the maximum.
-    """
-    found: dict[int, _Fit] = {}
-
-    def at(step: int) -> _Fit:
-        if step not in found:
-            found[step] = calibration.at(step, on_source)
-        return found[step]
-
-    top = 0
-    for side in (-1, 1):
-        while LOWEST <= top + side <= HIGHEST and at(top + side).value > at(top).value:
-            top += side
-    plausible = [at(top)]
-    for side in (-1, 1):
-        step = top + side
-        while LOWEST <= step <= HIGHEST and at(step).value >= at(top).value - LIKELIHOOD_DROP:
-            plausible.append(at(step))
-            step += side
-    return plausible
-
-
-def _contradiction(fits: list[_Fit], excess: float) -> str:
-    if excess > MAX_OVERCONFIDENCE:
-        return (
-            f"the estimated accuracy exceeds the model's accuracy on the source by "
-            f"{100 * excess:.1f} points, so the estimate is rejected"
-        )
-    if all(fit.step == HIGHEST for fit in fits):
-        return (
-            "the edges fit only if features separate the classes at least "
-            f"{STEP**HIGHEST:.1f} times as well as on the source, so the estimate is rejected"
-        )
-    return ""
-
-
-def _matched(logits: Tensor, shares: Tensor, shard: Shard) -> Tensor:
-    """What to add to logits so that the mean prediction is `shares`, [C]."""
-    added = torch.zeros_like(shares)
-    for _ in range(50):
-        mean = tensor_total(shard, (logits + added).softmax(1).sum(0)) / shard.count(len(logits))
-        step = shares.log() - mean.clamp_min(1e-12).log()
-        added = added + step
-        if float(step.abs().max()) < 1e-4:
-            break
-    return added

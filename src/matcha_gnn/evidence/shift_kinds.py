@@ -167,7 +167,7 @@ def _gains(
     if sample.number < FEWEST:
         nothing = Mixture(source.shares.double(), 0 * sample.mean, 1.0, 0.0)
         return {kind: (0.0, nothing) for kind in ShiftKind if kind is not ShiftKind.SAME}
-    points, means = _discriminant(sample.points, source)
+    points, means = discriminant(sample.points, source)
     shares = source.shares.double()
     fits = {
         kind: fit_mixture(points, means, shares, kind.moves_shares, kind.moves_offset)
@@ -177,7 +177,16 @@ def _gains(
     return {kind: (fit.log_likelihood - same, fit) for kind, fit in fits.items()}
 
 
-def _discriminant(u: Tensor, source: FeatureStatistics) -> tuple[Tensor, Tensor]:
+def class_statistics(rows: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
+    """Class means [C, D] and the covariance within classes [D, D] of rows [N, D]."""
+    rows = rows.double()
+    counts = members.sum(0)
+    centroids = (members.T @ rows) / counts.clamp_min(1)[:, None]
+    within = rows - members @ centroids
+    return centroids, within.T @ within / max(1, len(rows) - len(counts))
+
+
+def discriminant(u: Tensor, source: FeatureStatistics) -> tuple[Tensor, Tensor]:
     """Nodes [N, P] and class means [C, P] in whitened discriminant coordinates of the source."""
     centroids, covariance = source.centroids.double(), source.covariance.double()
     # The covariance is stored in float32: a variance below 1e-6 of its scale is rounding error.

@@ -1,12 +1,13 @@
 """The source summary: a few statistics of the labelled graph in the model file, no rows of data."""
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
-from matcha_gnn.evidence.shift_kinds import FeatureStatistics, misfit
+from matcha_gnn.evidence.shift_kinds import FeatureStatistics, class_statistics, misfit
+from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.typing import Probs
 
 DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
@@ -14,6 +15,7 @@ DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
 CONFIDENCE_BINS = 20
 FEWEST_HELD_OUT = 5
 """Held-out nodes that every trained class needs for the statistics to be taken on them."""
+_EVIDENCE = "evidence."
 UNSEEN_SHARE = 1e-4
 """Share that is assumed for a class without a labelled node: zero has no logarithm."""
 
@@ -32,14 +34,16 @@ class SourceSummary:
         mean_degree: average incoming degree, [].
         confidence_histogram: share of nodes per bin of their largest probability, [20].
         class_edges: share of edges from class a to class b, between labelled nodes, [C, C].
-        own_logit_centroids: mean of the node-only logits H_0 Wᵀ per class, [C, C].
-        own_logit_covariance: their covariance within classes, [C, C].
-        own_centroids: mean of `Backbone.own_features` per class, [C, D'].
-        own_covariance: their covariance within classes, [D', D'].
+        node_logit_centroids: mean of the node-only logits H_0 Wᵀ per class, [C, C].
+        node_logit_covariance: their covariance within classes, [C, C].
+        node_centroids: mean of `Backbone.node_features` per class, [C, D'].
+        node_covariance: their covariance within classes, [D', D'].
         misfit: how badly Gaussians describe them, see `shift_kinds.misfit`, [3].
         accuracy: of the model on these nodes, [].
         held_out: number of nodes not trained on that the statistics are taken on, []; 0 where
             they are taken on the training nodes.
+        evidence: how far features, edges and network are right; None in summaries of older
+            versions.
     """
 
     class_prior: Tensor
@@ -47,28 +51,33 @@ class SourceSummary:
     mean_degree: Tensor
     confidence_histogram: Tensor
     class_edges: Tensor
-    own_logit_centroids: Tensor
-    own_logit_covariance: Tensor
-    own_centroids: Tensor
-    own_covariance: Tensor
+    node_logit_centroids: Tensor
+    node_logit_covariance: Tensor
+    node_centroids: Tensor
+    node_covariance: Tensor
     misfit: Tensor
     accuracy: Tensor
     held_out: Tensor
+    evidence: SourceEvidence | None = None
 
     def tensors(self) -> dict[str, Tensor]:
-        """Every field by name."""
-        return asdict(self)
+        """Every field by name; those of the evidence behind "evidence."."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "evidence"}
+        further = self.evidence.tensors() if self.evidence else {}
+        return own | {_EVIDENCE + name: tensor for name, tensor in further.items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> "SourceSummary":
         """The inverse of `tensors`; fields of other versions are ignored."""
-        return cls(**{f.name: tensors[f.name] for f in fields(cls)})
+        further = {n.removeprefix(_EVIDENCE): t for n, t in tensors.items() if _EVIDENCE in n}
+        own = {f.name: tensors[f.name] for f in fields(cls) if f.name != "evidence"}
+        return cls(**own, evidence=SourceEvidence.from_tensors(further) if further else None)
 
     @property
     def feature_statistics(self) -> FeatureStatistics:
         """Statistics for `shift_kinds.estimate_shift`."""
         return _with_unseen(
-            FeatureStatistics(self.own_centroids, self.own_covariance, self.class_prior)
+            FeatureStatistics(self.node_centroids, self.node_covariance, self.class_prior)
         )
 
     @property
@@ -83,8 +92,8 @@ class SourceSummary:
         apart, spread = (
             float(len(m) * m.trace() - m.sum())
             for m in (
-                self.own_logit_centroids[seen][:, seen].double(),
-                self.own_logit_covariance[seen][:, seen].double(),
+                self.node_logit_centroids[seen][:, seen].double(),
+                self.node_logit_covariance[seen][:, seen].double(),
             )
         )
         return apart / spread if spread > 0 else math.inf
@@ -102,8 +111,8 @@ class SourceSummary:
 
 
 def summarise(
-    own_features: Tensor,
-    own_logits: Tensor,
+    node_features: Tensor,
+    node_logits: Tensor,
     probs: Probs,
     labels: Tensor,
     trained: Tensor,
@@ -113,8 +122,8 @@ def summarise(
     """Measure a source graph.
 
     Args:
-        own_features: node-only features u, [N, D'].
-        own_logits: node-only logits H_0 Wᵀ, [N, C].
+        node_features: node-only features u, [N, D'].
+        node_logits: node-only logits H_0 Wᵀ, [N, C].
         probs: the model's predictions, [N, C].
         labels: classes, [N]; read at trained and held-out nodes only.
         trained: labelled nodes that the model was trained on, bool [N].
@@ -122,13 +131,13 @@ def summarise(
         edge_index: [2, E].
     """
     num_classes = probs.shape[1]
-    enough = _enough_held_out(labels, trained, held_out, num_classes)
+    enough = enough_held_out(labels, trained, held_out, num_classes)
     measured = held_out if enough else trained
     members = torch.nn.functional.one_hot(labels[measured], num_classes).double()
     counts = members.sum(0)
     prior = counts / counts.sum()
-    logit_centroids, logit_covariance = _class_statistics(own_logits[measured], members)
-    features = FeatureStatistics(*_class_statistics(own_features[measured], members), prior)
+    logit_centroids, logit_covariance = class_statistics(node_logits[measured], members)
+    features = FeatureStatistics(*class_statistics(node_features[measured], members), prior)
     described = _with_unseen(features)
     degree = torch.bincount(edge_index[1], minlength=len(probs))
     found = SourceSummary(
@@ -137,18 +146,19 @@ def summarise(
         mean_degree=degree.double().mean().float(),
         confidence_histogram=confidence_histogram(probs[measured] if enough else probs),
         class_edges=class_edge_shares(labels, trained | held_out, edge_index, num_classes),
-        own_logit_centroids=logit_centroids.float(),
-        own_logit_covariance=logit_covariance.float(),
-        own_centroids=features.centroids.float(),
-        own_covariance=features.covariance.float(),
-        misfit=misfit(own_features[measured] if enough else own_features, described).float(),
+        node_logit_centroids=logit_centroids.float(),
+        node_logit_covariance=logit_covariance.float(),
+        node_centroids=features.centroids.float(),
+        node_covariance=features.covariance.float(),
+        misfit=misfit(node_features[measured] if enough else node_features, described).float(),
         accuracy=(probs.argmax(1) == labels)[measured].float().mean(),
         held_out=torch.tensor(int(held_out.sum()) if enough else 0),
     )
-    return SourceSummary(**{name: tensor.cpu() for name, tensor in found.tensors().items()})
+    return SourceSummary.from_tensors({n: tensor.cpu() for n, tensor in found.tensors().items()})
 
 
-def _enough_held_out(labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int) -> bool:
+def enough_held_out(labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int) -> bool:
+    """Whether every trained class has `FEWEST_HELD_OUT` nodes that were not trained on."""
     known, new = (torch.bincount(labels[m], minlength=num_classes) for m in (trained, held_out))
     return bool((new[known > 0] >= FEWEST_HELD_OUT).all())
 
@@ -162,15 +172,6 @@ def _with_unseen(given: FeatureStatistics) -> FeatureStatistics:
     centroids = given.centroids.clone()
     centroids[unseen] = given.shares @ given.centroids
     return given._replace(centroids=centroids, shares=shares / shares.sum())
-
-
-def _class_statistics(rows: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
-    """Class means [C, D] and the covariance within classes [D, D] of rows [N, D]."""
-    rows = rows.double()
-    counts = members.sum(0)
-    centroids = (members.T @ rows) / counts.clamp_min(1)[:, None]
-    within = rows - members @ centroids
-    return centroids, within.T @ within / max(1, len(rows) - len(counts))
 
 
 def degree_histogram(degree: Tensor) -> Tensor:

@@ -91,7 +91,7 @@ class _Regression(NamedTuple):
     @property
     def has_scale(self) -> bool:
         """Whether a scale is fitted: where γ cannot scale the mixture by itself."""
-        return not self.model.gamma_is_coefficients
+        return not self.model.gamma_is_hop_weights
 
     @property
     def free(self) -> int:
@@ -114,15 +114,15 @@ class _Regression(NamedTuple):
         """Mean cross entropy, its gradient and its second derivative."""
         view, classes = self.view, self.targets.shape[1]
         gamma, added, scale = self.split(point)
-        slopes, coef = _coefficient_slopes(self.model, gamma), self.model.coefficients(gamma)
-        coef, head = coef.double(), self.model.head
+        slopes, hop_weights = _hop_weight_slopes(self.model, gamma), self.model.hop_weights(gamma)
+        hop_weights, head = hop_weights.double(), self.model.head
         offset = 0 if head.bias is None else head.bias.double()
         value, slope = 0.0, torch.zeros_like(point)
         curvature = torch.outer(slope, slope)
         corner = torch.eye(classes, self.free).to(point)
         for rows, hop_logits in view.hops.hop_logits(head):
             wanted = self.targets[rows].double()
-            mixed = scale * (torch.einsum("nkc,k->nc", hop_logits, coef) + offset)
+            mixed = scale * (torch.einsum("nkc,k->nc", hop_logits, hop_weights) + offset)
             logits = mixed + added
             value -= float((wanted * logits.log_softmax(1)).sum())
             probs = logits.softmax(1)
@@ -142,10 +142,10 @@ class _Regression(NamedTuple):
         return _Sums(float(total), of_slope, of_curvature)
 
 
-def _coefficient_slopes(model: LinearBackbone, gamma: Tensor) -> Tensor:
+def _hop_weight_slopes(model: LinearBackbone, gamma: Tensor) -> Tensor:
     """dc/dγ, [K+1, size of γ]."""
     with torch.enable_grad():
         slopes: Tensor = torch.autograd.functional.jacobian(  # type: ignore[no-untyped-call]
-            model.coefficients, gamma
+            model.hop_weights, gamma
         )
     return slopes.reshape(slopes.shape[0], -1).double()

@@ -4,21 +4,23 @@ A graph in memory is one block with all nodes. A stored graph yields its nodes b
 rank of a cluster has one shard of the nodes, and exchanges rows with other ranks for each hop.
 """
 
+import abc
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from matcha_gnn.graphs.shards import WHOLE, Shard
+from matcha_gnn.kernels import Operator
 
 if TYPE_CHECKING:
     from matcha_gnn.backbones import Backbone
+    from matcha_gnn.graphs.memory import LocalGraph
     from matcha_gnn.methods import BaseMethod
     from matcha_gnn.result import Adaptation
     from matcha_gnn.strategies import Strategy
 
-EDGE_BLOCK = 1 << 20
 Message = Callable[[Tensor, Tensor], Tensor]
 """Messages along edges, [E', C], from their senders' rows and their receivers' rows."""
 
@@ -46,42 +48,52 @@ class PlannedGraph(Protocol):
         """
 
 
-class BaseGraph:
-    """The base of every graph that a model can be adapted to.
+class BaseGraph(abc.ABC):
+    """What adaptation asks of a graph: `Graph`, `StoredGraph` and `GraphShard` answer it.
 
     Attributes:
         shard: the shard of these nodes.
-        one_block: all nodes of the shard are in memory at once.
         make_hops: computes a model's hops on this graph where the model itself cannot; called with
             the model, it returns `Hops`.
         most_columns: columns that may be propagated at a time.
     """
 
-    x: Tensor
-    edge_index: Tensor
     shard: Shard = WHOLE
-    one_block: ClassVar[bool] = True
     make_hops: Callable[[Any], Any] | None = None
     most_columns: int = 1 << 30
 
     @property
+    @abc.abstractmethod
+    def num_nodes(self) -> int:
+        """N, of the shard."""
+
+    @property
+    @abc.abstractmethod
+    def num_features(self) -> int:
+        """F."""
+
+    @property
+    @abc.abstractmethod
     def device(self) -> torch.device:
         """Where computations on the graph run."""
-        return self.x.device
 
-    def blocks(self) -> Iterator[tuple[slice, Any]]:
+    @property
+    @abc.abstractmethod
+    def adjacency(self) -> Operator:
+        """The normalised adjacency P."""
+
+    @property
+    @abc.abstractmethod
+    def fingerprint(self) -> str:
+        """A hash of the content: two graphs share it only if their tensors are equal."""
+
+    @abc.abstractmethod
+    def blocks(self) -> "Iterator[tuple[slice, LocalGraph]]":
         """Rows, and a graph of these nodes; do not use its edges."""
-        yield slice(0, self.x.shape[0]), self
 
+    @abc.abstractmethod
     def sample_links(self, most: int, seed: int) -> Tensor:
         """At most `most` edges between different nodes, numbered in the whole graph, [2, E']."""
-        edges = self.edge_index
-        links = edges[:, edges[0] != edges[1]]
-        if links.shape[1] <= most:
-            return links
-        generator = torch.Generator().manual_seed(seed)
-        drawn = torch.randint(links.shape[1], (most,), generator=generator)
-        return links[:, drawn.to(links.device)]
 
     def neighbour_sums(self, values: Tensor) -> Tensor:
         """Σ over the incoming edges of each node of the sender's row of values [N, C]: [N, C].
@@ -90,6 +102,7 @@ class BaseGraph:
         """
         return self.message_sums(lambda sender, _: sender, values, values)
 
+    @abc.abstractmethod
     def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
         """Σ over the incoming edges of each node of their messages, [N, C]; self loops are ignored.
 
@@ -99,17 +112,11 @@ class BaseGraph:
             sent: [N, C].
             received: [N, C].
         """
-        total = torch.zeros_like(received)
-        for sender, receiver in torch.split(self.edge_index, EDGE_BLOCK, 1):
-            apart = sender != receiver
-            sender, receiver = sender[apart], receiver[apart]
-            total.index_add_(0, receiver, message(sent[sender], received[receiver]))
-        return total
 
     @property
+    @abc.abstractmethod
     def reciprocal(self) -> bool:
         """Whether every edge has its reverse, as often."""
-        return imbalance(*self.edge_index) == 0
 
 
 def imbalance(sender: Tensor, receiver: Tensor) -> int:

@@ -1,6 +1,6 @@
 """Graphs in memory: checked, and without labels."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -10,12 +10,13 @@ import torch
 import xxhash
 from torch import Tensor
 
-from matcha_gnn.errors import InvalidGraphError, require_one_graph
-from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.errors import IncompatibleError, InvalidGraphError, require_one_graph
+from matcha_gnn.graphs.base import BaseGraph, Message, imbalance
 from matcha_gnn.graphs.extras import LABELS, Extras, fields_of
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.propagate import no_beta_warning
 
+EDGE_BLOCK = 1 << 20
 T = TypeVar("T")
 MASKS = LABELS[1:]
 FLOATS = (torch.float32, torch.float64)
@@ -56,8 +57,8 @@ class GraphFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class Graph(BaseGraph):
-    """A checked graph without labels, as adaptation uses it.
+class LocalGraph(BaseGraph):
+    """A checked graph without labels whose nodes are in memory here: all of them, or a shard.
 
     Attributes:
         x: features, dense [N, F] or sparse CSR.
@@ -76,7 +77,7 @@ class Graph(BaseGraph):
 
     @property
     def num_nodes(self) -> int:
-        """N."""
+        """N, of the shard."""
         return self.x.shape[0]
 
     @property
@@ -84,8 +85,69 @@ class Graph(BaseGraph):
         """F."""
         return self.x.shape[1]
 
-    # These three are cached, and computed again after an in-place change of their tensors. Torch
-    # counts the changes, except those made through NumPy or `.data`.
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.x.device
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the content: two graphs share it only if their tensors are equal."""
+        tensors = _given((*csr_parts(self.x), self.edge_index, self.edge_weight))
+        sources = (*tensors, *self.extras.tensors)
+        return self._keep(
+            "fingerprint", sources, lambda: content_hash(*tensors, *self.extras.hashed())
+        )
+
+    def blocks(self) -> "Iterator[tuple[slice, LocalGraph]]":
+        """One block with all nodes."""
+        yield slice(0, self.num_nodes), self
+
+    def sample_links(self, most: int, seed: int) -> Tensor:
+        """See `BaseGraph.sample_links`."""
+        edges = self.edge_index
+        links = edges[:, edges[0] != edges[1]]
+        if links.shape[1] <= most:
+            return links
+        generator = torch.Generator().manual_seed(seed)
+        drawn = torch.randint(links.shape[1], (most,), generator=generator)
+        return links[:, drawn.to(links.device)]
+
+    def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
+        """See `BaseGraph.message_sums`."""
+        total = torch.zeros_like(received)
+        for sender, receiver in torch.split(self.edge_index, EDGE_BLOCK, 1):
+            apart = sender != receiver
+            sender, receiver = sender[apart], receiver[apart]
+            total.index_add_(0, receiver, message(sent[sender], received[receiver]))
+        return total
+
+    @property
+    def reciprocal(self) -> bool:
+        """Whether every edge has its reverse, as often."""
+        return imbalance(*self.edge_index) == 0
+
+    def at_edges(self, kept: Tensor) -> "Graph":
+        """The same nodes with some of the edges, by mask [E] or by number."""
+        weight = None if self.edge_weight is None else self.edge_weight[kept]
+        return Graph(self.x, self.edge_index[:, kept], weight, self.extras.at_edges(kept))
+
+    def _keep(self, name: str, sources: Sequence[Tensor | None], make: Callable[[], T]) -> T:
+        """A value that is computed again after an in-place change of its tensors.
+
+        Torch counts the changes, except those made through NumPy or `.data`.
+        """
+        # Tensors made in inference mode have no count: outside it they cannot change.
+        versions = tuple(0 if t.is_inference() else t._version for t in _given(sources))
+        if name not in self._kept or self._kept[name][0] != versions:
+            self._kept[name] = versions, make()
+        value: T = self._kept[name][1]
+        return value
+
+
+@dataclass(frozen=True, eq=False)
+class Graph(LocalGraph):
+    """A whole graph in memory, checked and without labels; `unlabelled` makes it."""
 
     @property
     def adjacency(self) -> Adjacency:
@@ -98,31 +160,9 @@ class Graph(BaseGraph):
         )
 
     @property
-    def fingerprint(self) -> str:
-        """A hash of the content: two graphs share it only if their tensors are equal."""
-        tensors = _given((*csr_parts(self.x), self.edge_index, self.edge_weight))
-        sources = (*tensors, *self.extras.tensors)
-        return self._keep(
-            "fingerprint", sources, lambda: content_hash(*tensors, *self.extras.hashed())
-        )
-
-    @property
     def facts(self) -> GraphFacts:
         """Counts for reports and warnings."""
         return self._keep("facts", (self.edge_index,), self._count)
-
-    def at_edges(self, kept: Tensor) -> "Graph":
-        """The same nodes with some of the edges, by mask [E] or by number."""
-        weight = None if self.edge_weight is None else self.edge_weight[kept]
-        return Graph(self.x, self.edge_index[:, kept], weight, self.extras.at_edges(kept))
-
-    def _keep(self, name: str, sources: Sequence[Tensor | None], make: Callable[[], T]) -> T:
-        # Tensors made in inference mode have no count: outside it they cannot change.
-        versions = tuple(0 if t.is_inference() else t._version for t in _given(sources))
-        if name not in self._kept or self._kept[name][0] != versions:
-            self._kept[name] = versions, make()
-        value: T = self._kept[name][1]
-        return value
 
     def _count(self) -> GraphFacts:
         sender, receiver = self.edge_index.cpu().numpy()
@@ -144,6 +184,21 @@ class Graph(BaseGraph):
             directed=bool(abs(pattern - pattern.T).sum()),
             sparse_features=self.x.layout == torch.sparse_csr,
         )
+
+
+def whole_in_memory(graph: BaseGraph, what: str) -> Graph:
+    """The graph itself, if it is whole and in memory.
+
+    Args:
+        graph: of any kind.
+        what: needs it, for the error.
+
+    Raises:
+        IncompatibleError: it is stored or sharded.
+    """
+    if isinstance(graph, Graph):
+        return graph
+    raise IncompatibleError(f"graph: {what} needs the whole graph in memory")
 
 
 def unlabelled(graph: Graph | GraphLike) -> Graph:

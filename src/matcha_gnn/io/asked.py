@@ -11,7 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidFileError
+from matcha_gnn.evidence import Interval
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.io.files import existing_file, replacing
 from matcha_gnn.io.jsontext import write_json
@@ -129,7 +131,7 @@ def read_asked(
     probs, prior = _read_candidates(existing_file(folder / CANDIDATES, "folder"))
     models = [load_model(folder / _model(number)) for number in range(len(probs))]
     candidates = tuple(
-        Candidate(**_numbers(figures), probs=own, model=model.frozen())
+        _candidate(_numbers(figures), own, model)
         for figures, own, model in zip(record["candidates"], probs, models, strict=True)
     )
     questions = _questions(record, probs.argmax(2).numpy(), prior, folder)
@@ -207,6 +209,19 @@ def _questions(
         raise InvalidFileError("folder", got, "the files as written, and the same version of numpy")
     answers = {int(node): label for node, label in record["answers"].items()}
     return Questions((), design, asked, answers, tuple(record["classes"]), record["graph"])
+
+
+def _candidate(figures: Any, probs: Tensor, model: Backbone) -> Candidate:
+    gain = figures["expected_gain"], figures["gain_lower_bound"], figures["gain_upper_bound"]
+    accuracy = (figures[n] for n in ("expected_accuracy", "accuracy_low", "accuracy_high"))
+    return Candidate(
+        figures["name"],
+        Interval(*accuracy),
+        Interval(*gain),
+        figures["changed"],
+        probs,
+        model.frozen(),
+    )
 
 
 def _numbers(figures: dict[str, Any]) -> dict[str, Any]:

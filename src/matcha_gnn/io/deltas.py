@@ -44,6 +44,12 @@ class Delta:
     base: str
 
 
+DELTA_OF = (
+    "what wrap or add_hops made, with other hop weights; else use save_model. An answer by "
+    "evidence has none: adapt with strategy=mg.Guarded(strategies=(mg.Matcha(),))"
+)
+
+
 def save_delta(model: Backbone, path: str | Path) -> None:
     """Write the γ of an adapted network, such as `result.model`, and a hash of its other weights.
 
@@ -56,7 +62,7 @@ def save_delta(model: Backbone, path: str | Path) -> None:
     """
     if not isinstance(model, Wrapped | AddedHops):
         got = f"a {type(model).__name__}"
-        raise InvalidArgumentError("model", got, "what wrap or add_hops made; else use save_model")
+        raise InvalidArgumentError("model", got, DELTA_OF)
     if weights_hash(model.net) != model.base_hash:
         raise IncompatibleError(
             f"the weights of {model.name} are not those it was wrapped with: a delta holds γ alone"

@@ -17,19 +17,20 @@ from matcha_gnn.backbones import (
 )
 from matcha_gnn.backbones.checks import first_non_finite
 from matcha_gnn.errors import IncompatibleError, InvalidFileError
+from matcha_gnn.evidence.belief_model import ANSWERS, BeliefModel
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.io.files import existing_file, replacing
 from matcha_gnn.registry import installed_names, name_of_class
 
-FORMAT = "matcha-gnn model 4"
-OLDER = "matcha-gnn model 3"
-"""Read as well: it does not say which nodes its source summary was taken on, the training nodes."""
+FORMAT = "matcha-gnn model 5"
+OLDER = ("matcha-gnn model 3", "matcha-gnn model 4")
+"""Read as well, see `_renewed`."""
 _SUMMARY = "source_summary."
-_ARTEFACT = "artefact."
+_ARRAYS = "source_arrays."
 
 
 def save_model(model: Backbone, path: str | Path) -> None:
-    """Write weights, architecture, source summary and artefacts to `path`, whole or not at all.
+    """Write weights, architecture, source summary and source arrays to `path`, whole or not at all.
 
     Architectures are those of this library, and those that installed packages offer by an entry
     point of the group "matcha_gnn.backbones".
@@ -45,14 +46,17 @@ def save_model(model: Backbone, path: str | Path) -> None:
         >>> load_model(path).num_hops
         9
     """
-    metadata = _metadata(model)
+    metadata = {}
+    if isinstance(model, BeliefModel):
+        metadata, model = {"answer": model.answer}, model.network
+    metadata |= _metadata(model)
     tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
     if model.source is not None:
         for name, tensor in model.source.tensors().items():
             tensors[_SUMMARY + name] = tensor.detach().cpu().contiguous()
-    for method, artefact in model.artefacts.items():
-        for name, tensor in artefact.items():
-            tensors[f"{_ARTEFACT}{method}.{name}"] = tensor.detach().cpu().contiguous()
+    for method, arrays in model.source_arrays.items():
+        for name, tensor in arrays.items():
+            tensors[f"{_ARRAYS}{method}.{name}"] = tensor.detach().cpu().contiguous()
     with replacing(path) as beside:
         save_file(tensors, str(beside), metadata)
 
@@ -77,9 +81,8 @@ def load_model(path: str | Path) -> Backbone:
         got = f"{path} (NaN or infinite entries in {broken})"
         raise InvalidFileError("model", got, "a file of finite numbers")
     model = _build(metadata, path)
-    summary, artefacts = _take(tensors, _SUMMARY), _take(tensors, _ARTEFACT)
-    if summary and metadata["format"] == OLDER:
-        summary["held_out"] = torch.tensor(0)
+    tensors = _renewed(tensors, metadata["format"])
+    summary, source_arrays = _take(tensors, _SUMMARY), _take(tensors, _ARRAYS)
     for tensor in tensors.values():
         if tensor.is_floating_point():
             model.to(tensor.dtype)
@@ -87,13 +90,40 @@ def load_model(path: str | Path) -> Backbone:
     try:
         model.load_state_dict(tensors)
         model.source = SourceSummary.from_tensors(summary) if summary else None
-        for full_name, tensor in artefacts.items():
+        for full_name, tensor in source_arrays.items():
             method, name = full_name.split(".", 1)
-            model.artefacts.setdefault(method, {})[name] = tensor
+            model.source_arrays.setdefault(method, {})[name] = tensor
     except (RuntimeError, KeyError, ValueError) as error:
         allowed = "weights that fit the architecture named in the file"
         raise InvalidFileError("model", f"{path} ({_reason(error)})", allowed) from error
+    if "answer" in metadata:
+        model = _answering(model, metadata["answer"], path)
     return model.eval()
+
+
+def _answering(model: Backbone, answer: str, path: Path) -> BeliefModel:
+    """The model as `Belief` returned it."""
+    if answer not in ANSWERS or model.source is None:
+        got = f"{path} (answer {answer!r})" if model.source else f"{path} (no source summary)"
+        raise InvalidFileError("model", got, f"one of {', '.join(ANSWERS)}, and a source summary")
+    return BeliefModel(model, answer)
+
+
+def _renewed(tensors: dict[str, Tensor], given: str) -> dict[str, Tensor]:
+    """Tensors of a file of an older format under their present names.
+
+    Format 3 does not say which nodes its source summary was taken on: the training nodes.
+    """
+    if given == FORMAT:
+        return tensors
+    renewed = {}
+    for name, tensor in tensors.items():
+        name = name.replace(f"{_SUMMARY}own_", f"{_SUMMARY}node_")
+        name = _ARRAYS + name.removeprefix("artefact.") if name.startswith("artefact.") else name
+        renewed[name] = tensor
+    if any(name.startswith(_SUMMARY) for name in renewed):
+        renewed.setdefault(f"{_SUMMARY}held_out", torch.tensor(0))
+    return renewed
 
 
 def _take(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -109,7 +139,7 @@ def _reason(error: Exception) -> str:
 
 
 def _build(metadata: dict[str, str], path: Path) -> Backbone:
-    if metadata.get("format") not in (FORMAT, OLDER):
+    if metadata.get("format") not in (FORMAT, *OLDER):
         got = metadata.get("format", "no format")
         raise InvalidFileError("model", f"{path} ({got!r})", f"a file of format {FORMAT!r}")
     name = metadata.get("backbone", "none")

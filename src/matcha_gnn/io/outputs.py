@@ -138,7 +138,7 @@ def summarise_run(result: Adaptation, scores: Mapping[str, Any]) -> dict[str, An
         "status": str(result.status),
         "severity": str(result.severity),
         "alarms": list(result.alarms),
-        "meaning": result.sentence,
+        "meaning": result.summary(),
         "candidates": [one.figures() for one in tried],
         "answers": verdict and verdict.figures(),
         **result.configuration(),

@@ -1,24 +1,11 @@
-"""With what, and on what, a number was made."""
+"""With what a number was made."""
 
-import os
 import platform
-import subprocess
-import tomllib
-from functools import cache
 from importlib.metadata import version
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matcha_gnn import __version__
 
-if TYPE_CHECKING:
-    import torch
-
 PACKAGES = ("torch", "torch_geometric", "numpy", "scipy")
-_PACKAGE = Path(__file__).parents[1]
-_QUIET = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
-"""Variables that name another repository, as they do where one of its hooks runs us."""
 
 
 def versions() -> dict[str, str]:
@@ -30,66 +17,3 @@ def versions() -> dict[str, str]:
     """
     own = {"matcha-gnn": __version__, "python": platform.python_version()}
     return own | {name: version(name) for name in PACKAGES}
-
-
-def hardware(device: "torch.device") -> str:
-    """What a run used, in a few words."""
-    import torch
-
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
-
-
-def source_tree(package: Path = _PACKAGE) -> Path | None:
-    """The project's folder if a package runs from its source tree, None if it is installed."""
-    project = package.parents[1]
-    if package.parent.name != "src":
-        return None
-    try:
-        described = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    own = described.get("project")
-    return project if isinstance(own, dict) and own.get("name") == "matcha-gnn" else None
-
-
-def commit() -> str | None:
-    """The commit this package runs from, marked `-dirty` if files under src differ from it.
-
-    None outside the project's own checkout. A copy of it without its history can be told by the
-    variable MATCHA_COMMIT.
-    """
-    if "MATCHA_COMMIT" in os.environ:
-        return os.environ["MATCHA_COMMIT"]
-    return commit_of(_PACKAGE)
-
-
-@cache
-def commit_of(package: Path) -> str | None:
-    """The commit of a package's source tree, asked once; None outside the project's checkout."""
-    project = source_tree(package)
-    if project is None or not (project / ".git").exists():
-        return None
-    named = _git(project, "describe", "--always", "--abbrev=12")
-    changed = _git(project, "status", "--porcelain", "--untracked-files=no", "--", "src")
-    return f"{named}-dirty" if named and changed else named
-
-
-def _git(project: Path, *arguments: str) -> str | None:
-    """What git says of the repository in this very folder; hooks and monitors are not run."""
-    environment = {key: value for key, value in os.environ.items() if key not in _ELSEWHERE}
-    # A broken .git must not make git look in the folders above.
-    environment["GIT_CEILING_DIRECTORIES"] = str(project.resolve().parent)
-    try:
-        done = subprocess.run(
-            ["git", *_QUIET, *arguments],
-            cwd=project,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()

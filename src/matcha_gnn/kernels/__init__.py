@@ -4,13 +4,12 @@ Every kernel has a reference implementation in `reference`; faster ones give the
 """
 
 from collections.abc import Callable
-from functools import cache
-from types import ModuleType
 from typing import Any
 
-from torch import Tensor, device, float32, nn
+from torch import Tensor, device, nn
 
-from matcha_gnn.kernels import cpu, reference, two_pass
+from matcha_gnn.kernels import reference, two_pass
+from matcha_gnn.kernels.devices import device_of, fast_code
 from matcha_gnn.kernels.dropout import masked_dropout
 from matcha_gnn.kernels.propagate import (
     Adjacency,
@@ -21,9 +20,9 @@ from matcha_gnn.kernels.propagate import (
     propagate,
 )
 from matcha_gnn.kernels.reference import turned
-from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
+from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 
-Classifier = Callable[[Coefficients], tuple[Probs, ClassSums, FloatArray]]
+Classifier = Callable[[HopWeights], tuple[Probs, ClassSums, FloatArray]]
 """See `reference.Classifier`."""
 
 __all__ = [
@@ -49,17 +48,12 @@ __all__ = [
     "whole_sums_pay",
 ]
 
-STORED_ON_GPU = (float32, *reference.HALF)
-"""Precisions that the GPU kernels read."""
-READ_COST = {"cpu": 10, "cuda": 30}
-"""Multiplications in the time that reading one number takes."""
 
-
-def mix(stack: HopStack, coef: Coefficients) -> Repr:
+def mix(stack: HopStack, hop_weights: HopWeights) -> Repr:
     """Z = Σ_k c_k H_k, [N, D]."""
-    if coef.requires_grad or stack.requires_grad:
-        return reference.mix(stack, coef)
-    mixed: Repr = _fastest(stack, "mix")(stack, coef)
+    if hop_weights.requires_grad or stack.requires_grad:
+        return reference.mix(stack, hop_weights)
+    mixed: Repr = _fastest(stack, "mix")(stack, hop_weights)
     return mixed
 
 
@@ -102,64 +96,50 @@ def whole_sums_pay(num_hops: int, num_classes: int, place: device) -> bool:
         num_classes: C.
         place: where the hops are.
     """
-    return num_classes * (num_hops - 2) <= num_hops * (1 + READ_COST[place.type])
+    return num_classes * (num_hops - 2) <= num_hops * (1 + device_of(place).read_cost)
 
 
 def second_pass_pays(stack: HopStack, num_classes: int) -> bool:
     """Whether `hop_slopes` cost less than whole sums where Z was read for the predictions already.
 
-    Both take one more read then, and whole sums more work. Only a GPU's choice follows this: on a
-    CPU it has not been measured.
+    Both take one more read then, and whole sums more work. Only devices with fast code for the
+    first pass too follow this: elsewhere it has not been measured.
     """
-    return _two_passes_on_gpu(stack, num_classes) is not None
+    return _fast(stack, "classify", num_classes) is not None
 
 
 def classify_mixed(
-    stack: HopStack, coef: Coefficients, head: nn.Module
+    stack: HopStack, hop_weights: HopWeights, head: nn.Module
 ) -> tuple[Probs, FloatArray, FloatArray]:
     """Softmax of a head on Z [N, C], Σ_i Y_ic z_i [C, D] and mass [C]: the first of two passes."""
-    if isinstance(head, nn.Linear) and (fast := _two_passes_on_gpu(stack, head.out_features)):
-        found: tuple[Probs, FloatArray, FloatArray] = fast.classify(stack, coef, head)
+    if isinstance(head, nn.Linear) and (fast := _fast(stack, "classify", head.out_features)):
+        found: tuple[Probs, FloatArray, FloatArray] = fast(stack, hop_weights, head)
         return found
-    return two_pass.classify(stack, coef, head, _fastest(stack, "mix"))
+    return two_pass.classify(stack, hop_weights, head, _fastest(stack, "mix"))
 
 
-def mixed_sums(stack: HopStack, coef: Coefficients, probs: Probs) -> FloatArray:
+def mixed_sums(stack: HopStack, hop_weights: HopWeights, probs: Probs) -> FloatArray:
     """Σ_i Y_ic z_i, [C, D], for predictions that are known."""
-    return two_pass.mixed_sums(stack, coef, probs, _fastest(stack, "mix"))
+    return two_pass.mixed_sums(stack, hop_weights, probs, _fastest(stack, "mix"))
 
 
 def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:
     """Σ_i ⟨Σ_c Y_ic directions[c], H_k[i]⟩, [K+1]: the second of two passes."""
-    fast = _compiled(stack) if stack.is_cpu else _two_passes_on_gpu(stack, len(directions))
-    if fast:
-        slopes: FloatArray = fast.hop_slopes(stack, probs, directions)
+    if fast := _fast(stack, "hop_slopes", len(directions)):
+        slopes: FloatArray = fast(stack, probs, directions)
         return slopes
     return two_pass.hop_slopes(stack, probs, directions, reference.hop_dots)
 
 
 def _fastest(stack: HopStack, name: str) -> Any:
-    """The kernel of that name in the module for this stack, or else the reference."""
-    return getattr(_compiled(stack), name, None) or getattr(reference, name)
+    """The kernel of that name for this stack, or else the reference."""
+    return getattr(fast_code(stack), name, None) or getattr(reference, name)
 
 
-def _two_passes_on_gpu(stack: HopStack, num_classes: int) -> ModuleType | None:
-    """The module for this stack, if it is a GPU's and has room for both passes."""
-    fast = _compiled(stack) if stack.is_cuda else None
-    return fast if fast and fast.fits(stack, num_classes) else None
-
-
-def _compiled(stack: HopStack) -> ModuleType | None:
-    if stack.is_cpu:
-        return cpu if stack.dtype is float32 else None
-    return _triton_kernels() if stack.is_cuda and stack.dtype in STORED_ON_GPU else None
-
-
-@cache
-def _triton_kernels() -> ModuleType | None:
-    try:
-        # Takes half a second, and `import matcha_gnn` should not.
-        from matcha_gnn.kernels import gpu
-    except ImportError:
+def _fast(stack: HopStack, name: str, num_classes: int) -> Callable[..., Any] | None:
+    """The kernel of that name for this stack, if there is one and it takes so many classes."""
+    module = fast_code(stack)
+    fits = getattr(module, "fits", None)
+    if fits is not None and not fits(stack, num_classes):
         return None
-    return gpu
+    return getattr(module, name, None)

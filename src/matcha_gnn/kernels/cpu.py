@@ -17,7 +17,7 @@ from torch.nn.functional import embedding_bag
 from matcha_gnn.kernels import reference
 from matcha_gnn.kernels.propagate import empty
 from matcha_gnn.kernels.two_pass import blocks
-from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
+from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 
 COMPILED_FROM = 1 << 24
 """Numbers of a stack (64 MB) from which a compiled loop is worth its compilation."""
@@ -29,21 +29,21 @@ MIXED = 1 << 22
 """Numbers of hops that are mixed in one call: every node needs room for its bag."""
 
 
-def mix(stack: HopStack, coef: Coefficients) -> Repr:
+def mix(stack: HopStack, hop_weights: HopWeights) -> Repr:
     """See `reference.mix`: bags of K+1 rows, which torch sums at the speed of reading."""
     ranges = list(blocks(stack, MIXED))
     if len(ranges) == 1:
-        return _mix(stack, coef)
+        return _mix(stack, hop_weights)
     z = empty((len(stack), stack.shape[2]), stack)
     for rows in ranges:
-        z[rows] = _mix(stack[rows], coef)
+        z[rows] = _mix(stack[rows], hop_weights)
     return z
 
 
-def _mix(stack: HopStack, coef: Coefficients) -> Repr:
+def _mix(stack: HopStack, hop_weights: HopWeights) -> Repr:
     nodes, num_hops, _ = stack.shape
     rows = torch.arange(nodes * num_hops, dtype=torch.int32).view(nodes, num_hops)
-    weights = coef.float().expand(nodes, num_hops)
+    weights = hop_weights.float().expand(nodes, num_hops)
     return embedding_bag(rows, stack.flatten(0, 1), mode="sum", per_sample_weights=weights)
 
 
@@ -95,11 +95,11 @@ class Classifier(reference.Classifier):
         """[N, (K+1)·D]."""
         return self.stack.flatten(1)
 
-    def __call__(self, coef: Coefficients) -> tuple[Probs, ClassSums, FloatArray]:
+    def __call__(self, hop_weights: HopWeights) -> tuple[Probs, ClassSums, FloatArray]:
         """Predictions, class sums and mass, in one read."""
         if len(self.bias) > 1:
-            return super().__call__(coef)
-        mixed = torch.addmv(self.bias, self._first_logits, coef.to(self.logits))
+            return super().__call__(hop_weights)
+        mixed = torch.addmv(self.bias, self._first_logits, hop_weights.to(self.logits))
         share = mixed.sigmoid().add_(mixed, alpha=0)
         sums, probs = np.empty((2, *self.node_sums.shape)), np.empty((len(share), 2), np.float32)
         sums[0] = _row_sums(self._flat, share[None]).numpy().reshape(sums.shape[1:])

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from matcha_gnn.kernels.propagate import Adjacency, no_beta_warning
-from matcha_gnn.typing import Coefficients, Repr
+from matcha_gnn.typing import HopWeights, Repr
 
 COMPILED_FROM = 3 << 19
 """Numbers of one hop (6 MB) from which rows of neighbours lie beyond the cache."""
@@ -158,14 +158,14 @@ def numbered_pairs(row: Tensor, col: Tensor, num_nodes: int) -> tuple[Tensor, in
     return pair, len(joined)
 
 
-def weighted_filter(pattern: EdgePattern, weight: Tensor, h: Repr, coef: Coefficients) -> Repr:
+def weighted_filter(pattern: EdgePattern, weight: Tensor, h: Repr, hop_weights: HopWeights) -> Repr:
     """Σ_k c_k P_w^k h, differentiable in the raw weights, in h and in c.
 
     Args:
         pattern: where the weights stand.
         weight: raw weight of each entry of the pattern, at least 0, [M].
         h: what is propagated, [N, D].
-        coef: [K+1].
+        hop_weights: [K+1].
 
     Returns:
         The filtered features, [N, D].
@@ -173,13 +173,13 @@ def weighted_filter(pattern: EdgePattern, weight: Tensor, h: Repr, coef: Coeffic
     Example:
         >>> pattern = EdgePattern.of(torch.tensor([[0, 1], [1, 0]]), 2, None, torch.float32)
         >>> weight = pattern.weight.clone().requires_grad_()
-        >>> h, coef = torch.tensor([[4.0], [0.0]]), torch.tensor([0.0, 1.0])
-        >>> received = weighted_filter(pattern, weight, h, coef)[1, 0]
+        >>> h, hop_weights = torch.tensor([[4.0], [0.0]]), torch.tensor([0.0, 1.0])
+        >>> received = weighted_filter(pattern, weight, h, hop_weights)[1, 0]
         >>> received.backward()
         >>> received.item(), weight.grad.tolist()
         (2.0, [-0.5, -0.5, 1.5, -0.5])
     """
-    result: Repr = _WeightedFilter.apply(weight, h, coef, pattern)  # type: ignore[no-untyped-call]
+    result: Repr = _WeightedFilter.apply(weight, h, hop_weights, pattern)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -192,20 +192,20 @@ class _WeightedFilter(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx, weight: Tensor, h: Tensor, coef: Tensor, pattern: EdgePattern
+        ctx: FunctionCtx, weight: Tensor, h: Tensor, hop_weights: Tensor, pattern: EdgePattern
     ) -> Tensor:
         values, _ = pattern.normalise(weight)
         matrix, hops = Adjacency(pattern.matrix(values)), [h]
         ctx.pattern = pattern  # type: ignore[attr-defined]
-        needs_weight, _, needs_coef, _ = ctx.needs_input_grad  # type: ignore[attr-defined]
-        if not (needs_weight or needs_coef):
-            ctx.save_for_backward(weight, values, coef)
-            return _last(_nested(matrix, h, coef.tolist()))
-        for _ in range(coef.numel() - 1):
+        needs_weight, _, needs_hop_weights, _ = ctx.needs_input_grad  # type: ignore[attr-defined]
+        if not (needs_weight or needs_hop_weights):
+            ctx.save_for_backward(weight, values, hop_weights)
+            return _last(_nested(matrix, h, hop_weights.tolist()))
+        for _ in range(hop_weights.numel() - 1):
             hops.append(matrix @ hops[-1])
-        ctx.save_for_backward(weight, values, coef, *hops)
-        mixed = hops[0] * coef[0]
-        for share, hop in zip(coef[1:], hops[1:], strict=True):
+        ctx.save_for_backward(weight, values, hop_weights, *hops)
+        mixed = hops[0] * hop_weights[0]
+        for share, hop in zip(hop_weights[1:], hops[1:], strict=True):
             mixed.addcmul_(hop, share)
         return mixed
 
@@ -215,13 +215,13 @@ class _WeightedFilter(torch.autograd.Function):
         ctx: FunctionCtx, *gradients: Tensor
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
         (g,) = gradients
-        weight, values, coef, *hops = ctx.saved_tensors  # type: ignore[attr-defined]
+        weight, values, hop_weights, *hops = ctx.saved_tensors  # type: ignore[attr-defined]
         pattern: EdgePattern = ctx.pattern  # type: ignore[attr-defined]
-        needs_weight, needs_h, needs_coef, _ = ctx.needs_input_grad  # type: ignore[attr-defined]
-        of_weight = of_h = of_coef = None
-        if needs_coef:
-            of_coef = torch.stack([(g * hop).sum() for hop in hops])
-        slopes = _nested(Adjacency(pattern.transpose(values)), g, coef.tolist())
+        needs_weight, needs_h, needs_hop_weights, _ = ctx.needs_input_grad  # type: ignore[attr-defined]
+        of_weight = of_h = of_hop_weights = None
+        if needs_hop_weights:
+            of_hop_weights = torch.stack([(g * hop).sum() for hop in hops])
+        slopes = _nested(Adjacency(pattern.transpose(values)), g, hop_weights.tolist())
         if needs_weight:
             sampled = pattern.matrix(torch.zeros_like(values))
             for hop in reversed(hops[:-1]):
@@ -229,18 +229,18 @@ class _WeightedFilter(torch.autograd.Function):
             of_weight = pattern.weight_gradient(sampled.values(), weight)
         if needs_h:
             of_h = _last(slopes)
-        return of_weight, of_h, of_coef, None
+        return of_weight, of_h, of_hop_weights, None
 
 
-def _nested(matrix: Adjacency, h: Tensor, coef: list[float]) -> Iterator[Tensor]:
+def _nested(matrix: Adjacency, h: Tensor, hop_weights: list[float]) -> Iterator[Tensor]:
     """Horner's rule: c_K h, then M times that plus c_K−1 h, …; the last is Σ_k c_k M^k h.
 
     Applied to the transpose and the gradient of the result, it gives the gradients in the hops,
     from the last to the first.
     """
-    mixed = h * coef[-1]
+    mixed = h * hop_weights[-1]
     yield mixed
-    for share in reversed(coef[:-1]):
+    for share in reversed(hop_weights[:-1]):
         mixed = matrix.plus(mixed, share, h)
         yield mixed
 

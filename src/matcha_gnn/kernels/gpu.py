@@ -12,7 +12,7 @@ import triton
 from torch import Tensor, nn
 
 from matcha_gnn.kernels import gpu_programs as on_gpu
-from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
+from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 
 MAX_HOPS, MAX_WIDTH, MAX_CLASSES = 16, 128, 64
 """All hops of a few nodes and the directions of all classes must fit a processor's memory."""
@@ -44,16 +44,16 @@ class Classifier:
         self.stack, self.logits, self.bias, self.node_sums = stack, logits, bias, node_sums
         num_hops, self.last, num_nodes = logits.shape
         self.block = max(32, 1024 // _padded(self.last + 1))
-        self.coef = logits.new_empty(num_hops)
+        self.hop_weights = logits.new_empty(num_hops)
         self.probs = logits.new_empty(num_nodes, self.last + 1)
         self.mass = logits.new_empty(triton.cdiv(num_nodes, self.block), self.last + 1)
         size = self.last * stack[0].numel() + self.last + 1
         self.packed = torch.empty(size, dtype=torch.float64, pin_memory=stack.is_cuda)
         self.start = _recorded(self._start) if stack.is_cuda else self._start
 
-    def __call__(self, coef: Coefficients) -> tuple[Probs, ClassSums, FloatArray]:
+    def __call__(self, hop_weights: HopWeights) -> tuple[Probs, ClassSums, FloatArray]:
         """Predictions, class sums and mass, in one read."""
-        self.coef.copy_(coef)
+        self.hop_weights.copy_(hop_weights)
         self.start()
         if self.stack.is_cuda:
             sums_there = torch.cuda.current_stream().record_event()
@@ -70,7 +70,7 @@ class Classifier:
     def _start(self) -> None:
         num_hops, last, num_nodes = self.logits.shape
         on_gpu.softmax[(len(self.mass),)](
-            self.logits, self.coef, self.bias, self.probs, self.mass, num_nodes,
+            self.logits, self.hop_weights, self.bias, self.probs, self.mass, num_nodes,
             HOPS=num_hops, LAST=last, CLASSES=_padded(last + 1), BLOCK=self.block,
         )  # fmt: skip
         partial = _partial_sums(self.stack, self.probs, last)
@@ -95,13 +95,13 @@ def _recorded(work: Callable[[], None]) -> Callable[[], None]:
     return graph.replay
 
 
-def mix(stack: HopStack, coef: Coefficients) -> Repr:
+def mix(stack: HopStack, hop_weights: HopWeights) -> Repr:
     """See `reference.mix`."""
     num_nodes, num_hops, width = stack.shape
     z = torch.empty(num_nodes, width, device=stack.device)
     block = max(1, min(32, 1024 // _padded(width)))
     on_gpu.mix[(triton.cdiv(num_nodes, block),)](
-        stack, coef.to(z), z, num_nodes, num_hops, width, WIDTH=_padded(width), BLOCK=block
+        stack, hop_weights.to(z), z, num_nodes, num_hops, width, WIDTH=_padded(width), BLOCK=block
     )
     return z
 
@@ -133,7 +133,7 @@ def gram(stack: HopStack, mean: FloatArray) -> HopForm:
 
 
 def classify(
-    stack: HopStack, coef: Coefficients, head: nn.Linear
+    stack: HopStack, hop_weights: HopWeights, head: nn.Linear
 ) -> tuple[Probs, FloatArray, FloatArray]:
     """See `two_pass.classify`; for stacks that fit."""
     num_nodes, num_hops, width = stack.shape
@@ -146,7 +146,7 @@ def classify(
     sums = torch.empty(programs, classes, width, device=place)
     mass = torch.empty(programs, classes, device=place)
     on_gpu.classify[(programs,)](
-        stack, coef.to(probs), head.weight.detach().contiguous(), bias, probs, sums, mass,
+        stack, hop_weights.to(probs), head.weight.detach().contiguous(), bias, probs, sums, mass,
         num_nodes, num_hops, width, classes, CLASSES=max(_SMALLEST_DOT, _padded(classes)),
         WIDTH=columns, BLOCK=rows, num_warps=4, num_stages=1,
     )  # fmt: skip

@@ -6,7 +6,7 @@ import triton.language as tl
 
 @triton.jit
 def softmax(
-    logits, coef, bias, probs, mass, num_nodes,
+    logits, hop_weights, bias, probs, mass, num_nodes,
     HOPS: tl.constexpr, LAST: tl.constexpr, CLASSES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Softmax of the mixed hop logits of one block of nodes; the last class has logit 0."""
@@ -18,7 +18,7 @@ def softmax(
     mixed += tl.load(bias + classes, classes < LAST, 0.0)[None, :]
     for k in tl.static_range(HOPS):
         at = (k * LAST + classes[None, :]).to(tl.int64) * num_nodes + rows[:, None]
-        mixed += tl.load(coef + k) * tl.load(logits + at, known, 0.0)
+        mixed += tl.load(hop_weights + k) * tl.load(logits + at, known, 0.0)
     shares = row_softmax(mixed, (classes <= LAST)[None, :])
     tl.store(
         probs + rows[:, None] * (LAST + 1) + classes[None, :],
@@ -125,29 +125,29 @@ def add_up(
 
 @triton.jit
 def mix(
-    stack, coef, z, num_nodes, num_hops: tl.constexpr, width,
+    stack, hop_weights, z, num_nodes, num_hops: tl.constexpr, width,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     columns = tl.arange(0, WIDTH)
     inside = (rows < num_nodes)[:, None] & (columns < width)[None, :]
-    mixed = mixed_rows(stack, coef, rows, columns, inside, num_hops, width)
+    mixed = mixed_rows(stack, hop_weights, rows, columns, inside, num_hops, width)
     tl.store(z + rows[:, None] * width + columns[None, :], mixed, inside)
 
 
 @triton.jit
-def mixed_rows(stack, coef, rows, columns, inside, num_hops: tl.constexpr, width):
+def mixed_rows(stack, hop_weights, rows, columns, inside, num_hops: tl.constexpr, width):
     at = stack + rows[:, None] * num_hops * width + columns[None, :]
-    mixed = tl.load(coef) * tl.load(at, inside, 0.0).to(tl.float32)
+    mixed = tl.load(hop_weights) * tl.load(at, inside, 0.0).to(tl.float32)
     for k in tl.static_range(1, num_hops):
-        mixed += tl.load(coef + k) * tl.load(at + k * width, inside, 0.0).to(tl.float32)
+        mixed += tl.load(hop_weights + k) * tl.load(at + k * width, inside, 0.0).to(tl.float32)
     return mixed
 
 
 @triton.jit
 def classify(
-    stack, coef, weight, bias, probs, partial, mass, num_nodes, num_hops: tl.constexpr, width,
-    num_classes, CLASSES: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+    stack, hop_weights, weight, bias, probs, partial, mass, num_nodes, num_hops: tl.constexpr,
+    width, num_classes, CLASSES: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Mix, linear head, softmax, and sums of the mixed by class, over one range of nodes."""
     share = tl.cdiv(num_nodes, tl.num_programs(0)).to(tl.int64)
@@ -164,7 +164,9 @@ def classify(
     for first in range(start, stop, BLOCK):
         rows = first + tl.arange(0, BLOCK)
         inside = (rows < stop)[:, None]
-        mixed = mixed_rows(stack, coef, rows, columns, inside & wide[None, :], num_hops, width)
+        mixed = mixed_rows(
+            stack, hop_weights, rows, columns, inside & wide[None, :], num_hops, width
+        )
         logits = tl.dot(mixed, head, input_precision="tf32x3") + offset
         shares = tl.where(inside, row_softmax(logits, real[None, :]), 0.0)
         at = probs + rows[:, None] * num_classes + classes[None, :]

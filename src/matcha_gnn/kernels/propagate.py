@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn.functional import embedding_bag
 
-from matcha_gnn.typing import Coefficients, HopStack, Repr
+from matcha_gnn.kernels.devices import fast_code
+from matcha_gnn.typing import HopStack, HopWeights, Repr
 
 MAX_DEGREE = 4096
-"""On a GPU, rows are summed in parallel, and all wait for the longest."""
+"""Fast code sums rows in parallel, and all wait for the longest."""
 
 
 class Operator(abc.ABC):
@@ -151,10 +152,18 @@ def empty(shape: Sequence[int], like: Tensor) -> Tensor:
 
 
 def _fastest_hops(adjacency: Operator, h: Repr) -> Callable[[Any, Repr, HopStack], None]:
-    on_gpu = h.is_cuda and h.dtype == torch.float32 and not h.requires_grad
-    if on_gpu and isinstance(adjacency, Adjacency) and adjacency.max_degree <= MAX_DEGREE:
-        return _triton_hops() or _plain_hops
-    return _plain_hops
+    plain = h.requires_grad or h.dtype != torch.float32
+    next_hop = None if plain else getattr(fast_code(h), "next_hop", None)
+    if next_hop is None or not isinstance(adjacency, Adjacency):
+        return _plain_hops
+    if adjacency.max_degree > MAX_DEGREE:
+        return _plain_hops
+
+    def hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
+        for k in range(1, stack.shape[1]):
+            next_hop(adjacency.matrix, stack, k)
+
+    return hops
 
 
 def _plain_hops(adjacency: Operator, h: Repr, stack: HopStack) -> None:
@@ -210,24 +219,10 @@ def csr_rows(
     return product
 
 
-@cache
-def _triton_hops() -> Callable[[Adjacency, Repr, HopStack], None] | None:
-    try:
-        from matcha_gnn.kernels import gpu
-    except ImportError:
-        return None
-
-    def hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
-        for k in range(1, stack.shape[1]):
-            gpu.next_hop(adjacency.matrix, stack, k)
-
-    return hops
-
-
-def filter_hops(adjacency: Adjacency, h: Repr, coef: Coefficients) -> Repr:
+def filter_hops(adjacency: Operator, h: Repr, hop_weights: HopWeights) -> Repr:
     """Σ_k c_k P^k h, differentiable in h and c, for training."""
     result: Repr = _PolynomialFilter.apply(  # type: ignore[no-untyped-call]
-        h, coef, adjacency.to(h.dtype)
+        h, hop_weights, adjacency.to(h.dtype)
     )
     return result
 
@@ -239,14 +234,14 @@ class _PolynomialFilter(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: FunctionCtx, h: Tensor, coef: Tensor, adjacency: Adjacency) -> Tensor:
+    def forward(ctx: FunctionCtx, h: Tensor, hop_weights: Tensor, adjacency: Operator) -> Tensor:
         hops = [h]
-        for _ in range(coef.numel() - 1):
+        for _ in range(hop_weights.numel() - 1):
             hops.append(adjacency @ hops[-1])
-        ctx.save_for_backward(coef, *hops)
+        ctx.save_for_backward(hop_weights, *hops)
         ctx.adjacency = adjacency  # type: ignore[attr-defined]
-        mixed = hops[0] * coef[0]
-        for weight, hop in zip(coef[1:], hops[1:], strict=True):
+        mixed = hops[0] * hop_weights[0]
+        for weight, hop in zip(hop_weights[1:], hops[1:], strict=True):
             mixed.addcmul_(hop, weight)
         return mixed
 
@@ -254,18 +249,18 @@ class _PolynomialFilter(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         (g,) = gradients
-        coef, *hops = ctx.saved_tensors  # type: ignore[attr-defined]
+        hop_weights, *hops = ctx.saved_tensors  # type: ignore[attr-defined]
         transpose = ctx.adjacency.transposed  # type: ignore[attr-defined]
-        coef_gradient = torch.stack([(g * hop).sum() for hop in hops])
+        hop_weight_gradient = torch.stack([(g * hop).sum() for hop in hops])
         g = g.contiguous()
-        *rest, last = coef.tolist()
+        *rest, last = hop_weights.tolist()
         h_gradient = g * last
         for weight in reversed(rest):
             h_gradient = transpose.plus(h_gradient, weight, g)
-        return h_gradient, coef_gradient, None
+        return h_gradient, hop_weight_gradient, None
 
 
-def one_hop(adjacency: Adjacency, h: Repr) -> Repr:
+def one_hop(adjacency: Operator, h: Repr) -> Repr:
     """P h, differentiable in h, for models with something between two hops.
 
     Example:
@@ -282,7 +277,7 @@ class _Product(torch.autograd.Function):
     """One product each way; the transpose is made once for an adjacency."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, h: Tensor, adjacency: Adjacency) -> Tensor:
+    def forward(ctx: FunctionCtx, h: Tensor, adjacency: Operator) -> Tensor:
         ctx.adjacency = adjacency  # type: ignore[attr-defined]
         return adjacency @ h
 

@@ -11,20 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
+from matcha_gnn.kernels.devices import HALF
+from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 
 BLOCK = 1 << 16
 SHORT = 1 << 11
 """Products that are summed in float32."""
-HALF = (torch.float16, torch.bfloat16)
 """Hops may be stored in half precision; sums over them are taken in float32."""
 
 
-def mix(stack: HopStack, coef: Coefficients) -> Repr:
+def mix(stack: HopStack, hop_weights: HopWeights) -> Repr:
     """Z = Σ_k c_k H_k, [N, D]."""
     if stack.dtype not in HALF:
-        return torch.einsum("nkd,k->nd", stack, coef.to(stack.dtype))
-    return torch.cat([mix(_wide(stack[rows]), coef) for rows in _blocks(len(stack))])
+        return torch.einsum("nkd,k->nd", stack, hop_weights.to(stack.dtype))
+    return torch.cat([mix(_wide(stack[rows]), hop_weights) for rows in _blocks(len(stack))])
 
 
 def node_sums(stack: HopStack) -> FloatArray:
@@ -74,17 +74,17 @@ class Classifier:
 
     class_sums = staticmethod(class_sums)
 
-    def __call__(self, coef: Coefficients) -> tuple[Probs, ClassSums, FloatArray]:
+    def __call__(self, hop_weights: HopWeights) -> tuple[Probs, ClassSums, FloatArray]:
         """Predictions [N, C], class sums [C, K+1, D] and mass [C] for hop weights [K+1]."""
-        shares = self._class_shares(coef)
+        shares = self._class_shares(hop_weights)
         first = self.class_sums(self.stack, shares[:-1].T)
         sums = np.concatenate([first, (self.node_sums - first.sum(0))[None]])
         mass = np.asarray(shares.sum(1, dtype=torch.float64).cpu())
         return turned(shares), sums, mass
 
-    def _class_shares(self, coef: Coefficients) -> Tensor:
+    def _class_shares(self, hop_weights: HopWeights) -> Tensor:
         """Predictions, class-major: softmax is many times faster down the long side."""
-        weights = coef.to(self.logits.dtype)
+        weights = hop_weights.to(self.logits.dtype)
         mixed = (weights @ self.logits.flatten(1)).view(self.logits.shape[1:])
         mixed += self.bias[:, None]
         # A logit that is not finite must not become a finite prediction: 0 · ∞ = NaN.

@@ -13,27 +13,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn.typing import Coefficients, FloatArray, HopStack, Probs, Repr
+from matcha_gnn.kernels.devices import device_of
+from matcha_gnn.typing import FloatArray, HopStack, HopWeights, Probs, Repr
 
-Mix = Callable[[HopStack, Coefficients], Repr]
-BLOCK_FLOATS = {"cpu": 3 << 19, "cuda": 1 << 27}
-"""Numbers in a block of hops: what a CPU's cache holds; on a GPU, enough to hide the launches."""
+Mix = Callable[[HopStack, HopWeights], Repr]
 
 
 def classify(
-    stack: HopStack, coef: Coefficients, head: Callable[[Tensor], Tensor], mix: Mix
+    stack: HopStack, hop_weights: HopWeights, head: Callable[[Tensor], Tensor], mix: Mix
 ) -> tuple[Probs, FloatArray, FloatArray]:
     """First pass: softmax of the head on Z [N, C], Σ_i Y_ic z_i [C, D] and mass [C].
 
     Args:
         stack: [N, K+1, D].
-        coef: [K+1].
+        hop_weights: [K+1].
         head: logits [n, C] of representations [n, D].
         mix: the kernel.
     """
     probs, sums, mass = stack.new_empty(0), _no_sums(stack), _no_sums(stack)
     for rows in blocks(stack):
-        z = mix(stack[rows], coef)
+        z = mix(stack[rows], hop_weights)
         logits = head(z)
         if rows.start == 0:
             probs = logits.new_empty(len(stack), logits.shape[1])
@@ -43,11 +42,11 @@ def classify(
     return probs, _host(sums), _host(mass)
 
 
-def mixed_sums(stack: HopStack, coef: Coefficients, probs: Probs, mix: Mix) -> FloatArray:
+def mixed_sums(stack: HopStack, hop_weights: HopWeights, probs: Probs, mix: Mix) -> FloatArray:
     """Σ_i Y_ic z_i in float64, [C, D], for predictions that are known."""
     sums = _no_sums(stack)
     for rows in blocks(stack):
-        z = mix(stack[rows], coef)
+        z = mix(stack[rows], hop_weights)
         sums = sums + (probs[rows].T.to(z.dtype) @ z).double()
     return _host(sums)
 
@@ -69,7 +68,7 @@ def hop_slopes(
 def blocks(stack: HopStack, floats: int | None = None) -> Iterator[slice]:
     """Ranges of nodes whose hops make a block, of `floats` numbers if given."""
     _, num_hops, width = stack.shape
-    size = max(1, (floats or BLOCK_FLOATS[stack.device.type]) // (num_hops * width))
+    size = max(1, (floats or device_of(stack).block_floats) // (num_hops * width))
     for start in range(0, len(stack), size):
         yield slice(start, min(start + size, len(stack)))
 

@@ -85,7 +85,7 @@ class ClusterLoss(Loss):
     def _slopes(self, view: View, prediction: Prediction) -> tuple[FloatArray, FloatArray]:
         """B c and S c, [K+1] each."""
         between = prediction.between_slope(view, self.min_share)
-        return between, view.hops.gram @ view.coef_array
+        return between, view.hops.gram @ view.hop_weights_array
 
     def _forms(self, view: View, prediction: Prediction) -> tuple[HopForm, HopForm]:
         hops, sums = view.hops, prediction.class_sums(view)

@@ -32,5 +32,5 @@ class Difference(ClusterLoss):
     ) -> tuple[float, FloatArray]:
         """The difference and its gradient in the hop weights."""
         between, total = self._slopes(view, prediction)
-        coef = view.coef_array
-        return functional.difference_from_slopes(coef, between, total, view.hops.num_nodes)
+        hop_weights = view.hop_weights_array
+        return functional.difference_from_slopes(hop_weights, between, total, view.hops.num_nodes)

@@ -33,7 +33,7 @@ class PIC(ClusterLoss):
         self, view: View, prediction: Prediction, prepared: Prepared
     ) -> tuple[float, FloatArray]:
         """PIC and its gradient in the hop weights."""
-        return functional.pic_from_slopes(view.coef_array, *self._slopes(view, prediction))
+        return functional.pic_from_slopes(view.hop_weights_array, *self._slopes(view, prediction))
 
     def minimiser(self, view: View, prediction: Prediction, prepared: Prepared) -> FloatArray:
         """The hop weights under which the predicted classes are furthest apart.
@@ -41,5 +41,5 @@ class PIC(ClusterLoss):
         PIC does not depend on their sign: it is that of the current representation.
         """
         between, total = self._forms(view, prediction)
-        best = functional.best_coefficients(between, total)
-        return best if best @ total @ view.coef_array >= 0 else -best
+        best = functional.best_hop_weights(between, total)
+        return best if best @ total @ view.hop_weights_array >= 0 else -best

@@ -77,11 +77,11 @@ class SURE(Loss):
         self, view: View, prediction: Prediction, prepared: SteinForms
     ) -> tuple[float, FloatArray]:
         """The estimate and its gradient in the hop weights; predictions are not used."""
-        return functional.scaled_stein_risk(view.coef_array, *prepared)
+        return functional.scaled_stein_risk(view.hop_weights_array, *prepared)
 
     def minimiser(self, view: View, prediction: Prediction, prepared: SteinForms) -> FloatArray:
         """The hop weights of the smallest estimate."""
-        return functional.stein_coefficients(prepared.gram, prepared.signal)
+        return functional.stein_hop_weights(prepared.gram, prepared.signal)
 
 
 def stein_forms(view: View, noise_share: float | None = None) -> SteinForms:
@@ -151,5 +151,5 @@ def _source_noise(view: View) -> float:
             "loss 'sure' needs a model with a source summary, as mg.fit makes it; or give "
             "noise_share"
         )
-    covariance = source.own_logit_covariance.double()
+    covariance = source.node_logit_covariance.double()
     return float(covariance.trace() - covariance.mean(0).sum())

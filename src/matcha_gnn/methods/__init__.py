@@ -1,42 +1,20 @@
-"""Base test-time adaptation methods: one file per paper."""
+"""Base test-time adaptation methods: one file, or one package, per paper."""
 
-from matcha_gnn.methods.adanpc import AdaNPC
-from matcha_gnn.methods.base import (
-    Artefact,
-    BaseMethod,
-    Modifies,
-    Prediction,
-    Prepared,
-    State,
-    View,
-)
-from matcha_gnn.methods.erm import ERM
-from matcha_gnn.methods.graphpatcher.method import GraphPatcher
-from matcha_gnn.methods.gtrans.method import GTrans
-from matcha_gnn.methods.lame import LAME
-from matcha_gnn.methods.soga import SOGA
-from matcha_gnn.methods.t3a import T3A
-from matcha_gnn.methods.tent import Tent
+from matcha_gnn.methods.adanpc import AdaNPC as AdaNPC
+from matcha_gnn.methods.base import Arrays as Arrays
+from matcha_gnn.methods.base import BaseMethod as BaseMethod
+from matcha_gnn.methods.base import Modifies as Modifies
+from matcha_gnn.methods.base import Prediction as Prediction
+from matcha_gnn.methods.base import Prepared as Prepared
+from matcha_gnn.methods.base import State as State
+from matcha_gnn.methods.base import View as View
+from matcha_gnn.methods.erm import ERM as ERM
+from matcha_gnn.methods.graphpatcher.method import GraphPatcher as GraphPatcher
+from matcha_gnn.methods.gtrans.method import GTrans as GTrans
+from matcha_gnn.methods.lame import LAME as LAME
+from matcha_gnn.methods.soga import SOGA as SOGA
+from matcha_gnn.methods.t3a import T3A as T3A
+from matcha_gnn.methods.tent import Tent as Tent
+from matcha_gnn.registry import registered
 
-METHODS: dict[str, type[BaseMethod]] = {
-    method.name: method for method in (ERM, T3A, Tent, AdaNPC, GTrans, SOGA, GraphPatcher, LAME)
-}
-
-__all__ = [
-    "ERM",
-    "LAME",
-    "METHODS",
-    "SOGA",
-    "T3A",
-    "AdaNPC",
-    "Artefact",
-    "BaseMethod",
-    "GTrans",
-    "GraphPatcher",
-    "Prediction",
-    "Prepared",
-    "State",
-    "Tent",
-    "Modifies",
-    "View",
-]
+METHODS: dict[str, type[BaseMethod]] = registered(vars(), BaseMethod)

@@ -4,11 +4,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from matcha_gnn.backbones import Backbone, hop_weights
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_number
+from matcha_gnn.backbones import Backbone, hop_weights_of
+from matcha_gnn.errors import (
+    IncompatibleError,
+    InvalidArgumentError,
+    require_default,
+    require_number,
+)
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import (
-    Artefact,
+    Arrays,
     BaseMethod,
     Modifies,
     Prediction,
@@ -20,7 +25,8 @@ from matcha_gnn.methods.base import (
 from matcha_gnn.methods.lame import is_count, nearest
 from matcha_gnn.typing import Probs, Repr
 
-MEMORIES = ("shipped", "prototype", "target")
+THRESHOLD = 0.1
+MEMORIES = ("source", "prototype", "target")
 CONFIDENCES = ("max_prob", "softmax_of_prob")
 _FLOOR = 1e-5
 
@@ -47,17 +53,18 @@ class AdaNPC(BaseMethod):
     Args:
         k: neighbours that vote; all rows where the memory holds fewer.
         temperature: of the softmax over similarities, > 0.
-        threshold: a node of at least this confidence joins the memory. Without effect for
-            `passes=1`, unless the memory is the target.
-        memory: "shipped", the source representations of labelled nodes and their classes, which
+        threshold: a node of at least this confidence joins the memory. An error together with
+            `passes=1`, where no node joins, unless the memory is the target.
+        memory: "source", the source representations of labelled nodes and their classes, which
             are stored in the model; "prototype", the classifier's rows; "target", the target nodes
             themselves under the source classifier's predictions.
         passes: 1 or 2, see above.
         confidence: "max_prob", the largest class probability; "softmax_of_prob", the largest
             entry of the softmax of the probabilities, as in the released code. The latter cannot
-            exceed e / (e + C − 1), 0.73 for two classes and 0.07 for forty.
+            exceed e / (e + C − 1), 0.73 for two classes and 0.07 for forty. As for `threshold`.
         capacity: keep at most this many source rows, in proportion to classes, and add at most
-            this many target rows, the most confident; None for no limit.
+            this many target rows, the most confident; None for no limit. An error for the
+            memory "prototype" with `passes=1`, which has neither.
 
     Shapes:
         view.z [N, D], memory [Q, D] → probs [N, C]
@@ -66,20 +73,21 @@ class AdaNPC(BaseMethod):
         >>> import matcha_gnn as mg
         >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
         >>> model = mg.GPRGNN(8, 2)
-        >>> run = mg.fit(model, graph, epochs=5, ship=[AdaNPC()])
+        >>> run = mg.fit(model, graph, epochs=5, methods=[AdaNPC()])
         >>> mg.adapt(model, graph, AdaNPC(k=10)).probs.shape
         torch.Size([100, 2])
     """
 
     name = "adanpc"
+    keeps_state = False
     modifies = frozenset({Modifies.HEAD})
 
     def __init__(
         self,
         k: int = 100,
         temperature: float = 0.1,
-        threshold: float = 0.1,
-        memory: str = "shipped",
+        threshold: float = THRESHOLD,
+        memory: str = "source",
         passes: int = 1,
         confidence: str = "max_prob",
         capacity: int | None = None,
@@ -100,6 +108,12 @@ class AdaNPC(BaseMethod):
             raise InvalidArgumentError("passes", 2, "1 where the memory is the target itself")
         if capacity is not None and not is_count(capacity, 1):
             raise InvalidArgumentError("capacity", capacity, "an integer >= 1, or None")
+        if passes == 1 and memory != "target":
+            unless = "passes is 2 or memory is 'target'"
+            require_default("threshold", threshold, THRESHOLD, unless)
+            require_default("confidence", confidence, "max_prob", unless)
+        if passes == 1 and memory == "prototype":
+            require_default("capacity", capacity, None, "passes is 2 or memory is another")
         self.k, self.temperature, self.threshold = k, temperature, threshold
         self.memory, self.passes = memory, passes
         self.confidence, self.capacity = confidence, capacity
@@ -107,21 +121,21 @@ class AdaNPC(BaseMethod):
     def require(self, model: Backbone) -> None:
         """A linear head, and the memory from the source where it is used."""
         require_linear_head(self.name, model)
-        if self.memory == "shipped" and not {"rows", "labels"} <= _artefact(model).keys():
+        if self.memory == "source" and not {"rows", "labels"} <= _arrays(model).keys():
             raise IncompatibleError(
-                "the model has no memory for AdaNPC: train it with fit(..., ship=[AdaNPC()]) "
-                "or `matcha train --ship adanpc`, or choose memory 'prototype' or 'target'"
+                "the model has no memory for AdaNPC: train it with fit(..., methods=[AdaNPC()]) "
+                "or `matcha train --method adanpc`, or choose memory 'prototype' or 'target'"
             )
 
-    def ship(
+    def source_arrays(
         self, model: Backbone, source: Graph, labels: Tensor, labelled: Tensor, seed: int
-    ) -> Artefact:
+    ) -> Arrays:
         """Unit representations of the labelled nodes at the model's γ, and their classes."""
-        if self.memory != "shipped":
+        if self.memory != "source":
             return {}
         with torch.no_grad():
-            coef = hop_weights(model, model.gamma).detach()
-            z = model.hops(source, keyed=False).mix(coef)
+            hop_weights = hop_weights_of(model, model.gamma).detach()
+            z = model.hops(source, keyed=False).mix(hop_weights)
         rows, classes = self._thinned(F.normalize(z[labelled]), labels[labelled])
         return {"rows": rows, "labels": classes}
 
@@ -132,7 +146,7 @@ class AdaNPC(BaseMethod):
         if self.memory == "prototype":
             rows = view.model.head.weight.detach()
             return F.normalize(rows), torch.arange(len(rows), device=rows.device)
-        stored = _artefact(view.model)
+        stored = _arrays(view.model)
         like = view.hops.stack
         return self._thinned(stored["rows"].to(like), stored["labels"].to(like.device))
 
@@ -200,5 +214,5 @@ class AdaNPC(BaseMethod):
         return rows[chosen], labels[chosen]
 
 
-def _artefact(model: Backbone) -> Artefact:
-    return model.artefacts.get(AdaNPC.name, {})
+def _arrays(model: Backbone) -> Arrays:
+    return model.source_arrays.get(AdaNPC.name, {})

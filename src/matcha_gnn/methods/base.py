@@ -12,19 +12,20 @@ import torch
 from torch import Tensor, nn
 
 from matcha_gnn import kernels
-from matcha_gnn.backbones import Backbone, hop_weights
+from matcha_gnn.backbones import Backbone, hop_weights_of
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.memory import Graph, whole_in_memory
 from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.hops import Hops, MixedSums, joined
 from matcha_gnn.methods.settings import Configured
-from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, Probs, Repr
+from matcha_gnn.typing import ClassSums, FloatArray, HopWeights, Probs, Repr
 
 State = Any
 """A method's state between two calls; the loop only passes it on."""
 Prepared = Any
 """What a method computes once for a target graph; the loop only passes it on."""
-Artefact = dict[str, Tensor]
+Arrays = dict[str, Tensor]
 """A method's source state: tensors that training stores in the model file."""
 
 
@@ -94,11 +95,15 @@ class Prediction:
     def between_slope(self, view: "View", min_share: float) -> FloatArray:
         """B c of the view's hops at its hop weights c, [K+1]; see `Hops.between_slope`."""
         sums = self._sums_over(view.hops)
-        of_other = isinstance(sums, MixedSums) and not np.array_equal(sums.coef, view.coef_array)
+        of_other = isinstance(sums, MixedSums) and not np.array_equal(
+            sums.hop_weights, view.hop_weights_array
+        )
         if sums is None or of_other:
-            sums = view.hops.sums(view.coef, self.probs)
+            sums = view.hops.sums(view.hop_weights, self.probs)
             self._class_sums = view.hops, sums
-        return view.hops.between_slope(view.coef_array, self.probs, self.mass, sums, min_share)
+        return view.hops.between_slope(
+            view.hop_weights_array, self.probs, self.mass, sums, min_share
+        )
 
     def _sums_over(self, hops: Hops) -> ClassSums | MixedSums | None:
         if self._class_sums is None or self._class_sums[0] is not hops:
@@ -123,25 +128,30 @@ class View:
     """
 
     model: Backbone
-    graph: Graph
+    graph: BaseGraph
     hops: Hops
     gamma: Tensor
     seed: int
 
-    @cached_property
-    def coef(self) -> Coefficients:
-        """c(γ), [K+1]; one where Z is the only hop."""
-        return hop_weights(self.model, self.gamma)
+    @property
+    def whole_graph(self) -> Graph:
+        """The graph, for methods that need all of it in memory: those without `streams`."""
+        return whole_in_memory(self.graph, "this method")
 
     @cached_property
-    def coef_array(self) -> FloatArray:
+    def hop_weights(self) -> HopWeights:
+        """c(γ), [K+1]; one where Z is the only hop."""
+        return hop_weights_of(self.model, self.gamma)
+
+    @cached_property
+    def hop_weights_array(self) -> FloatArray:
         """The same on the host, in float64."""
-        return np.array(self.coef.tolist())
+        return np.array(self.hop_weights.tolist())
 
     @cached_property
     def z(self) -> Repr:
         """The representation at the current γ, [N, D]; use `blocks` where hops are streamed."""
-        return self.hops.mix(self.coef)
+        return self.hops.mix(self.hop_weights)
 
     def blocks(self) -> Iterator[tuple[slice, Repr]]:
         """Rows and their z, [n, D]; one block where the hops are in memory."""
@@ -149,7 +159,7 @@ class View:
             yield slice(0, len(self.z)), self.z
             return
         for rows, block in self.hops.blocks():
-            yield rows, kernels.mix(block, self.coef)
+            yield rows, kernels.mix(block, self.hop_weights)
 
     @cached_property
     def logits(self) -> Tensor:
@@ -158,7 +168,7 @@ class View:
 
     def classify(self) -> Prediction:
         """Softmax of the logits; for cached hops in one read, class sums included."""
-        probs, sums, mass = self.hops.classify(self.coef, self.model.head)
+        probs, sums, mass = self.hops.classify(self.hop_weights, self.model.head)
         return Prediction(probs, mass=mass, class_sums=(self.hops, sums))
 
 
@@ -177,11 +187,14 @@ class BaseMethod(Configured, abc.ABC):
         draws_at_random: its prediction depends on the seed, so renumbering nodes changes it.
         streams: it iterates over nodes by `View.blocks` and `BaseGraph.blocks` only and sums by
             `Shard.total`, so that a graph need not be in memory, or in one process.
+        keeps_state: what it does in a round may depend on the rounds before; False lets
+            `Matcha(restart=False)` be refused, which would have no effect.
     """
 
     name: ClassVar[str]
     draws_at_random: ClassVar[bool] = False
     streams: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = True
 
     @property
     def modifies(self) -> frozenset[Modifies]:
@@ -191,10 +204,10 @@ class BaseMethod(Configured, abc.ABC):
     def require(self, model: Backbone) -> None:
         """Raise IncompatibleError if the model lacks what this method needs."""
 
-    def ship(
+    def source_arrays(
         self, model: Backbone, source: Graph, labels: Tensor, labelled: Tensor, seed: int
-    ) -> Artefact:
-        """Source state that training stores in the model for this method; none by default.
+    ) -> Arrays:
+        """Arrays of the source graph that travel with the model for this method; none by default.
 
         Args:
             model: the trained model.

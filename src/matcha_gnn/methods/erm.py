@@ -14,6 +14,7 @@ class ERM(BaseMethod):
     """
 
     name = "erm"
+    keeps_state = False
     streams = True
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:

@@ -9,7 +9,13 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from matcha_gnn.backbones import Backbone, FilterBackbone, NormedFilterBackbone
-from matcha_gnn.errors import IncompatibleError, require_kind, require_number, require_whole
+from matcha_gnn.errors import (
+    IncompatibleError,
+    require_default,
+    require_kind,
+    require_number,
+    require_whole,
+)
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods.base import (
     BaseMethod,
@@ -33,6 +39,7 @@ from matcha_gnn.methods.tuning import (
 from matcha_gnn.methods.whole import WholeTuner, trained_values
 from matcha_gnn.typing import Repr
 
+NEGATIVES = 5
 NODE_EPS, MEAN_EPS = 1e-5, 1e-8
 
 
@@ -57,7 +64,7 @@ class SOGA(BaseMethod):
         optimizer: "sgd", or "adam", as in SOGA's paper.
         lambda_struct: weight of the first contrast.
         lambda_neigh: weight of the second.
-        negatives: negative samples per node, in each contrast.
+        negatives: negative samples per node, in each contrast; an error without a contrast.
         statistics: batch norm by the "source" running statistics, or by those of the "target"
             graph, which then move with the encoder.
         moves_gamma: also train γ, for the prediction only, as the published runs do. Every run
@@ -81,7 +88,7 @@ class SOGA(BaseMethod):
         optimizer: str = "sgd",
         lambda_struct: float = 1.0,
         lambda_neigh: float = 1.0,
-        negatives: int = 5,
+        negatives: int = NEGATIVES,
         statistics: str = "source",
         moves_gamma: bool = False,
     ) -> None:
@@ -90,6 +97,9 @@ class SOGA(BaseMethod):
         for name, weight in (("lambda_struct", lambda_struct), ("lambda_neigh", lambda_neigh)):
             require_number(name, weight, least=0)
         require_whole("negatives", negatives, least=1)
+        if lambda_struct == lambda_neigh == 0:
+            unless = "lambda_struct or lambda_neigh is above 0"
+            require_default("negatives", negatives, NEGATIVES, unless)
         require_kind("moves_gamma", moves_gamma, bool, "True or False")
         self.steps, self.lr, self.optimizer = steps, lr, optimizer
         self.lambda_struct, self.lambda_neigh = lambda_struct, lambda_neigh
@@ -107,7 +117,7 @@ class SOGA(BaseMethod):
         """Draw the pairs, and encode with the source weights: every round starts there."""
         generator = torch.Generator().manual_seed(view.seed)
         contrasts = [
-            Contrast(weight, draw_pairs(view.graph, self.negatives, generator))
+            Contrast(weight, draw_pairs(view.whole_graph, self.negatives, generator))
             for weight in (self.lambda_struct, self.lambda_neigh)
         ]
         return Prepared(contrasts, self._tuner(view).start(trained_values(view.model)))
@@ -116,7 +126,7 @@ class SOGA(BaseMethod):
         encoder = None if self.moves_gamma else _encoder(view.model, self.statistics)
         if encoder is None:
             return WholeTuner(view, self.statistics)
-        x = view.model.accept(view.graph.x)
+        x = view.model.accept(view.whole_graph.x)
 
         def encode(values: Values) -> Repr:
             weights = {f"model.{name}": value for name, value in values.items()}

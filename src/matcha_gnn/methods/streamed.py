@@ -8,12 +8,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.methods.base import View
 from matcha_gnn.methods.tuning import FilterTuner, Point, Values
 from matcha_gnn.typing import HopStack, Repr
 
-Encode: TypeAlias = Callable[[Values, BaseGraph], Repr]
+Encode: TypeAlias = Callable[[Values, LocalGraph], Repr]
 """H_0 of a block's nodes, [n, D], from the trained values."""
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import InvalidArgumentError, require_kind
+from matcha_gnn.errors import InvalidArgumentError, require_default, require_kind
 from matcha_gnn.graphs.shards import WHOLE, Shard, tensor_total
 from matcha_gnn.hops import joined
 from matcha_gnn.kernels import turned
@@ -65,8 +65,8 @@ class T3A(BaseMethod):
     Args:
         k: supports kept per class; None or -1 keeps all. The published runs keep 2,000 on CSBM
             and all elsewhere; the paper searches 1, 5, 20, 50, 100 and all.
-        drop_worst: when all are kept, leave out the one of highest entropy in each class, as the
-            released code does by slicing its sorted supports with [:-1].
+        drop_worst: leave out the one of highest entropy in each class, as the released code does by
+            slicing its sorted supports with [:-1]; an error unless all are kept.
         row_labels: "own": a classifier row supports its own class, as in the paper; "predicted":
             it supports the class that the classifier predicts for it, as in the released code.
             They differ where a bias or another, longer row wins.
@@ -86,6 +86,7 @@ class T3A(BaseMethod):
     """
 
     name = "t3a"
+    keeps_state = False
     modifies = frozenset({Modifies.HEAD})
     streams = True
 
@@ -99,6 +100,8 @@ class T3A(BaseMethod):
         if k is not None and k != -1 and not is_count(k, 1):
             raise InvalidArgumentError("k", k, "an integer >= 1, or None or -1 for all")
         require_kind("drop_worst", drop_worst, bool, "True or False")
+        if k not in (None, -1):
+            require_default("drop_worst", drop_worst, False, "k is None or -1")
         check_choice("row_labels", row_labels, ROW_LABELS)
         check_choice("scale", scale, SCALES)
         self.k, self.drop_worst, self.row_labels, self.scale = k, drop_worst, row_labels, scale

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from matcha_gnn.backbones import Backbone, NormedFilterBackbone
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.graphs.shards import Shard
 from matcha_gnn.methods.base import (
     BaseMethod,
@@ -106,13 +106,13 @@ class Tent(BaseMethod):
         """û is kept where the graph is in memory, else computed again block by block."""
         norm, graph = model.norm, view.graph
 
-        def hidden(block: BaseGraph) -> Tensor:
+        def hidden(block: LocalGraph) -> Tensor:
             return model.before_norm(model.accept(block.x))
 
         def from_normal(values: Values, normal: Tensor) -> Repr:
             return model.after_norm(torch.addcmul(values[SHIFT], normal, values[SCALE]))
 
-        if not graph.one_block:
+        if not isinstance(graph, LocalGraph):
             hiddens = (hidden(block) for _, block in graph.blocks())
             normalise = normaliser(hiddens, norm, self.statistics, graph.shard)
             return StreamedTuner(view, lambda v, block: from_normal(v, normalise(hidden(block))))

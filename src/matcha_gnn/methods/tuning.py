@@ -153,7 +153,7 @@ class AffineTuner(Tuner):
 
     def mixer(self, view: View) -> Callable[[Point], Logits]:
         """One read of the kept hops for all steps of a round."""
-        mixed = kernels.mix(self.hops, view.coef)
+        mixed = kernels.mix(self.hops, view.hop_weights)
         return lambda point: mixed @ point.narrow.T + point.bias
 
     def stack(self, point: Point) -> HopStack:
@@ -167,16 +167,18 @@ class _Filter(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, tuner: FilterTuner, view: View, kept: Tensor | None) -> Tensor:
-        ctx.transpose, ctx.coef = tuner.transpose, view.coef_array.tolist()
-        return horner(tuner.adjacency, h, ctx.coef) if kept is None else kept @ view.coef
+        ctx.transpose, ctx.hop_weights = tuner.transpose, view.hop_weights_array.tolist()
+        return (
+            horner(tuner.adjacency, h, ctx.hop_weights) if kept is None else kept @ view.hop_weights
+        )
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        return horner(ctx.transpose, gradients[0], ctx.coef), None, None, None
+        return horner(ctx.transpose, gradients[0], ctx.hop_weights), None, None, None
 
 
-def horner(adjacency: Operator, h: Tensor, coef: Sequence[float]) -> Tensor:
+def horner(adjacency: Operator, h: Tensor, hop_weights: Sequence[float]) -> Tensor:
     """Σ_k c_k P^k h without keeping the hops, for h [N, ·].
 
     Example:
@@ -188,8 +190,8 @@ def horner(adjacency: Operator, h: Tensor, coef: Sequence[float]) -> Tensor:
     """
     # A product with a vector takes half the time of one with a single column.
     columns = h.squeeze(1)
-    mixed = columns * coef[-1]
-    for weight in reversed(coef[:-1]):
+    mixed = columns * hop_weights[-1]
+    for weight in reversed(hop_weights[:-1]):
         mixed = (adjacency @ mixed).add_(columns, alpha=weight)
     return mixed.view_as(h)
 

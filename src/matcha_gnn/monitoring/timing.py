@@ -1,27 +1,12 @@
 """Seconds by stage, with the stages of the paper's time table."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 
 import torch
 
-
-def best_seconds(work: Callable[[], object], repeats: int) -> float:
-    """The best of several runs after one that warms up; waits for the GPU where there is one.
-
-    Example:
-        >>> best_seconds(lambda: sum(range(10)), 3) < 1
-        True
-    """
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    seconds = []
-    for _ in range(repeats + 1):
-        watch = Stopwatch(device)
-        with watch.stage("work"):
-            work()
-        seconds.append(watch.seconds["work"])
-    return min(seconds[1:])
+from matcha_gnn.kernels.devices import device_of
 
 
 @dataclass
@@ -39,6 +24,9 @@ class Stopwatch:
     device: torch.device
     seconds: dict[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._wait = device_of(self.device).wait
+
     def stage(self, name: str) -> "_Stage":
         """Time a `with` block and add it to `seconds[name]`."""
         return _Stage(self, name)
@@ -55,8 +43,8 @@ class Stopwatch:
 
     def read(self) -> float:
         """The clock, after the GPU has finished its work."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        if self._wait is not None:
+            self._wait(self.device)
         return perf_counter()
 
 

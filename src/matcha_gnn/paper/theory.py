@@ -13,15 +13,23 @@ of the representation and how much of the classifier, and which `gamma` is best.
 Numbered results are those of the Matcha paper; its appendix extends them to several hops.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.paper.theory_arguments import (
+    FloatArray,
+    checked_hops,
+    cosine,
+    finite,
+    non_negative,
+    positive,
+    share,
+)
 
 __all__ = [
     "AccuracyGap",
@@ -33,7 +41,6 @@ __all__ = [
     "transferred_accuracy",
 ]
 
-FloatArray = NDArray[np.float64]
 FloatOrArray = float | FloatArray
 
 
@@ -114,10 +121,10 @@ def expected_accuracy(
         >>> accuracy.round(2).tolist()
         [0.62, 0.84]
     """
-    gamma_ = _finite("gamma", gamma)
-    degree_ = _positive("degree", degree)
-    homophily_ = _share("homophily", homophily)
-    mean = _class_mean(gamma_, homophily_, _non_negative("signal", signal))
+    gamma_ = finite("gamma", gamma)
+    degree_ = positive("degree", degree)
+    homophily_ = share("homophily", homophily)
+    mean = _class_mean(gamma_, homophily_, non_negative("signal", signal))
     return _float_if_scalar(ndtr(np.abs(mean) / _noise(gamma_, degree_)))
 
 
@@ -170,12 +177,12 @@ def transferred_accuracy(
         >>> round(transferred_accuracy(1.0, **graph, shift_norm=0.5, shift_cosine=0), 3)
         0.928
     """
-    gamma_ = _finite("gamma", gamma)
-    signal_ = _non_negative("signal", signal)
-    noise = _noise(gamma_, _positive("target_degree", target_degree))
-    direction = np.sign(1 + gamma_ * _label_agreement(_share("source_homophily", source_homophily)))
-    target_mean = _class_mean(gamma_, _share("target_homophily", target_homophily), signal_)
-    shift = _non_negative("shift_norm", shift_norm) * _cosine("shift_cosine", shift_cosine)
+    gamma_ = finite("gamma", gamma)
+    signal_ = non_negative("signal", signal)
+    noise = _noise(gamma_, positive("target_degree", target_degree))
+    direction = np.sign(1 + gamma_ * _label_agreement(share("source_homophily", source_homophily)))
+    target_mean = _class_mean(gamma_, share("target_homophily", target_homophily), signal_)
+    shift = non_negative("shift_norm", shift_norm) * cosine("shift_cosine", shift_cosine)
     margin = direction * target_mean / noise
     offset = direction * (1 + gamma_) * shift / noise
     return float((ndtr(margin + offset) + ndtr(margin - offset)) / 2)
@@ -228,7 +235,7 @@ def accuracy_gap(
         >>> attributes.representation_degradation, round(attributes.classifier_bias, 3)
         (0.0, 0.074)
     """
-    _positive("source_degree", source_degree)  # named here, as expected_accuracy says "degree"
+    positive("source_degree", source_degree)  # named here, as expected_accuracy says "degree"
     target_accuracy = transferred_accuracy(
         gamma,
         source_homophily=source_homophily,
@@ -273,8 +280,8 @@ def best_gamma(degree: FloatOrArray, homophily: FloatOrArray) -> FloatOrArray:
         >>> best_gamma(degree=10, homophily=np.array([0.0, 0.5, 1.0])).tolist()
         [-10.0, 0.0, 10.0]
     """
-    agreement = _label_agreement(_share("homophily", homophily))
-    return _float_if_scalar(_positive("degree", degree) * agreement)
+    agreement = _label_agreement(share("homophily", homophily))
+    return _float_if_scalar(positive("degree", degree) * agreement)
 
 
 def expected_accuracy_hops(
@@ -311,15 +318,15 @@ def expected_accuracy_hops(
         >>> round(expected_accuracy_hops([1, 10, 4], [1, 10, 40], [1, 0.5, 0.7], signal=1), 2)
         0.78
     """
-    degrees_, homophilies_ = _checked_hops(degrees, homophilies)
-    gammas_ = _finite("gammas", gammas)
+    degrees_, homophilies_ = checked_hops(degrees, homophilies)
+    gammas_ = finite("gammas", gammas)
     if gammas_.shape != degrees_.shape:
         raise InvalidArgumentError(
             "gammas", f"shape {gammas_.shape}", f"the shape of degrees, {degrees_.shape}"
         )
     if not gammas_.any():
         raise InvalidArgumentError("gammas", "zeros only", "at least one number other than 0")
-    mean = gammas_ @ _label_agreement(homophilies_) * _non_negative("signal", signal)
+    mean = gammas_ @ _label_agreement(homophilies_) * non_negative("signal", signal)
     noise = np.linalg.norm(gammas_ / np.sqrt(degrees_))
     return float(ndtr(np.abs(mean) / noise))
 
@@ -348,7 +355,7 @@ def best_gamma_hops(degrees: ArrayLike, homophilies: ArrayLike) -> FloatArray:
         >>> best_gamma_hops(degrees=[1, 4, 12], homophilies=[1, 0.75, 0.25]).tolist()
         [1.0, 2.0, -6.0]
     """
-    degrees_, homophilies_ = _checked_hops(degrees, homophilies)
+    degrees_, homophilies_ = checked_hops(degrees, homophilies)
     return degrees_ * _label_agreement(homophilies_)
 
 
@@ -369,54 +376,3 @@ def _noise(gamma: FloatArray, degree: FloatArray) -> FloatArray:
 
 def _float_if_scalar(values: FloatArray) -> FloatOrArray:
     return float(values) if np.ndim(values) == 0 else values
-
-
-def _checked(
-    argument: str,
-    value: ArrayLike,
-    is_allowed: Callable[[FloatArray], NDArray[np.bool_]],
-    allowed: str,
-) -> FloatArray:
-    """The value as an array; an error that shows its first bad entry if there is one."""
-    values = np.asarray(value, dtype=np.float64)
-    bad = values[~(np.isfinite(values) & is_allowed(values))]
-    if bad.size:
-        raise InvalidArgumentError(argument, float(bad[0]), allowed)
-    return values
-
-
-def _finite(argument: str, value: ArrayLike) -> FloatArray:
-    return _checked(argument, value, np.isfinite, "a finite number")
-
-
-def _positive(argument: str, value: ArrayLike) -> FloatArray:
-    return _checked(argument, value, lambda x: x > 0, "a finite number > 0")
-
-
-def _non_negative(argument: str, value: ArrayLike) -> FloatArray:
-    return _checked(argument, value, lambda x: x >= 0, "a finite number >= 0")
-
-
-def _share(argument: str, value: ArrayLike) -> FloatArray:
-    return _checked(argument, value, lambda x: (x >= 0) & (x <= 1), "a number in [0, 1]")
-
-
-def _cosine(argument: str, value: ArrayLike) -> FloatArray:
-    return _checked(argument, value, lambda x: np.abs(x) <= 1, "a number in [-1, 1]")
-
-
-def _checked_hops(degrees: ArrayLike, homophilies: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    degrees_, homophilies_ = _positive("degrees", degrees), _share("homophilies", homophilies)
-    if degrees_.ndim != 1 or not degrees_.size:
-        raise InvalidArgumentError(
-            "degrees", f"shape {degrees_.shape}", "one number for each hop, at least hop 0"
-        )
-    if homophilies_.shape != degrees_.shape:
-        raise InvalidArgumentError(
-            "homophilies", f"shape {homophilies_.shape}", f"the shape of degrees, {degrees_.shape}"
-        )
-    # A list that starts at hop 1 is the likely mistake; it would give a plausible wrong answer.
-    for argument, hops in (("degrees", degrees_), ("homophilies", homophilies_)):
-        if hops[0] != 1:
-            raise InvalidArgumentError(argument, f"{hops[0]} for hop 0", "1, the node itself")
-    return degrees_, homophilies_

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_whole
-from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.memory import whole_in_memory
 from matcha_gnn.losses import PIC
 from matcha_gnn.methods import ERM, Prediction
 from matcha_gnn.questions.answers import checked_answers, read_answers
@@ -124,7 +124,8 @@ class _Descriptions:
         self.table = _columns(table, len(self.labels))
         assert result.decision is not None
         self.candidates = result.decision.candidates
-        edges, ends = result.graph.edge_index.cpu(), torch.from_numpy(nodes)
+        graph = whole_in_memory(result.graph, "ask")
+        edges, ends = graph.edge_index.cpu(), torch.from_numpy(nodes)
         self.senders, self.receivers = edges[:, torch.isin(edges, ends).any(0)]
 
     def __call__(self, number: int, node: int) -> Question:
@@ -176,9 +177,8 @@ def _with_verdict(result: Adaptation, verdict: Verdict, questions: Questions) ->
     candidates = tuple(
         replace(
             one,
-            expected_accuracy=accuracy.value,
-            expected_gain=gain.value,
-            gain_lower_bound=gain.low,
+            accuracy=accuracy,
+            gain=gain,
         )
         for one, accuracy, gain in zip(
             result.decision.candidates, verdict.accuracies, verdict.gains, strict=True
@@ -217,6 +217,6 @@ def _pic(candidate: Candidate, result: Adaptation) -> float:
     assert result.decision is not None
     if candidate.name == result.decision.chosen:
         return result.pic_after
-    graph: Graph = result.graph
+    graph = whole_in_memory(result.graph, "answer")
     task = Task(candidate.model, graph, ERM(), result.seed, None, lambda done, total: None)
     return PIC().value(Run(task).view, Prediction(candidate.probs))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from matcha_gnn.evidence import Interval
 from matcha_gnn.questions.estimates import (
     ERROR,
-    Interval,
     combined,
     importance_weights,
     share_estimate,
@@ -103,7 +103,7 @@ class Verdict:
         }
         return vars(self) | intervals | {"error_rate": ERROR_RATE, "margin": MARGIN}
 
-    def sentence(self, candidates: "Sequence[Candidate]") -> str:
+    def summary(self, candidates: "Sequence[Candidate]") -> str:
         """What was decided, with which error rate, and what is estimated."""
         skipped = ""
         if self.skipped:

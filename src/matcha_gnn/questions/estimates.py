@@ -1,24 +1,16 @@
 """Accuracy from answers: importance-weighted means, and intervals around them."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import beta
 
+from matcha_gnn.evidence import Interval
 from matcha_gnn.questions.sampling import Mask
 from matcha_gnn.typing import FloatArray
 
 ERROR = 0.05
 """How often the lower end of an interval is too high, and as often the upper end is too low."""
-
-
-class Interval(NamedTuple):
-    """An estimate and its 90% interval; the value is NaN where nothing is known."""
-
-    value: float
-    low: float
-    high: float
 
 
 def importance_weights(ratio: FloatArray, counted: Mask, size: int) -> FloatArray:

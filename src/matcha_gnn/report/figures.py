@@ -237,7 +237,7 @@ def text(value: float, form: str = ".4g") -> str:
 
 def _counts_hops(result: Adaptation) -> bool:
     """Whether γ has one number for each hop, unlike α of APPNP."""
-    return result.model.gamma_is_coefficients
+    return result.model.gamma_is_hop_weights
 
 
 def _largest_change(before: FloatArray, after: FloatArray, place: str) -> str:

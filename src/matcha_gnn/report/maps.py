@@ -13,6 +13,7 @@ from torch import Tensor
 
 from matcha_gnn.backbones import Backbone, MovableBackbone
 from matcha_gnn.errors import InvalidArgumentError, optional_imports
+from matcha_gnn.evidence.belief_model import BeliefModel
 from matcha_gnn.report.figures import Picture
 from matcha_gnn.report.replay import IntArray, representations, sample_nodes, sample_text
 from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
@@ -88,7 +89,9 @@ def _both_states(result: Adaptation, shown: IntArray) -> tuple[FloatArray, Float
 
 
 def _state(model: Backbone, gamma: Tensor, result: Adaptation, shown: IntArray) -> FloatArray:
-    z = next(representations(model, result.graph, shown, [gamma]))
+    # An answer by evidence has no representation of its own: the nodes stay, their labels change.
+    encoder = model.network if isinstance(model, BeliefModel) else model
+    z = next(representations(encoder, result.graph, shown, [gamma]))
     found: FloatArray = z.double().cpu().numpy()
     return found
 

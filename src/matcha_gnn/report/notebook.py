@@ -2,7 +2,6 @@
 
 from matplotlib.figure import Figure
 
-from matcha_gnn.alarms import Severity
 from matcha_gnn.report.figures import (
     candidate_bars,
     confidence_histograms,
@@ -17,6 +16,7 @@ from matcha_gnn.report.figures import (
 )
 from matcha_gnn.report.template import render
 from matcha_gnn.result import Adaptation
+from matcha_gnn.result.alarms import Severity
 
 TONES = {
     Severity.GOOD: "#00704f",

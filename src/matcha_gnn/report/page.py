@@ -114,7 +114,7 @@ def render_page(
         pictures=pictures(result, projection),
         classes=_classes(result, labels, mask),
         gamma=_gamma(result),
-        place="hop" if result.model.gamma_is_coefficients else "number",
+        place="hop" if result.model.gamma_is_hop_weights else "number",
         stages=_stages(result),
         command=command or _call(result),
         settings=_flat(result.configuration()),

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from matcha_gnn.backbones import Backbone, LinearBackbone
 from matcha_gnn.functional import entropy, pic
-from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.memory import whole_in_memory
 from matcha_gnn.report.figures import Picture, drawn_rounds, text, thinned
 from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
 from matcha_gnn.result import Adaptation
@@ -58,19 +59,19 @@ def sample_text(shown: IntArray, total: int) -> str:
 
 @torch.no_grad()
 def representations(
-    model: Backbone, graph: Graph, shown: IntArray, gammas: Sequence[Tensor]
+    model: Backbone, graph: BaseGraph, shown: IntArray, gammas: Sequence[Tensor]
 ) -> Iterator[Repr]:
     """Z of the shown nodes at each γ, [n, D]."""
-    rows = torch.from_numpy(shown).to(graph.x.device)
+    rows = torch.from_numpy(shown).to(graph.device)
     if isinstance(model, LinearBackbone):
         stack = model.hops(graph, keyed=False).stack[rows]
         for gamma in gammas:
-            yield torch.einsum("k,nkd->nd", model.coefficients(gamma).to(stack), stack)
+            yield torch.einsum("k,nkd->nd", model.hop_weights(gamma).to(stack), stack)
         return
-    moved = copy.deepcopy(model)
+    moved, local = copy.deepcopy(model), whole_in_memory(graph, "the report")
     for gamma in gammas:
         moved.gamma.copy_(gamma)
-        yield moved.representation(graph)[rows]
+        yield moved.representation(local)[rows]
 
 
 @torch.no_grad()

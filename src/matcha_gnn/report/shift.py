@@ -7,6 +7,7 @@ from torch import Tensor
 
 from matcha_gnn.evidence.shift_kinds import ShiftKind
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS
+from matcha_gnn.graphs.memory import whole_in_memory
 from matcha_gnn.metrics import average_degree, edge_homophily
 from matcha_gnn.report.template import number, percent
 from matcha_gnn.result import Adaptation
@@ -34,10 +35,11 @@ def shift_card(result: Adaptation) -> list[Quantity]:
     The target has no labels: its homophily and class shares are those of the posterior, or of the
     predictions before adaptation where there is none.
     """
-    source, graph = result.model.source, result.graph
+    source = result.model.source
     posterior = result.decision.posterior if result.decision else None
     if source is None:
         return []
+    graph = whole_in_memory(result.graph, "the report")
     degree = torch.bincount(graph.edge_index[1], minlength=graph.num_nodes)
     mean_degree = average_degree(graph.edge_index, graph.num_nodes)
     inside = edge_homophily(graph.edge_index, result.labels_before)

@@ -10,7 +10,7 @@ from matcha_gnn.io.files import replacing
 from matcha_gnn.result import UNKNOWN
 
 if TYPE_CHECKING:
-    from matcha_gnn.questions.estimates import Interval
+    from matcha_gnn.evidence import Interval
 
 
 def render(template: str, **content: Any) -> str:
@@ -69,7 +69,7 @@ def spread(interval: "Interval", decimals: int, signed: bool = False) -> str:
     """An estimated share and its interval, in percent without the sign.
 
     Example:
-        >>> from matcha_gnn.questions.estimates import Interval
+        >>> from matcha_gnn.evidence import Interval
         >>> spread(Interval(0.164, 0.052, 0.234), 1, signed=True), spread(Interval(0, 0, 1), 0)
         ('+16.4 (+5.2 to +23.4)', '0 (0 to 100)')
     """

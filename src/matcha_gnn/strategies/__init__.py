@@ -1,24 +1,14 @@
 """How a better model is sought on a target graph."""
 
-from matcha_gnn.strategies.base import Proposal, Strategy, Task
-from matcha_gnn.strategies.closed_form import ClosedForm
-from matcha_gnn.strategies.fitted import Fitted
-from matcha_gnn.strategies.guarded import Guarded
-from matcha_gnn.strategies.matcha import Matcha
-from matcha_gnn.strategies.unadapted import Unadapted
+from matcha_gnn.registry import registered
+from matcha_gnn.strategies.base import Proposal as Proposal
+from matcha_gnn.strategies.base import Strategy as Strategy
+from matcha_gnn.strategies.base import Task as Task
+from matcha_gnn.strategies.belief import Belief as Belief
+from matcha_gnn.strategies.closed_form import ClosedForm as ClosedForm
+from matcha_gnn.strategies.fitted import Fitted as Fitted
+from matcha_gnn.strategies.guarded import Guarded as Guarded
+from matcha_gnn.strategies.matcha import Matcha as Matcha
+from matcha_gnn.strategies.unadapted import Unadapted as Unadapted
 
-STRATEGIES: dict[str, type[Strategy]] = {
-    strategy.name: strategy for strategy in (Guarded, Matcha, ClosedForm, Fitted)
-}
-
-__all__ = [
-    "STRATEGIES",
-    "ClosedForm",
-    "Fitted",
-    "Guarded",
-    "Matcha",
-    "Proposal",
-    "Strategy",
-    "Task",
-    "Unadapted",
-]
+STRATEGIES: dict[str, type[Strategy]] = registered(vars(), Strategy)

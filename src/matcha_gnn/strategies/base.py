@@ -11,7 +11,7 @@ from torch import Tensor
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence import Posterior
-from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import Loss
 from matcha_gnn.methods import BaseMethod
@@ -36,7 +36,7 @@ class Task:
     """
 
     model: Backbone
-    graph: Graph
+    graph: BaseGraph
     method: BaseMethod
     seed: int
     hops: Hops | None
@@ -46,6 +46,11 @@ class Task:
         """The same with another model, and its hops if they are at hand."""
         return replace(self, model=model, hops=hops)
 
+    def of(self, proposal: "Proposal") -> "Task":
+        """The same with a proposed model, and its base method if it brings one."""
+        around = self.around(proposal.model, proposal.hops)
+        return replace(around, method=proposal.method) if proposal.method else around
+
 
 class Proposal(NamedTuple):
     """A model that a strategy offers as a candidate.
@@ -54,11 +59,13 @@ class Proposal(NamedTuple):
         name: how it was made.
         model: the model.
         hops: those of its encoder on the target, if they are at hand.
+        method: what predicts around it, where that is not the task's base method.
     """
 
     name: str
     model: Backbone
     hops: Hops | None = None
+    method: BaseMethod | None = None
 
 
 class Strategy(abc.ABC):
@@ -72,14 +79,11 @@ class Strategy(abc.ABC):
         blockwise: it needs the nodes in blocks only, so that a graph may be stored.
         shardable: it needs nothing of other ranks' nodes but sums, so that a graph may be sharded.
         uses_evidence: it needs an estimate of the classes, in memory for all nodes.
-        corroborates: a gain of its proposals confirms other candidates: they do not depend on
-            the evidence that scores them.
     """
 
     name: ClassVar[str]
     version: ClassVar[int]
     uses_evidence: ClassVar[bool] = False
-    corroborates: ClassVar[bool] = False
 
     @property
     def blockwise(self) -> bool:

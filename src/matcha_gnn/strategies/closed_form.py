@@ -39,7 +39,6 @@ class ClosedForm(Strategy):
 
     name = "closed_form"
     version = 1
-    corroborates = True
 
     loss: Loss = field(default_factory=SURE)
     rounds: int = 1
@@ -63,7 +62,7 @@ class ClosedForm(Strategy):
         require_loss(self.loss, model)
         if not self.loss.has_minimiser:
             raise IncompatibleError(f"loss {self.loss.name!r} has no minimum in closed form")
-        if not model.gamma_is_coefficients:
+        if not model.gamma_is_hop_weights:
             raise IncompatibleError(
                 f"strategy 'closed_form' needs hop weights that are free; those of {model.name} "
                 "are a function of γ"
@@ -88,7 +87,7 @@ class ClosedForm(Strategy):
 
 def _step(run: Run) -> None:
     best = run.loss.minimiser(run.view, run.prediction, run.loss_prepared)
-    total, now = run.hops.gram, run.view.coef_array
+    total, now = run.hops.gram, run.view.hop_weights_array
     size = best @ total @ best
     if size > 0:
         scale = math.sqrt(now @ total @ now / size)

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, LinearBackbone, MovableBackbone
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence import Posterior, fit_hop_weights, infer
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.result import Adaptation, Trace, outcome
 from matcha_gnn.strategies.base import Proposal, Strategy, Task, with_gamma
+from matcha_gnn.strategies.belief import own_probs
 from matcha_gnn.strategies.run import Run, finished
 
 
@@ -25,7 +26,7 @@ class Fitted(Strategy):
     """
 
     name = "fitted"
-    version = 5
+    version = 6
     uses_evidence = True
 
     @property
@@ -35,7 +36,7 @@ class Fitted(Strategy):
 
     def require(self, model: Backbone, method: BaseMethod) -> None:
         """Hops must be cached."""
-        if not model.mixes_linearly:
+        if not isinstance(model, LinearBackbone):
             raise IncompatibleError(
                 f"strategy 'fitted' needs cached hops that are mixed linearly; {model.name} has "
                 "none"
@@ -47,7 +48,8 @@ class Fitted(Strategy):
         base.predict()
         base.require_finite()
         with base.watch.stage("evidence"):
-            evidence = infer(task.model, task.graph)
+            network = own_probs(base, task.graph)
+            evidence = infer(task.model, task.graph, network)
         *_, last = self.proposals(task, base, evidence)
         run = Run(task.around(last.model))
         run.predict()
@@ -63,7 +65,7 @@ class Fitted(Strategy):
     def proposals(self, task: Task, base: Run, evidence: Posterior) -> Iterator[Proposal]:
         """γ alone, and γ with an intercept where class shares moved."""
         yield Proposal("fitted", _fit(task.model, base, evidence, intercept=False), base.hops)
-        if evidence.shift.kind.moves_shares and task.model.takes_intercept:
+        if evidence.shift.kind.moves_shares and isinstance(task.model, MovableBackbone):
             model = _fit(task.model, base, evidence, intercept=True)
             yield Proposal("fitted with intercept", model, base.hops)
 
@@ -74,5 +76,6 @@ def _fit(model: Backbone, base: Run, evidence: Posterior, *, intercept: bool) ->
         fit = fit_hop_weights(view, evidence.probs, intercept=intercept)
     found = with_gamma(model, fit.gamma)
     if intercept:
+        assert isinstance(found, MovableBackbone), "no other model is given an intercept"
         found.move(intercept=fit.intercept)
     return found

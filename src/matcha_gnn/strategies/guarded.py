@@ -1,9 +1,9 @@
 """Keep the source model unless another is expected to be better.
 
 Candidates are models: the source's, the source's with all nodes moved back where features have
-moved, and what other strategies propose. The base method predicts around each. Evidence of the
-classes, made from node-only features and edges and never from a candidate, says how many of its
-labels are expected to be right; the best candidate is taken if it beats the source by a margin.
+moved, and what other strategies propose. The base method predicts around each. The evidence says
+how many labels of each are expected to be right, with bounds; a candidate is taken if the lower
+bound of its gain over the source is above the margin.
 """
 
 import copy
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, MovableBackbone
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
     NoEvidenceError,
     require_number,
 )
-from matcha_gnn.evidence import Posterior, infer
+from matcha_gnn.evidence import Interval, Posterior, infer
 from matcha_gnn.evidence.summary import SourceSummary
-from matcha_gnn.graphs.shards import WHOLE
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods import BaseMethod, Modifies
 from matcha_gnn.result import (
     Adaptation,
@@ -33,9 +33,9 @@ from matcha_gnn.result import (
     class_counts_of,
 )
 from matcha_gnn.strategies.base import Strategy, Task
+from matcha_gnn.strategies.belief import Belief, own_probs
 from matcha_gnn.strategies.closed_form import ClosedForm
 from matcha_gnn.strategies.fitted import Fitted
-from matcha_gnn.strategies.matcha import Matcha
 from matcha_gnn.strategies.run import Run, finished
 
 SOURCE = "source"
@@ -46,16 +46,12 @@ MOVED_BACK = "moved back"
 class Guarded(Strategy):
     """Try other strategies, and take a candidate only if it is expected to beat the source model.
 
-    The expected gain is the least under all estimates that explain the edges about as well. It
-    needs the source summary that `fit` or `remember_source` leaves in the model; without it
+    It needs the source summary that `fit` or `summarise_source` leaves in the model; without it
     the model is returned unadapted.
 
     Args:
         strategies: what proposes candidates, as far as it can run on the model.
-        otherwise: what does where none of `strategies` can run.
-        margin: share of nodes by which a candidate must be expected to gain.
-        agreed_margin: the same where a candidate that does not depend on the evidence gains as
-            much by itself: weights that were fitted to the evidence agree with its errors too.
+        margin: share of nodes that the lower bound of a candidate's gain must exceed.
 
     Example:
         >>> import matcha_gnn as mg
@@ -68,47 +64,38 @@ class Guarded(Strategy):
     """
 
     name = "guarded"
-    version = 5
+    version = 6
     uses_evidence = True
 
-    strategies: tuple[Strategy, ...] = (ClosedForm(), Fitted())
-    otherwise: tuple[Strategy, ...] = (Matcha(),)
-    margin: float = 0.02
-    agreed_margin: float = 0.0075
+    strategies: tuple[Strategy, ...] = (ClosedForm(), Fitted(), Belief())
+    margin: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("strategies", "otherwise"):
-            given = getattr(self, name)
-            if not (isinstance(given, tuple) and all(isinstance(s, Strategy) for s in given)):
-                allowed = "a tuple of strategies, such as (mg.Matcha(),)"
-                raise InvalidArgumentError(name, repr(given), allowed)
+        given = self.strategies
+        if not (isinstance(given, tuple) and all(isinstance(s, Strategy) for s in given)):
+            allowed = "a tuple of strategies, such as (mg.Matcha(),)"
+            raise InvalidArgumentError("strategies", repr(given), allowed)
         require_number("margin", self.margin, least=0, below=1)
-        require_number("agreed_margin", self.agreed_margin, least=0, most=self.margin)
 
     @property
     def blockwise(self) -> bool:
         """Where all that it tries is."""
-        return all(strategy.blockwise for strategy in (*self.strategies, *self.otherwise))
+        return all(strategy.blockwise for strategy in self.strategies)
 
     @property
     def shardable(self) -> bool:
         """Where all that it tries is."""
-        return all(strategy.shardable for strategy in (*self.strategies, *self.otherwise))
+        return all(strategy.shardable for strategy in self.strategies)
 
     def require(self, model: Backbone, method: BaseMethod) -> None:
-        """Something must be able to run on the model."""
-        if not self.usable(model, method):
-            tried = ", ".join(s.name for s in (*self.strategies, *self.otherwise))
-            raise IncompatibleError(
-                f"strategies: none of {tried or 'no strategies'} can run on {model.name}"
-            )
+        """Something must be able to run on the model; with no strategies accuracy is estimated."""
+        if self.strategies and not self.usable(model, method):
+            tried = ", ".join(s.name for s in self.strategies)
+            raise IncompatibleError(f"strategies: none of {tried} can run on {model.name}")
 
     def usable(self, model: Backbone, method: BaseMethod) -> list[Strategy]:
         """The strategies that are tried on a model."""
-        for group in (self.strategies, self.otherwise):
-            if able := [each for each in group if each.can_run(model, method)]:
-                return able
-        return []
+        return [each for each in self.strategies if each.can_run(model, method)]
 
     def run(self, task: Task) -> Adaptation:
         """Estimate, try, compare."""
@@ -119,27 +106,29 @@ class Guarded(Strategy):
         try:
             if summary is None:
                 raise NoEvidenceError(_NO_SUMMARY)
-            _require_classes(summary, source, self.agreed_margin)
+            _require_classes(summary, source)
             with source.watch.stage("evidence"):
-                evidence = infer(task.model, task.graph)
+                network = own_probs(source, task.graph)
+                evidence = infer(task.model, task.graph, network)
+                scores = evidence
+                if network is not source.prediction.probs:
+                    scores = evidence.with_answer(network, source.prediction.probs)
         except NoEvidenceError as reason:
             return self._kept(task, source, None, str(reason))
-        if evidence.contradicted:
-            return self._kept(task, source, evidence, evidence.contradiction)
-        guard = _Guard(task, source, evidence)
+        if evidence.rejected:
+            return self._kept(task, source, evidence, evidence.rejected)
+        guard = _Guard(task, source, evidence, scores)
         trials = [guard.trial(SOURCE, source)]
-        if not math.isfinite(trials[0].expected):
+        if not math.isfinite(trials[0].accuracy.value):
             return self._kept(task, source, None, _NOT_FINITE)
         for trial in guard.trials(self.usable(task.model, task.method)):
             if trial.run.prediction.finite:
                 trials.append(trial)
-        agreed = any(t.corroborates and t.gain >= self.agreed_margin for t in trials)
-        threshold = self.agreed_margin if agreed else self.margin
-        best = max(trials, key=lambda trial: trial.gain)
-        best = best if best.gain >= threshold else trials[0]
-        tried = tuple(guard.candidate(trial, trials[0].expected) for trial in trials)
+        best = max(trials, key=lambda trial: trial.gain.low)
+        best = best if best.gain.low > self.margin else trials[0]
+        tried = tuple(guard.candidate(trial) for trial in trials)
         decision = Decision(
-            best.name, tried, evidence, threshold=threshold, moved_back=best.moved_back
+            best.name, tried, scores, threshold=self.margin, moved_back=best.moved_back
         )
         return self._result(task, best, trials[0], decision)
 
@@ -148,7 +137,7 @@ class Guarded(Strategy):
     ) -> Adaptation:
         """The source model, where nothing could be estimated."""
         decision = Decision(SOURCE, (), evidence, obstacle)
-        kept = _Trial(SOURCE, source, math.nan, math.nan)
+        kept = _Trial(SOURCE, source, _NONE, _NONE)
         return self._result(task, kept, kept, decision)
 
     def _result(
@@ -158,7 +147,7 @@ class Guarded(Strategy):
         for trial in (source, best) if decision.adapted else (source,):
             if decision.candidates:
                 shares = trial.run.prediction.class_shares
-                trace.add_estimate(trial.expected, trial.run.view.gamma, shares)
+                trace.add_estimate(trial.accuracy.value, trial.run.view.gamma, shares)
         return finished(
             self,
             task,
@@ -173,17 +162,17 @@ class Guarded(Strategy):
 
 _NO_SUMMARY = (
     "accuracy cannot be estimated without statistics of the source graph, so the model is returned "
-    "unadapted. mg.remember_source(model, source_graph) adds them"
+    "unadapted. mg.summarise_source(model, source_graph) adds them"
 )
 _ONE_CLASS = "accuracy cannot be estimated: all labelled nodes of the source graph are of one class"
+_NONE = Interval(math.nan, math.nan, math.nan)
+_LEAST_CLASS = 0.0075
+"""Classes without a labelled source node that the model gives to fewer nodes do no harm."""
 _NOT_FINITE = "accuracy cannot be estimated: the estimate is not a finite number"
 
 
-def _require_classes(source: SourceSummary, run: Run, least: float) -> None:
-    """Raise NoEvidenceError where classes have no labelled source node and the model predicts them.
-
-    Classes that the model gives to fewer nodes than the smallest gain that counts do no harm.
-    """
+def _require_classes(source: SourceSummary, run: Run) -> None:
+    """Raise NoEvidenceError where the model predicts classes without a labelled source node."""
     absent = (source.class_prior == 0).cpu().numpy()
     if not absent.any():
         return
@@ -192,7 +181,7 @@ def _require_classes(source: SourceSummary, run: Run, least: float) -> None:
     (counts,) = run.graph.shard.total(class_counts_of(run.prediction.probs))
     shares = counts / counts.sum()
     most = int((shares * absent).argmax())
-    if shares[absent].sum() >= least:
+    if shares[absent].sum() >= _LEAST_CLASS:
         raise NoEvidenceError(
             f"accuracy cannot be estimated: class {most} has no labelled node in the statistics of "
             f"the source graph, and the model gives it to {shares[most]:.1%} of the target's nodes"
@@ -205,26 +194,26 @@ class _Trial:
 
     name: str
     run: Run
-    expected: float
-    gain: float
-    corroborates: bool = False
+    accuracy: Interval
+    gain: Interval
     moved_back: bool = False
 
 
 class _Guard:
     """Scores candidates around one base method on one target."""
 
-    def __init__(self, task: Task, source: Run, evidence: Posterior) -> None:
-        self.task, self.source, self.evidence = task, source, evidence
+    def __init__(self, task: Task, source: Run, evidence: Posterior, scores: Posterior) -> None:
+        self.task, self.source = task, source
+        self.evidence, self.scores = evidence, scores
         self.labels_before: Tensor = source.prediction.probs.argmax(1)
 
     def trial(self, name: str, run: Run) -> _Trial:
         """How many of its labels are expected to be right."""
         with self.source.watch.stage("evidence"):
             labels = run.prediction.probs.argmax(1)
-            expected = self.evidence.expected_accuracy(labels)
-            gain = self.evidence.gain_lower_bound(labels, over=self.labels_before)
-        return _Trial(name, run, expected, gain)
+            accuracy = self.scores.accuracy(labels)
+            gain = self.scores.gain(labels, over=self.labels_before)
+        return _Trial(name, run, accuracy, gain)
 
     def trials(self, strategies: list[Strategy]) -> Iterator[_Trial]:
         """What strategies propose, around the model moved back where features have moved."""
@@ -237,29 +226,31 @@ class _Guard:
             trial.moved_back = True
             yield trial
         for strategy in strategies:
-            for name, model, hops in strategy.proposals(task, base, self.evidence):
-                run = self._around(self.task.around(model, hops))
-                trial = self.trial(prefix + name, run)
-                trial.corroborates, trial.moved_back = strategy.corroborates, moved is not None
+            for proposal in strategy.proposals(task, base, self.evidence):
+                run = self._around(self.task.of(proposal))
+                around_base = proposal.method is None
+                trial = self.trial(prefix * around_base + proposal.name, run)
+                trial.moved_back = moved is not None and around_base
                 yield trial
         if base is not self.source:
             self.source.watch.add(base.watch.seconds)
 
-    def candidate(self, trial: _Trial, source_accuracy: float) -> Candidate:
+    def candidate(self, trial: _Trial) -> Candidate:
         """What the decision says of a trial."""
         labels = trial.run.prediction.probs.argmax(1)
         shard, other = self.task.graph.shard, float(labels.ne(self.labels_before).sum())
         changed = float(shard.total(other)[0]) / shard.count(len(labels))
-        gained = trial.expected - source_accuracy
         run, graph = trial.run, self.task.graph
-        in_memory = graph.one_block and graph.shard is WHOLE
+        in_memory = isinstance(graph, Graph)
         kept = (run.prediction.probs, run.model.frozen()) if in_memory else (None, None)
-        return Candidate(trial.name, trial.expected, gained, trial.gain, changed, *kept)
+        return Candidate(trial.name, trial.accuracy, trial.gain, changed, *kept)
 
     def _moved_back(self) -> Backbone | None:
         shift, model, method = self.evidence.shift, self.task.model, self.task.method
         moves_norm = Modifies.NORM in method.modifies
-        if not shift.kind.moves_offset or not model.takes_offset or moves_norm:
+        if not isinstance(model, MovableBackbone) or not model.takes_offset:
+            return None
+        if not shift.kind.moves_offset or moves_norm:
             return None
         moved = copy.deepcopy(model)
         moved.move(offset=shift.offset.to(model.gamma))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, FilterBackbone, LinearBackbone
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
@@ -20,7 +20,7 @@ from matcha_gnn.errors import (
 )
 from matcha_gnn.evidence import Posterior
 from matcha_gnn.losses import PIC, Loss
-from matcha_gnn.methods import BaseMethod
+from matcha_gnn.methods import BaseMethod, Modifies
 from matcha_gnn.result import Adaptation, Trace, outcome
 from matcha_gnn.strategies.base import Proposal, Strategy, Task, with_gamma
 from matcha_gnn.strategies.run import Run, Ways, finished
@@ -58,9 +58,11 @@ class Matcha(Strategy):
         rounds: number of steps.
         optimizer: "sgd", as in the published runs, or "adam".
         moves: which parameters take the steps: "gamma"; "theta", the encoder; or "both".
-        restart: run the base method from its start in each round; otherwise it carries on.
+        restart: run the base method from its start in each round; otherwise it carries on, which
+            is an error for methods that keep nothing from round to round.
         features: whose representation enters the loss where the base method changes it: the
-            "source" model's at the current γ, as in the published runs, or the "base" method's.
+            "source" model's at the current γ, as in the published runs, or the "base" method's,
+            which is an error for methods that do not change it.
 
     Example:
         >>> import matcha_gnn as mg
@@ -112,9 +114,19 @@ class Matcha(Strategy):
     def require(self, model: Backbone, method: BaseMethod) -> None:
         """The loss may need a filter, and the method's features need cached hops."""
         require_loss(self.loss, model, self.moves)
-        if self.features == "base" and not model.mixes_linearly:
+        if self.features == "base" and not isinstance(model, LinearBackbone):
             raise IncompatibleError(
                 f"features: 'base' needs cached hops, which {model.name} has not"
+            )
+        if self.features == "base" and not method.modifies - {Modifies.HEAD}:
+            raise IncompatibleError(
+                f"features: 'base' has no effect with {method.name}, which leaves the "
+                "representation as it is"
+            )
+        if not (self.restart or method.keeps_state):
+            raise IncompatibleError(
+                f"restart: False has no effect with {method.name}, which keeps nothing from round "
+                "to round"
             )
 
     def run(self, task: Task) -> Adaptation:
@@ -138,7 +150,7 @@ class Matcha(Strategy):
 
 def require_loss(loss: Loss, model: Backbone, moves: str = "gamma") -> None:
     """Raise IncompatibleError if a loss cannot be taken of a model."""
-    if loss.needs_filter and not (moves == "gamma" and model.is_filter):
+    if loss.needs_filter and not (moves == "gamma" and isinstance(model, FilterBackbone)):
         raise IncompatibleError(
             f"loss {loss.name!r} needs moves 'gamma' and a model that is a filter of its own logits"
         )

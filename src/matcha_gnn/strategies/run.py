@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, LinearBackbone
 from matcha_gnn.errors import NonFiniteError
+from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import PIC, Loss
 from matcha_gnn.methods import Prediction, View
@@ -59,12 +60,13 @@ class Run:
         self.model = copy.deepcopy(model).frozen()
         self.gamma = self.model.gamma
         self.encoder_stays = ways.moves == "gamma"
-        self.hops_stay = self.encoder_stays and model.mixes_linearly
+        self.hops_stay = self.encoder_stays and isinstance(model, LinearBackbone)
         self.moving = _moving_parameters(self.model, ways.moves)
         self.watch = Stopwatch(graph.device)
         self.z: Repr | None = None
         with self.watch.stage("inference"):
-            self.constants = self.model.constants(graph) if self.encoder_stays else None
+            local = graph if self.encoder_stays and isinstance(graph, LocalGraph) else None
+            self.constants = None if local is None else self.model.constants(local)
             self.hops = task.hops or self._fresh_hops()
         with self.watch.stage("setup"), torch.no_grad():
             self.view = self._fresh_view()
@@ -130,6 +132,7 @@ class Run:
         with self.watch.stage("loss"):
             value, slope = self.loss.from_sums(view, self.prediction, self.loss_prepared)
         with self.watch.stage("backward"):
+            assert isinstance(self.model, LinearBackbone), "others have no hops that stay"
             self.gamma.grad = self.model.gamma_gradient(view.gamma, torch.from_numpy(slope))
         return value if math.isfinite(slope @ slope) else math.nan
 
@@ -147,6 +150,7 @@ class Run:
         return float(value.detach()) if finite else math.nan
 
     def _representation(self) -> Repr:
+        assert isinstance(self.graph, LocalGraph), "stores take models with cached hops alone"
         return self.model.representation(self.graph, self.constants)
 
     def _refresh(self) -> None:
@@ -155,7 +159,7 @@ class Run:
                 self.hops = self._fresh_hops()
 
     def _fresh_hops(self) -> Hops:
-        if self.model.mixes_linearly:
+        if isinstance(self.model, LinearBackbone):
             return self.model.hops(self.graph, keyed=False)
         # Kept with its history: the loss of the same round differentiates it.
         self.z = self._representation()

@@ -38,7 +38,7 @@ def check_backbone(model: Backbone) -> None:
     model = copy.deepcopy(model).double().frozen()
     _check_predictions(model)
     _check_gamma_gradient(model)
-    _check_own_features(model)
+    _check_node_features(model)
     _check_hops_key(model)
     if isinstance(model, LinearBackbone):
         _check_linear(model)
@@ -76,11 +76,11 @@ def _check_predictions(model: Backbone) -> None:
 
 def _check_linear(model: LinearBackbone) -> None:
     graph, gamma = _graph(), model.gamma.detach().clone().requires_grad_(True)
-    coef = model.coefficients(gamma)
+    hop_weights = model.hop_weights(gamma)
     stack = model.stack(graph)
-    assert stack.shape[1] == len(coef) == model.num_hops + 1, "there should be K + 1 hops"
-    direction = torch.linspace(-1, 1, len(coef), dtype=gamma.dtype)
-    (expected,) = torch.autograd.grad(coef @ direction, gamma)
+    assert stack.shape[1] == len(hop_weights) == model.num_hops + 1, "there should be K + 1 hops"
+    direction = torch.linspace(-1, 1, len(hop_weights), dtype=gamma.dtype)
+    (expected,) = torch.autograd.grad(hop_weights @ direction, gamma)
     found = model.gamma_gradient(gamma.detach(), direction)
     _close(found, expected, "gamma_gradient should be the chain rule")
     moved = copy.deepcopy(model)
@@ -88,8 +88,8 @@ def _check_linear(model: LinearBackbone) -> None:
         moved.gamma.mul_(1.25).add_(0.125)
     said = "the hops of a LinearBackbone should not depend on gamma"
     _close(moved.stack(graph), stack, said)
-    mixed = torch.einsum("nkd,k->nd", stack, moved.coefficients(moved.gamma))
-    _close(moved.representation(graph), mixed, "Z should be the hops mixed by coefficients(gamma)")
+    mixed = torch.einsum("nkd,k->nd", stack, moved.hop_weights(moved.gamma))
+    _close(moved.representation(graph), mixed, "Z should be the hops mixed by hop_weights(gamma)")
 
 
 def _check_layers(model: LayeredBackbone) -> None:
@@ -118,20 +118,20 @@ def _check_moves(model: MovableBackbone) -> None:
     after = moved.head(moved.representation(graph))
     _close(after, before + intercept, "an intercept should be added to the logits")
     if model.takes_offset:
-        own = model.own_features(graph)
+        own = model.node_features(graph)
         offset = torch.linspace(-1, 1, own.shape[1]).to(own)
         moved.move(offset=offset)
-        said = "an offset should be taken off the own features"
-        _close(moved.own_features(graph), own - offset, said)
+        said = "an offset should be taken off the node features"
+        _close(moved.node_features(graph), own - offset, said)
 
 
-def _check_own_features(model: Backbone) -> None:
+def _check_node_features(model: Backbone) -> None:
     graph = _graph()
     none = graph.at_edges(torch.zeros(0, dtype=torch.long))
-    own = model.own_features(graph)
-    _close(model.own_features(none), own, "own features should not depend on edges")
+    own = model.node_features(graph)
+    _close(model.node_features(none), own, "node features should not depend on edges")
     shape = (graph.num_nodes, model(graph.x, graph.edge_index).shape[1])
-    assert model.own_logits(own).shape == shape, "own_logits should be one number for each class"
+    assert model.node_logits(own).shape == shape, "node_logits should be one number for each class"
 
 
 def _check_gamma_gradient(model: Backbone) -> None:

@@ -38,16 +38,18 @@ def _trained(num_classes: int) -> GPRGNN:
     return model
 
 
-def trained_model(num_classes: int = 3, ship: Sequence[BaseMethod] = ()) -> Backbone:
+def trained_model(num_classes: int = 3, methods: Sequence[BaseMethod] = ()) -> Backbone:
     """A small GPRGNN trained on a homophilous `tiny_graph`; a fresh copy at each call.
 
     Args:
         num_classes: C.
-        ship: base methods that need state from the source graph; it is stored in the model.
+        methods: base methods that need arrays of the source graph; they are stored in the model.
     """
     model, graph = copy.deepcopy(_trained(num_classes)), tiny_graph(0.8, num_classes, seed=0)
     source, everyone = unlabelled(graph), torch.ones(graph.num_nodes, dtype=torch.bool)
-    model.artefacts = {m.name: m.ship(model, source, graph.y, everyone, seed=0) for m in ship}
+    model.source_arrays = {
+        m.name: m.source_arrays(model, source, graph.y, everyone, seed=0) for m in methods
+    }
     return model
 
 

@@ -67,10 +67,10 @@ def _check_forms_agree(loss: Loss, view: View, probs: Probs, name: str, toleranc
     if loss.needs_filter:
         _check_slope(loss, view, probs, name, tolerance)
         return
-    coef = view.coef.clone().requires_grad_(True)
-    z = torch.einsum("nkd,k->nd", view.hops.stack, coef)
+    hop_weights = view.hop_weights.clone().requires_grad_(True)
+    z = torch.einsum("nkd,k->nd", view.hops.stack, hop_weights)
     plain = loss(z, view.model.head(z), probs)
-    (gradient,) = torch.autograd.grad(plain, coef)
+    (gradient,) = torch.autograd.grad(plain, hop_weights)
     value, slope = loss.from_sums(view, Prediction(probs), loss.prepare(view))
     _assert_close(value, plain, f"{name}: value", tolerance)
     _assert_close(slope, gradient, f"{name}: gradient", tolerance)

@@ -58,7 +58,7 @@ def check_method(method: BaseMethod, model: Backbone | None = None) -> None:
     Raises:
         AssertionError: says what was expected.
     """
-    model = trained_model(ship=[method]) if model is None else model
+    model = trained_model(methods=[method]) if model is None else model
     for strategy in (Unadapted(), Matcha(rounds=ROUNDS)):
         check_run(method, model, strategy)
         _check_permutation(method, model, strategy)

@@ -105,7 +105,7 @@ def _check_result(strategy: Strategy, model: Backbone) -> None:
 
 
 def _check_guarded(strategy: Strategy, model: Backbone) -> None:
-    guarded = Guarded(strategies=(strategy,), otherwise=())
+    guarded = Guarded(strategies=(strategy,))
     decision = adapt(model, tiny_graph(), strategy=guarded).decision
     assert decision is not None
     assert not decision.obstacle, f"the model should allow an estimate: {decision.obstacle}"

@@ -108,7 +108,7 @@ class _Filter(nn.Module):
         super().__init__()
         with torch.no_grad():
             self._start = model.encode(model.accept(x)) @ model.head.weight.T
-            self._coef = model.coefficients(model.gamma).detach()
+            self._hop_weights = model.hop_weights(model.gamma).detach()
             self._bias = model.head.bias
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ class _Filter(nn.Module):
         weight = torch.ones_like(pattern.weight).masked_scatter(
             pattern.row != pattern.col, edge_weight[order].to(self._start.dtype)
         )
-        logits = weighted_filter(pattern, weight, self._start, self._coef)
+        logits = weighted_filter(pattern, weight, self._start, self._hop_weights)
         return logits if self._bias is None else logits + self._bias
 
 

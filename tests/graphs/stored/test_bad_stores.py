@@ -146,8 +146,8 @@ def test_models_and_strategies_that_cannot_stream(store):
             mg.adapt(model, store, strategy=mg.Matcha())
     for given in ({"moves": "both"}, {"features": "base"}):
         with pytest.raises(mg.IncompatibleError, match="matcha .* needs all nodes in memory"):
-            mg.adapt(source_model(), store, strategy=mg.Matcha(**given))
-        guarded = mg.Guarded(strategies=(mg.Matcha(**given),))
+            mg.adapt(source_model(), store, mg.Tent(), mg.Matcha(**given))
+        guarded = mg.Guarded(strategies=(mg.Belief(), mg.Matcha(**given)))
         with pytest.raises(mg.IncompatibleError, match="guarded .* needs all nodes in memory"):
             mg.adapt(source_model(), store, strategy=guarded)
     with pytest.raises(mg.IncompatibleError, match="use a graph in memory"):

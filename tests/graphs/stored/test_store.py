@@ -135,10 +135,10 @@ def test_few_columns_at_a_time_give_the_same_hops(store, monkeypatch):
     set_blocks(monkeypatch, 500)
     model = source_model()
     expected = model.hops(unlabelled(target_graph())).stack
-    for slab in (WIDTH, 3, 1):
+    for width in (WIDTH, 3, 1):
         target = planned(store, model, mg.ERM(), mg.Matcha(rounds=1))
         target.__dict__["plan"] = target.plan.__class__(
-            **{**vars(target.plan), "block_width": slab}
+            **{**vars(target.plan), "block_width": width}
         )
         hops = target.hops(model)
         found = torch.cat([block.clone() for _, block in hops.blocks()])

@@ -10,9 +10,10 @@ from matcha_gnn.backbones.encoder import size
 from matcha_gnn.backbones.foreign.arguments import signature_of
 from matcha_gnn.backbones.foreign.calling import edges_given, find_head
 from matcha_gnn.backbones.foreign.patches import Patch
-from matcha_gnn.backbones.foreign.wrap import Foreign, require_module
+from matcha_gnn.backbones.foreign.sites import require_module
+from matcha_gnn.backbones.foreign.wrap import Foreign
 from matcha_gnn.backbones.linear import LinearBackbone
-from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.kernels import Adjacency, filter_hops, mix, propagate
 from matcha_gnn.typing import HopStack, Repr
 
@@ -30,17 +31,17 @@ class AddedHops(Foreign):
         self.gamma = nn.Parameter(torch.eye(1, size("K", num_hops, 1) + 1)[0].to(like))
 
     @torch.no_grad()
-    def constants(self, graph: Graph) -> HopStack | None:
+    def constants(self, graph: LocalGraph) -> HopStack | None:
         """The hops."""
         return self.added_hops(graph)
 
-    def representation(self, graph: Graph, constants: HopStack | None = None) -> Repr:
+    def representation(self, graph: LocalGraph, constants: HopStack | None = None) -> Repr:
         """Z' with gradients to γ and, without `constants`, to the network's parameters, [N, D]."""
         if constants is not None:
             return mix(constants, self.gamma)
         return filter_hops(graph.adjacency, self.seen(graph), self.gamma)
 
-    def added_hops(self, graph: Graph) -> HopStack:
+    def added_hops(self, graph: LocalGraph) -> HopStack:
         """Z and K hops from there, [N, K+1, D]."""
         return propagate(graph.adjacency, self.seen(graph), len(self.gamma) - 1)
 
@@ -53,15 +54,15 @@ class LinearAddedHops(AddedHops, LinearBackbone):
         self.num_hops = len(self.gamma) - 1
 
     @property
-    def gamma_is_coefficients(self) -> bool:
+    def gamma_is_hop_weights(self) -> bool:
         """No: a fit has a scale of the logits beside γ, so that γ is not spent on sureness."""
         return False
 
-    def constants(self, graph: Graph) -> None:
+    def constants(self, graph: LocalGraph) -> None:
         """None: rounds need sums over the hops alone."""
         return None
 
-    def stack(self, graph: Graph) -> HopStack:
+    def stack(self, graph: LocalGraph) -> HopStack:
         """Z and K hops from there, [N, K+1, D]."""
         return self.added_hops(graph)
 

@@ -19,7 +19,7 @@ from matcha_gnn.backbones.foreign.arguments import (
 from matcha_gnn.backbones.foreign.patches import Patch
 from matcha_gnn.backbones.foreign.sites import is_linear
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, MatchaError
-from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.registry import resolve
 
 CACHES = ("_cached_edge_index", "_cached_adj_t", "_cached_x", "_cached_h")
@@ -110,7 +110,7 @@ def watch_head(net: nn.Module, head: Head, entered: list[Tensor]) -> Iterator[Pa
     yield Patch(module, "forward", noting)
 
 
-def call(net: nn.Module, graph: Graph, x: Tensor) -> Any:
+def call(net: nn.Module, graph: LocalGraph, x: Tensor) -> Any:
     """The network's answer; an error inside it is reported in one line.
 
     Args:

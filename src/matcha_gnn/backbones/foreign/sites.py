@@ -92,6 +92,15 @@ class Found:
         return "\n".join(self.remarks)
 
 
+def require_module(net: object) -> None:
+    """Refuse what is no network, or one whose parts cannot be changed any more."""
+    if not isinstance(net, nn.Module):
+        raise InvalidArgumentError("net", f"a {type(net).__name__}", "a torch.nn.Module")
+    if isinstance(net, torch.jit.ScriptModule):
+        allowed = "the torch.nn.Module from which torch.jit made it"
+        raise InvalidArgumentError("net", f"a compiled {type(net).__name__}", allowed)
+
+
 def find_gamma(net: nn.Module) -> Found:
     """Propose what `wrap` should adapt in a network made of known layers.
 
@@ -110,6 +119,7 @@ def find_gamma(net: nn.Module) -> Found:
         0: the 3 hops of SGConv can be reweighted
         head 0.lin: the last linear layer behind them
     """
+    require_module(net)
     found, last = [], -1
     remarks = []
     for place, (path, module) in enumerate(net.named_modules()):

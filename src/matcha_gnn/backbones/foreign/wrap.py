@@ -19,10 +19,10 @@ from matcha_gnn.backbones.foreign.calling import (
     watch_head,
 )
 from matcha_gnn.backbones.foreign.patches import Patch, patched
-from matcha_gnn.backbones.foreign.sites import find_gamma, find_sites
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.backbones.foreign.sites import find_gamma, find_sites, require_module
+from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.extras import Extras
-from matcha_gnn.graphs.memory import Graph, content_hash
+from matcha_gnn.graphs.memory import Graph, LocalGraph, content_hash
 from matcha_gnn.typing import Repr
 
 
@@ -74,7 +74,7 @@ class Foreign(Backbone):
         logits: Tensor = self.head(self.representation(graph))
         return logits
 
-    def seen(self, graph: Graph, patches: Iterable[Patch] = ()) -> Repr:
+    def seen(self, graph: LocalGraph, patches: Iterable[Patch] = ()) -> Repr:
         """What enters the head on a graph, with some patches in place, [N, D]."""
         entered: list[Tensor] = []
         head = Head(self.head_path, self.head)
@@ -90,7 +90,7 @@ class Foreign(Backbone):
             self._head_checked = True
         return z
 
-    def own_features(self, graph: Graph) -> Tensor:
+    def node_features(self, graph: LocalGraph) -> Tensor:
         """Logits of the network on the nodes without their edges, [N, C]."""
         none = torch.zeros(0, dtype=torch.long, device=graph.device)
         logits: Tensor = self.head(self.seen(graph.at_edges(none)))
@@ -109,7 +109,7 @@ class Wrapped(Foreign):
         self.sites = find_sites(self.net, gamma)
         self.gamma = nn.Parameter(torch.cat([site.start for site in self.sites]))
 
-    def representation(self, graph: Graph, constants: Any = None) -> Repr:
+    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
         """Z with gradients to γ and to the network's parameters, [N, D]."""
         z = self.seen(graph, self._patches())
         if torch.is_grad_enabled() and self.gamma.requires_grad and not z.requires_grad:
@@ -165,12 +165,6 @@ def wrap(
             raise IncompatibleError(f"gamma: {found}")
         return Wrapped(net, found.gamma, found.head if head is None else head)
     return Wrapped(net, [gamma] if isinstance(gamma, str) else list(gamma), head)
-
-
-def require_module(net: object) -> None:
-    """Refuse what is no network."""
-    if not isinstance(net, nn.Module):
-        raise InvalidArgumentError("net", f"a {type(net).__name__}", "a torch.nn.Module")
 
 
 def weights_hash(net: nn.Module) -> str:

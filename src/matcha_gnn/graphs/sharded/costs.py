@@ -1,7 +1,5 @@
 """The cost model: bytes that one rank sends, by purpose."""
 
-from collections.abc import Sequence
-
 SUM = 8
 """Bytes of a number in a sum over nodes."""
 
@@ -60,51 +58,3 @@ def round_bytes(classes: int, hops: int, width: int, ranks: int, whole_sums: boo
         return all_reduce_bytes(SUM * classes * ((hops + 1) * width + 1), ranks)
     first = all_reduce_bytes(SUM * classes * (width + 1), ranks)
     return first + all_reduce_bytes(SUM * (hops + 1), ranks)
-
-
-def t3a_round_bytes(
-    classes: int, hops: int, width: int, ranks: int, candidates: Sequence[int] = ()
-) -> int:
-    """A round of PIC around T3A: counts, prototypes, mass and class sums, and kept supports.
-
-    Args:
-        classes: C.
-        hops: K.
-        width: D.
-        ranks: R.
-        candidates: for each class that has more supports than are kept, how many a rank sends: k,
-            or fewer where no rank has as many.
-
-    Example:
-        >>> t3a_round_bytes(classes=2, hops=9, width=32, ranks=2, candidates=(100, 100))
-        6536
-    """
-    numbers = [classes, classes * width, classes, classes * (hops + 1) * width]
-    if candidates:
-        numbers += [1] + [ranks] * (2 * len(candidates))
-    added = sum(all_reduce_bytes(SUM * each, ranks) for each in numbers)
-    return added + sum(all_gather_bytes(4 * each, ranks) for each in candidates)
-
-
-def tent_round_bytes(
-    classes: int, hops: int, width: int, ranks: int, rows: tuple[int, int], steps: int = 1
-) -> int:
-    """A round of PIC around Tent: 2K narrow hops per step, gradients, mass, class sums.
-
-    Args:
-        classes: C; C − 1 columns are propagated, if that is fewer than D.
-        hops: K.
-        width: D.
-        ranks: R.
-        rows: that this rank sends in a hop, and that it receives.
-        steps: of Tent in a round.
-
-    Example:
-        >>> tent_round_bytes(classes=2, hops=9, width=32, ranks=2, rows=(1000, 1000))
-        77648
-    """
-    narrow = min(classes - 1, width)
-    step = hops * (hop_bytes(rows[0], narrow) + hop_bytes(rows[1], narrow))
-    step += 2 * all_reduce_bytes(SUM * width, ranks)
-    sums = all_reduce_bytes(SUM * classes, ranks)
-    return steps * step + sums + all_reduce_bytes(SUM * classes * (hops + 1) * width, ranks)

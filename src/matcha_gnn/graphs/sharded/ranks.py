@@ -14,6 +14,7 @@ from torch import Tensor
 
 from matcha_gnn.errors import DistributedError, InvalidArgumentError
 from matcha_gnn.graphs.sharded import costs
+from matcha_gnn.kernels.devices import DEVICES, device_of
 from matcha_gnn.typing import FloatArray
 
 TIMEOUT = 30.0
@@ -142,7 +143,7 @@ def joined(timeout: float = TIMEOUT, device: str = "cpu") -> Iterator[Ranks]:
 
     Args:
         timeout: seconds that a rank waits for another; an existing group keeps its own limit.
-        device: "cpu" for gloo, "cuda" for NCCL and one GPU per rank.
+        device: its type: "cpu" for gloo, "cuda" for NCCL and one GPU per rank.
 
     Raises:
         InvalidArgumentError: there is no process group, and torchrun has not started this process.
@@ -166,13 +167,13 @@ def joined(timeout: float = TIMEOUT, device: str = "cpu") -> Iterator[Ranks]:
 
 
 def _start(timeout: float, device: str) -> None:
-    if device == "cuda":
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    backend = device_of(torch.device(device)).backend
+    if backend:
+        torch.get_device_module(device).set_device(int(os.environ.get("LOCAL_RANK", "0")))
         # Without it, NCCL aborts the other processes when a rank is lost instead of raising.
         os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
-    backend = "nccl" if device == "cuda" else "gloo"
     try:
-        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+        dist.init_process_group(backend or "gloo", timeout=timedelta(seconds=timeout))
     except RuntimeError as error:
         rank, size = os.environ["RANK"], os.environ["WORLD_SIZE"]
         raise DistributedError(
@@ -181,6 +182,7 @@ def _start(timeout: float, device: str) -> None:
 
 
 def _message_device() -> torch.device:
-    if dist.get_backend() == "nccl":
-        return torch.device("cuda", torch.cuda.current_device())
+    for name, row in DEVICES.items():
+        if row.backend == dist.get_backend():
+            return torch.device(name, torch.get_device_module(name).current_device())
     return torch.device("cpu")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graphs.base import Message, imbalance
-from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.memory import Graph, LocalGraph
 from matcha_gnn.graphs.sharded.halo import Columns, Halo, ShardAdjacency
 from matcha_gnn.graphs.sharded.partition import PARTITIONS, Nodes, Partition, contiguous, metis
 from matcha_gnn.graphs.sharded.ranks import Ranks
@@ -75,7 +75,7 @@ class RankShard(Shard):
 
 
 @dataclass(frozen=True, eq=False)
-class GraphShard(Graph):
+class GraphShard(LocalGraph):
     """The nodes of one rank, with their incoming edges.
 
     Attributes:
@@ -94,7 +94,7 @@ class GraphShard(Graph):
     both_ways: bool = field(kw_only=True)
 
     @property
-    def adjacency(self) -> ShardAdjacency:  # type: ignore[override]
+    def adjacency(self) -> ShardAdjacency:
         """This rank's rows of P; a product exchanges rows with other ranks."""
         return self.own_adjacency
 

@@ -10,6 +10,7 @@ from matcha_gnn.backbones import Backbone, FilterBackbone, LinearBackbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.graphs.stored.streaming import HostHops
 from matcha_gnn.graphs.stored.target import require_blocks
+from matcha_gnn.kernels.devices import device_of
 
 if TYPE_CHECKING:
     from matcha_gnn.methods import BaseMethod
@@ -28,8 +29,9 @@ def stack_bytes(model: "Backbone", graph: Graph) -> int:
 
 def room_on(device: torch.device) -> int:
     """Bytes of a GPU that hops may take."""
-    free, _ = torch.cuda.mem_get_info(device)
-    return int(SHARE * free)
+    free = device_of(device).free_bytes
+    assert free is not None, "a device with memory of its own"
+    return int(SHARE * free(device))
 
 
 def with_room(graph: Graph, model: "Backbone", method: "BaseMethod", strategy: "Strategy") -> Graph:
@@ -67,7 +69,7 @@ def host_hops(model: "FilterBackbone", graph: Graph, limit: int) -> HostHops:
         limit: see `hosted`.
     """
     h = model.encode(model.accept(graph.x))
-    pinned = h.is_cuda
+    pinned = device_of(h).streams
     stack = torch.empty(len(h), model.num_hops + 1, h.shape[1], dtype=h.dtype, pin_memory=pinned)
     for k in range(model.num_hops + 1):
         h = graph.adjacency.to(h.dtype) @ h if k else h

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError, InvalidGraphError
+from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import MASKS, Graph, GraphLike, unlabelled
 from matcha_gnn.graphs.stored.arrays import StoreArrays, all_finite, check_nodes
 from matcha_gnn.graphs.stored.mapped import UNREADABLE, ArrayWriter
@@ -87,7 +88,7 @@ class GraphStore:
         method: "BaseMethod",
         strategy: "Strategy",
         seed: int,
-        work: "Callable[[Graph, bool], Adaptation]",
+        work: "Callable[[BaseGraph, bool], Adaptation]",
     ) -> "Adaptation":
         """See `PlannedGraph.adapted`: the nodes come in blocks, within the limit on memory."""
         from matcha_gnn.graphs.stored.target import planned

@@ -17,7 +17,8 @@ from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.shards import WHOLE
 from matcha_gnn.graphs.stored.mapped import MappedArray
 from matcha_gnn.hops import Hops, HopsKey, sum_of
-from matcha_gnn.typing import ClassSums, Coefficients, FloatArray, HopForm, HopStack, Probs, Repr
+from matcha_gnn.kernels.devices import device_of
+from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 
 TORCH_TYPES = {
     "float32": torch.float32,
@@ -84,7 +85,7 @@ class StreamedHops(Hops, abc.ABC):
         forms = (kernels.gram(block.double(), self.mean) for _, block in self.blocks())
         return self.shard.total(sum_of(forms))[0]
 
-    def mix(self, coef: Coefficients) -> Repr:
+    def mix(self, hop_weights: HopWeights) -> Repr:
         """Refused, as `stack` is; use `View.blocks`."""
         return self.stack
 
@@ -107,18 +108,18 @@ class _StreamedClassifier:
     def __init__(self, hops: StreamedHops, logits: Tensor, bias: Tensor) -> None:
         self.hops, self.logits, self.bias = hops, logits, bias
 
-    def __call__(self, coef: Coefficients) -> tuple[Probs, ClassSums, FloatArray]:
-        probs = self._probs(coef)
+    def __call__(self, hop_weights: HopWeights) -> tuple[Probs, ClassSums, FloatArray]:
+        probs = self._probs(hop_weights)
         first = self.hops._own_class_sums(probs[:, :-1])
         sums = np.concatenate([first, (self.hops._own_node_sums - first.sum(0))[None]])
         return probs, sums, np.asarray(probs.sum(0, dtype=torch.float64).cpu())
 
-    def _probs(self, coef: Coefficients) -> Probs:
+    def _probs(self, hop_weights: HopWeights) -> Probs:
         hops, free, nodes = self.logits.shape
         probs = self.logits.new_empty(nodes, free + 1)
         for start in range(0, nodes, _NODES):
             some = self.logits[..., start : start + _NODES]
-            mixed = torch.tensordot(coef.to(some.dtype), some, 1) + self.bias[:, None]
+            mixed = torch.tensordot(hop_weights.to(some.dtype), some, 1) + self.bias[:, None]
             rows = torch.cat([mixed, mixed.new_zeros(1, mixed.shape[1])]).softmax(0)
             probs[start : start + _NODES] = rows.T
         return probs
@@ -160,7 +161,7 @@ class StoredHops(StreamedHops):
         size = min(self.__dict__["_rows"], nodes)
         places = [slice(at, min(at + size, nodes)) for at in range(0, nodes, size)]
         # A third one is being copied to the device while two are on the host.
-        pinned = self.device.type == "cuda"
+        pinned = device_of(self.device).streams
         buffers = [torch.empty(size, hops, width, pin_memory=pinned) for _ in range(2 + pinned)]
         with ThreadPoolExecutor(1, "matcha-read") as reader:
             coming = reader.submit(self._fill, buffers[0], places[0])
@@ -244,8 +245,9 @@ def on_device(
 
     A host block must not change until the second next one has been requested.
     """
-    if device.type == "cpu":
-        yield from blocks
+    if not device_of(device).streams:
+        for rows, host in blocks:
+            yield rows, host.to(device)
         return
     copier = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     sent = deque[tuple[slice, Tensor, torch.cuda.Event]]()

@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone, FilterBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
-from matcha_gnn.graphs.base import Message
+from matcha_gnn.graphs.base import BaseGraph, Message
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.graphs.stored.matrix import StoredMatrix
 from matcha_gnn.graphs.stored.plan import Plan, Work, estimate, plan_for
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from matcha_gnn.strategies import Strategy
 
 
-class StoredGraph(Graph):
+class StoredGraph(BaseGraph):
     """The nodes of a store, in blocks.
 
     Args:
@@ -35,37 +34,30 @@ class StoredGraph(Graph):
         progress: called with the number of finished hop files and of all.
     """
 
-    one_block = False
-
     def __init__(
         self, store: GraphStore, plan: Plan, device: torch.device, progress: Progress | None = None
     ) -> None:
-        fields = {"store": store, "plan": plan, "_kept": {}, "edge_weight": None}
-        fields |= {"make_hops": self.hops, "most_columns": plan.columns, "_device": device}
-        self.__dict__.update(fields, progress=progress or LateBar("propagating"))
-
-    store: GraphStore
-    plan: Plan
-    progress: Progress
+        self.store, self.plan, self._device = store, plan, device
+        self.make_hops, self.most_columns = self.hops, plan.columns
+        self.progress = progress or LateBar("propagating")
 
     @property
-    def x(self) -> Tensor:  # type: ignore[override]
-        """Features on disk, [N, F], for their shape and type only."""
-        return torch.from_numpy(np.asarray(self.store.x.array))
+    def num_nodes(self) -> int:
+        """N."""
+        return self.store.num_nodes
 
     @property
-    def edge_index(self) -> Tensor:  # type: ignore[override]
-        """Refused: edges are read in blocks, as rows of P."""
-        raise IncompatibleError("graph: edge_index is not supported with GraphStore")
+    def num_features(self) -> int:
+        """F."""
+        return self.store.num_features
 
     @property
     def device(self) -> torch.device:
         """Where computations run."""
-        device: torch.device = self.__dict__["_device"]
-        return device
+        return self._device
 
     @property
-    def adjacency(self) -> StoredMatrix:  # type: ignore[override]
+    def adjacency(self) -> StoredMatrix:
         """P, read from its files."""
         return StoredMatrix(self.store)
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from matcha_gnn.backbones import Backbone, FilterBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_number
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.methods.base import Artefact, BaseMethod, Modifies, Prediction, State, View
+from matcha_gnn.methods.base import Arrays, BaseMethod, Modifies, Prediction, State, View
 from matcha_gnn.methods.graphpatcher.patching import (
     Patcher,
     Patching,
@@ -61,12 +61,13 @@ class GraphPatcher(BaseMethod):
         >>> source = mg.datasets.csbm(num_nodes=100, num_features=8, homophily=0.8, seed=0)
         >>> target = mg.datasets.csbm(num_nodes=100, num_features=8, homophily=0.2, seed=1)
         >>> method, model = GraphPatcher(hidden_channels=8, iterations=20), mg.GPRGNN(8, 2)
-        >>> _ = mg.fit(model, source, epochs=20, ship=[method])
+        >>> _ = mg.fit(model, source, epochs=20, methods=[method])
         >>> mg.adapt(model, target, method).probs.shape
         torch.Size([100, 2])
     """
 
     name = "graphpatcher"
+    keeps_state = False
     modifies = frozenset({Modifies.FEATURES, Modifies.EDGES})
 
     def __init__(
@@ -99,17 +100,17 @@ class GraphPatcher(BaseMethod):
     def require(self, model: Backbone) -> None:
         """A model with hops, and a patcher for its features."""
         _require_hops(model)
-        if self.name not in model.artefacts:
+        if self.name not in model.source_arrays:
             raise IncompatibleError(
                 "GraphPatcher needs a patcher that was trained on the source graph: train with "
-                "fit(..., ship=[GraphPatcher()]) or `matcha train --ship graphpatcher`"
+                "fit(..., methods=[GraphPatcher()]) or `matcha train --method graphpatcher`"
             )
         if model.in_channels:  # unknown for a wrapped network
-            _patcher(model.artefacts[self.name], model.in_channels)
+            _patcher(model.source_arrays[self.name], model.in_channels)
 
-    def ship(
+    def source_arrays(
         self, model: Backbone, source: Graph, labels: Tensor, labelled: Tensor, seed: int
-    ) -> Artefact:
+    ) -> Arrays:
         """Train the patcher: its weights, and the number of patches chosen at the source."""
         _require_hops(model)
         schedule = Schedule(
@@ -129,31 +130,31 @@ class GraphPatcher(BaseMethod):
     def prepare(self, view: View) -> ModifiedHops:
         """Generate the virtual nodes, which do not depend on γ, and patch the graph with them."""
         model = view.model
-        artefact, x = model.artefacts[self.name], model.accept(view.graph.x)
-        patches = int(artefact["patches"] if self.patches == "source" else self.patches)
-        patcher = _patcher(artefact, x.shape[1]).to(view.gamma)
-        nodes = torch.arange(view.graph.num_nodes, device=x.device)
-        patching = Patching(patcher, x, neighbour_sums(view.graph), nodes)
+        arrays, x = model.source_arrays[self.name], model.accept(view.whole_graph.x)
+        patches = int(arrays["patches"] if self.patches == "source" else self.patches)
+        patcher = _patcher(arrays, x.shape[1]).to(view.gamma)
+        nodes = torch.arange(view.whole_graph.num_nodes, device=x.device)
+        patching = Patching(patcher, x, neighbour_sums(view.whole_graph), nodes)
         if isinstance(model, FilterBackbone):
             virtual = torch.zeros_like(view.hops.stack[:, 0])
             for _ in range(patches):
                 virtual += encode_virtual(model, patcher, patching())
             return _patched_hops(view, nodes, virtual, patches)
         features = [patcher.last(patching()) for _ in range(patches)]
-        graph, count = patched_graph(view.graph, nodes, features), len(nodes)
+        graph, count = patched_graph(view.whole_graph, nodes, features), len(nodes)
         return ModifiedHops(view, lambda model: model.hops(graph, keyed=False).stack[:count])
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """The source head on the patched hops, mixed by the current γ."""
         target: ModifiedHops = state
         patched = target.hops_at(view)
-        probs, sums, mass = patched.classify(view.coef, view.model.head, over=view.hops)
+        probs, sums, mass = patched.classify(view.hop_weights, view.model.head, over=view.hops)
         return Prediction(probs, patched, mass=mass, class_sums=(view.hops, sums)), target
 
 
 def _patched_hops(view: View, nodes: Tensor, virtual: Tensor, patches: int) -> ModifiedHops:
     """Hops of a filter, from the summed encodings of each node's virtual neighbours, [N, D]."""
-    adjacency, share = patched_adjacency(view.graph, nodes, patches, virtual.dtype)
+    adjacency, share = patched_adjacency(view.whole_graph, nodes, patches, virtual.dtype)
     h, pushed = view.hops.stack[:, 0].contiguous(), virtual * share[:, None]
     return ModifiedHops(view, lambda model: propagate_patched(adjacency, h, pushed, model.num_hops))
 
@@ -163,13 +164,13 @@ def _require_hops(model: Backbone) -> None:
         raise IncompatibleError("GraphPatcher needs a model with at least one hop (K >= 1)")
 
 
-def _patcher(artefact: Artefact, num_features: int) -> Patcher:
+def _patcher(arrays: Arrays, num_features: int) -> Patcher:
     """The generator in the model, sharing its weights."""
-    weights = {name: tensor for name, tensor in artefact.items() if name != "patches"}
+    weights = {name: tensor for name, tensor in arrays.items() if name != "patches"}
     try:
         patcher = Patcher(num_features, len(weights["second.bias"])).eval().requires_grad_(False)
         patcher.load_state_dict(weights, assign=True)
-        fits = "patches" in artefact
+        fits = "patches" in arrays
     except (KeyError, TypeError, RuntimeError):
         fits = False
     if not fits:

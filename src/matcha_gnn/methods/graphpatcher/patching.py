@@ -20,7 +20,7 @@ from matcha_gnn.backbones import FilterBackbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import Adjacency, filter_hops
 from matcha_gnn.kernels.propagate import csr_tensor, no_beta_warning
-from matcha_gnn.typing import Coefficients, HopStack, Repr
+from matcha_gnn.typing import HopStack, HopWeights, Repr
 
 DROPOUT = 0.2
 ROWS_AT_ONCE = 4096
@@ -183,14 +183,14 @@ def propagate_patched(adjacency: Adjacency, h: Repr, pushed: Repr, num_hops: int
     return stack
 
 
-def filter_patched(adjacency: Adjacency, h: Repr, pushed: Repr, coef: Coefficients) -> Repr:
+def filter_patched(adjacency: Adjacency, h: Repr, pushed: Repr, hop_weights: HopWeights) -> Repr:
     """Σ_k c_k H_k of `propagate_patched`, differentiable in `pushed`, [N, D]; needs K ≥ 1.
 
     H_k = P'^k h + Σ_{m<k} P'^m pushed, so the mix is one polynomial of h and one of `pushed`,
     whose coefficient of P'^m is Σ_{k>m} c_k.
     """
-    later = coef.flip(0).cumsum(0).flip(0)[1:]
-    return filter_hops(adjacency, h, coef) + filter_hops(adjacency, pushed, later)
+    later = hop_weights.flip(0).cumsum(0).flip(0)[1:]
+    return filter_hops(adjacency, h, hop_weights) + filter_hops(adjacency, pushed, later)
 
 
 def patched_graph(graph: Graph, centres: Tensor, virtual: Sequence[Tensor]) -> Graph:

@@ -13,6 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 from matcha_gnn.backbones import Backbone, FilterBackbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import filter_hops
+from matcha_gnn.kernels.devices import seeded
 from matcha_gnn.methods.graphpatcher.patching import (
     Patcher,
     Patching,
@@ -83,7 +84,7 @@ class FilterPredictor(Predictor):
     """For filters: the head is linear, so its C columns go through the hops, not the D of H_0."""
 
     def __init__(self, model: FilterBackbone, x: Tensor) -> None:
-        self.model, self.coef = model, model.coefficients(model.gamma)
+        self.model, self.hop_weights = model, model.hop_weights(model.gamma)
         with torch.no_grad():
             self.own = self._head(model.encode(x))
 
@@ -93,14 +94,14 @@ class FilterPredictor(Predictor):
 
     def logits(self, graph: Graph) -> Tensor:
         """A filter of the node-only logits."""
-        return self._biased(filter_hops(graph.adjacency, self.own, self.coef))
+        return self._biased(filter_hops(graph.adjacency, self.own, self.hop_weights))
 
     def patched(self, graph: Graph, centres: Tensor, messages: Sequence[Tensor]) -> Tensor:
         """One filter of the node-only logits, and one of the messages."""
         adjacency, share = patched_adjacency(graph, centres, len(messages), self.own.dtype)
         sent = torch.stack([*messages]).sum(0)
         pushed = torch.zeros_like(self.own).index_add(0, centres, sent) * share[:, None]
-        return self._biased(filter_patched(adjacency, self.own, pushed, self.coef))
+        return self._biased(filter_patched(adjacency, self.own, pushed, self.hop_weights))
 
     def _head(self, encoding: Repr) -> Tensor:
         return F.linear(encoding, self.model.head.weight)
@@ -167,8 +168,7 @@ class PatcherTraining:
         """Train; the patcher, and the number of patches with the best source accuracy."""
         kept: dict[str, Tensor] = {}
         age = 0
-        with torch.random.fork_rng(devices=[self.x.device] if self.x.is_cuda else []):
-            torch.manual_seed(seed)
+        with seeded(seed, self.x):
             self.patcher.reset_parameters()
             steps = torch.optim.AdamW(
                 self.patcher.parameters(), lr=self.schedule.lr, weight_decay=WEIGHT_DECAY

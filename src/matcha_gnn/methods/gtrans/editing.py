@@ -126,7 +126,8 @@ class Editor(abc.ABC):
         drawn = torch.rand(len(row), generator=self.draws, device=device)
         kept = (drawn >= self.method.drop_rate) | (row == col)
         return Draw(
-            kept, torch.randperm(self.view.graph.num_nodes, generator=self.draws, device=device)
+            kept,
+            torch.randperm(self.view.whole_graph.num_nodes, generator=self.draws, device=device),
         )
 
     def weights(self, p: Tensor) -> Tensor:
@@ -143,11 +144,11 @@ class FilterEditor(Editor):
     """
 
     def __init__(self, method: "GTrans", view: View, model: FilterBackbone) -> None:
-        graph, x = view.graph, model.accept(view.graph.x)
+        graph, x = view.whole_graph, model.accept(view.whole_graph.x)
         edges, weight = graph.edge_index, graph.edge_weight
         self.pattern = EdgePattern.of(edges, graph.num_nodes, weight, x.dtype)
         super().__init__(method, view, Entries.of(self.pattern))
-        self.model, self.coef, self.features = model, view.coef, None
+        self.model, self.hop_weights, self.features = model, view.hop_weights, None
         if method.edits("features"):
             self.features = features_of(model, x, method.lr_feat)
         self.h = self.features.h if self.features else self._encoded(x)
@@ -190,8 +191,10 @@ class FilterEditor(Editor):
 
     def _views(self, both: Tensor, h: Repr, draw: Draw, p: Tensor) -> tuple[Tensor, Repr]:
         weight = self.weights(p)
-        clean_and_shuffled = weighted_filter(self.pattern, weight, both, self.coef)
-        return clean_and_shuffled, weighted_filter(self.pattern, weight * draw.kept, h, self.coef)
+        clean_and_shuffled = weighted_filter(self.pattern, weight, both, self.hop_weights)
+        return clean_and_shuffled, weighted_filter(
+            self.pattern, weight * draw.kept, h, self.hop_weights
+        )
 
 
 @torch.no_grad()

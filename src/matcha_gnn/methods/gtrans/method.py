@@ -1,5 +1,6 @@
 """GTrans (Jin et al., ICLR 2023): edit the target graph, not the model."""
 
+import inspect
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,6 +12,7 @@ from matcha_gnn.backbones.foreign.wrap import Foreign
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
+    require_default,
     require_number,
     require_whole,
 )
@@ -27,6 +29,10 @@ from matcha_gnn.methods.whole import (
 
 EDITS = ("both", "features", "edges")
 EDGE_STEPS = ("sign", "gradient")
+ONLY_FOR = dict.fromkeys(("lr_feat", "loop_feat"), "features") | dict.fromkeys(
+    ("lr_adj", "loop_adj", "ratio", "samples", "edge_step"), "edges"
+)
+"""Arguments that count only where one kind of edit is made."""
 
 
 class GTrans(BaseMethod):
@@ -54,9 +60,10 @@ class GTrans(BaseMethod):
         drop_rate: share of directed edges that the dropped view lacks.
         samples: edge sets compared in the end, the top B among them.
         margin: None, or m for max(0, 1 − cos − m) in the second term.
-        edit: "both", "features" or "edges"; a round has only the steps of what is edited.
+        edit: "both", "features" or "edges"; a round has only the steps of what is edited, and
+            arguments of the other steps are an error.
         refresh: "once" edits at the source γ; "each" edits again in every round of Matcha; a
-            number R edits again every R rounds, which needs `adapt(restart=False)`. Once is the
+            number R edits again every R rounds, which needs `Matcha(restart=False)`. Once is the
             default as an edit costs many inferences, and a round of Matcha much less than one.
         edge_step: "sign", as in the released code, which uses a new Adam for every step on p: each
             entry moves `lr_adj` up or down. "gradient" is the paper's plain step; the gradient of a
@@ -110,6 +117,10 @@ class GTrans(BaseMethod):
         require_whole("drift", self.drift, least=0)
         check_choice("edit", self.edit, EDITS)
         check_choice("edge_step", self.edge_step, EDGE_STEPS)
+        for name, what in ONLY_FOR.items():
+            if self.edit not in ("both", what):
+                default = inspect.signature(GTrans).parameters[name].default
+                require_default(name, getattr(self, name), default, f"edit is both or {what}")
         if self.refresh not in ("once", "each") and not _at_least(1, self.refresh):
             allowed = "once, each or an integer >= 1"
             raise InvalidArgumentError("refresh", repr(self.refresh), allowed)
@@ -173,7 +184,7 @@ class GTrans(BaseMethod):
         """The model's prediction on the edited graph; the state is the edit and its age."""
         edit = self.edited(view) if state is None or state.age == self.refresh else state
         hops = edit.target.hops_at(view)
-        probs, sums, mass = hops.classify(view.coef, view.model.head)
+        probs, sums, mass = hops.classify(view.hop_weights, view.model.head)
         prediction = Prediction(probs, hops, mass=mass, class_sums=(hops, sums))
         return prediction, None if state is None else replace(edit, age=edit.age + 1)
 

@@ -172,7 +172,7 @@ def make_graph(arguments: Mapping[str, Any]) -> "Data":
 
 
 def train_source(cell: Cell, device: str, methods: Collection[str] | None = None) -> "Backbone":
-    """The source model of a cell, with what methods need shipped inside.
+    """The source model of a cell, with the arrays that methods need of the source.
 
     Args:
         cell: names the source graph and the training.
@@ -185,7 +185,7 @@ def train_source(cell: Cell, device: str, methods: Collection[str] | None = None
     from matcha_gnn.train import fit
 
     graph, spec = make_graph(cell.source).to(device), cell.train
-    shipped = [name for name in spec.ship if methods is None or name in methods]
+    around = [name for name in spec.ship if methods is None or name in methods]
     build: Any = resolve("backbone", spec.backbone, BACKBONES)
     model: Backbone = build(
         graph.num_features,
@@ -199,7 +199,8 @@ def train_source(cell: Cell, device: str, methods: Collection[str] | None = None
         epochs=spec.epochs,
         lr=spec.lr,
         weight_decay=spec.weight_decay,
-        ship=[resolve("ship", name, METHODS)() for name in shipped],
+        holdout=0,
+        methods=[resolve("ship", name, METHODS)() for name in around],
         seed=cell.seed,
     )
     return model
@@ -231,7 +232,7 @@ def strategy_of(spec: RowSpec, lr: float, epochs: int) -> "Strategy":
     if epochs == 0:
         return Unadapted()
     if spec.loss == OURS:
-        return Guarded(otherwise=(Matcha(lr=lr, rounds=epochs),))
+        return Guarded()
     loss = resolve("loss", spec.loss, LOSSES)()
     if spec.optimizer == EXACT:
         return ClosedForm(loss, epochs)

@@ -120,7 +120,7 @@ class Cell:
 
 
 def names() -> list[str]:
-    """Every experiment that ships with the package."""
+    """Every experiment of the package."""
     files = resources.files("matcha_gnn.paper.experiments") / "paper"
     stems = (f.name.removesuffix(".toml") for f in files.iterdir() if f.name.endswith(".toml"))
     return sorted(stem for stem in stems if stem != "published")

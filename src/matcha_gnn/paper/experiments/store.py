@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
-from matcha_gnn.io.files import locked, replacing
-from matcha_gnn.io.provenance import commit, hardware, source_tree, versions
+from matcha_gnn.io.files import replacing
+from matcha_gnn.io.provenance import versions
 from matcha_gnn.paper.experiments.algorithms import algorithm_of
 from matcha_gnn.paper.experiments.records import Place, Record, from_line, place_of, to_line
 from matcha_gnn.paper.experiments.spec import Cell
+from matcha_gnn.paper.locks import locked
+from matcha_gnn.paper.provenance import commit, hardware, source_tree
 
 if TYPE_CHECKING:
     import torch

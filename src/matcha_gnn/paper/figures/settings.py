@@ -39,7 +39,7 @@ def setting(table: str, column: str, seed: int, effort: Effort) -> Setting:
 def _cell(table: str, column: str, seed: int, small: bool) -> Cell:
     experiment = quick(load(table)) if small else load(table)
     found = next(c for c in cells(experiment, (seed,)) if c.column == column)
-    # What is shipped changes nothing in training, and no figure asks for it.
+    # What is stored for base methods changes nothing in training, and no figure asks for it.
     return replace(found, train=replace(found.train, ship=()))
 
 

@@ -12,10 +12,10 @@ from matcha_gnn.backbones import GPRGNN, Backbone
 from matcha_gnn.datasets import csbm
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.methods import BaseMethod
-from matcha_gnn.monitoring.timing import best_seconds
 from matcha_gnn.paper.experiments.spec import published
 from matcha_gnn.paper.figures.numbers import Effort, Row, Rows, column
 from matcha_gnn.paper.figures.style import panels, save
+from matcha_gnn.paper.timing import best_seconds
 from matcha_gnn.report.palette import BLUE, ORANGE
 from matcha_gnn.strategies import Matcha, Unadapted
 from matcha_gnn.train import fit
@@ -49,7 +49,7 @@ def source_model(features: int, device: str = "cpu") -> Backbone:
     """A model whose training is long enough for its shapes: what it costs is asked, no more."""
     source = csbm(5000, features, homophily=0.8, seed=0).to(device)
     model = GPRGNN(features, 2, hidden_channels=32, K=9).to(device)
-    fit(model, source, epochs=20, ship=[methods.AdaNPC(), methods.GraphPatcher(iterations=20)])
+    fit(model, source, epochs=20, methods=[methods.AdaNPC(), methods.GraphPatcher(iterations=20)])
     return model.frozen()
 
 

@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 import matcha_gnn as mg
 from matcha_gnn.datasets import csbm
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.paper.studies.shared import arguments
+from matcha_gnn.paper.studies.shared import arguments, run_study
 
 NODES, FEATURES, WIDTH, EPOCHS = 2000, 200, 32, 100
 KINDS: dict[str, Any] = {"gcn": pyg.GCNConv, "sage": pyg.SAGEConv, "gat": pyg.GATConv}
@@ -102,4 +102,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

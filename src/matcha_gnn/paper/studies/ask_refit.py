@@ -17,6 +17,7 @@ from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import fit_hop_weights, infer
+from matcha_gnn.evidence.belief_model import network_probs
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.studies.ask_runs import collect
@@ -57,7 +58,8 @@ def study(case: Case, seed: int = 0) -> dict[str, Any]:
     model = train_on(case.source, seed)
     graph = target_graph(case, seed)
     run = collect(model, graph, case, seed, "erm")
-    prior = infer(model, mg.unlabelled(graph)).probs.double()
+    target = mg.unlabelled(graph)
+    prior = infer(model, target, network_probs(model, target)).probs.double()
     labels = np.stack([each.argmax(1) for each in _whole(model, graph)])
     found: dict[str, list[float]] = {}
     for share in SHARES:

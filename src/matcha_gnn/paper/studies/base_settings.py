@@ -38,6 +38,7 @@ from matcha_gnn.paper.studies.shared import (
     HELD_OUT,
     arguments,
     read_record,
+    run_study,
     syn_cora_model,
     with_models,
 )
@@ -227,4 +228,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

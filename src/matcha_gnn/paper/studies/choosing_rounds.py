@@ -16,15 +16,16 @@ from torch import Tensor
 
 from matcha_gnn import ERM, Backbone, View, unlabelled
 from matcha_gnn.evidence import infer
+from matcha_gnn.evidence.belief_model import network_probs
 from matcha_gnn.functional import entropy, scaled_stein_risk
 from matcha_gnn.io.jsontext import write_json
-from matcha_gnn.losses import SteinForms, stein_forms
+from matcha_gnn.losses.sure import SteinForms, stein_forms
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.experiments import load
 from matcha_gnn.paper.experiments.run import adapt_cell, make_graph
 from matcha_gnn.paper.experiments.spec import Cell, cells
 from matcha_gnn.paper.studies.search_settings import STEP_SIZES, watched
-from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, with_models
+from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, run_study, with_models
 
 ROUNDS = (5, 10, 20, 50, 100, 200)
 SCORES = ("InfoMax", "PIC", "Stein risk", "expected accuracy")
@@ -46,7 +47,7 @@ def settings_of(cell: Cell, model: Backbone, device: str) -> dict[str, list[floa
     graph = make_graph(cell.target).to(device)
     target = unlabelled(graph)
     forms = stein_forms(View(model, target, model.hops(target), model.gamma.detach(), 0))
-    posterior = infer(model, target)
+    posterior = infer(model, target, network_probs(model, target))
     found = {}
     for lr in STEP_SIZES:
         method, rounds = watched(ERM())
@@ -95,4 +96,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

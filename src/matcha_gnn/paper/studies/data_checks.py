@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from matcha_gnn.datasets.statistics import statistics
 from matcha_gnn.paper.datasets import arxiv_structure, preferential, twitch
 from matcha_gnn.paper.datasets.syn_cora import HOMOPHILIES, RUNS, syn_cora_graph
-from matcha_gnn.paper.studies.shared import arguments
+from matcha_gnn.paper.studies.shared import arguments, run_study
 from matcha_gnn.typing import FloatArray
 
 IntArray = NDArray[np.int64]
@@ -96,4 +96,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

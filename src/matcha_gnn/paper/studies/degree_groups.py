@@ -15,11 +15,12 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import fit_hop_weights, infer
+from matcha_gnn.evidence.belief_model import network_probs
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.studies.harm import label_fitted, train_on
 from matcha_gnn.paper.studies.harm_cases import TUNING_SEEDS, Case, cases, target_graph
-from matcha_gnn.paper.studies.shared import arguments
+from matcha_gnn.paper.studies.shared import arguments, run_study
 
 SHIFTS = ("high-low", "attr-high-low", "few epochs, homo-hetero", "homo-hetero")
 GROUPS = ((0, 0), (1, 1), (2, 2), (3, 4), (5, 9), (10, 10**9))
@@ -51,7 +52,7 @@ def measure(case: Case, seed: int, device: str) -> dict[str, object]:
     default = mg.adapt(model, labelled)
     assert default.decision is not None
     moved = default.model if "moved back" in default.decision.chosen else model
-    posterior = infer(model, graph)
+    posterior = infer(model, graph, network_probs(model, graph))
     truth = torch.nn.functional.one_hot(labelled.y, 2).double()
     answers = {
         "before": default.probs_before,
@@ -82,4 +83,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

@@ -17,7 +17,7 @@ from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.experiments import load
 from matcha_gnn.paper.experiments.run import make_graph
 from matcha_gnn.paper.experiments.spec import Cell, cells, published
-from matcha_gnn.paper.studies.shared import GTRANS, HELD_OUT, arguments, with_models
+from matcha_gnn.paper.studies.shared import GTRANS, HELD_OUT, arguments, run_study, with_models
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "no edit": {"epochs": 0},
@@ -57,4 +57,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

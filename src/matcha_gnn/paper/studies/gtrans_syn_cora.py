@@ -17,7 +17,14 @@ from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.datasets import syn_cora
 from matcha_gnn.paper.experiments.algorithms import rounds_of_pic
 from matcha_gnn.paper.experiments.spec import published
-from matcha_gnn.paper.studies.shared import DEPTHS, GTRANS, HELD_OUT, arguments, syn_cora_model
+from matcha_gnn.paper.studies.shared import (
+    DEPTHS,
+    GTRANS,
+    HELD_OUT,
+    arguments,
+    run_study,
+    syn_cora_model,
+)
 
 RUNS = dict(zip((2, 3), HELD_OUT, strict=True))
 """Held-out graphs, and the training seed on each."""
@@ -79,4 +86,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

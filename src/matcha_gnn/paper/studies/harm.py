@@ -38,14 +38,14 @@ from matcha_gnn.paper.studies.harm_cases import (
     source_graph,
     target_graph,
 )
-from matcha_gnn.paper.studies.shared import arguments
+from matcha_gnn.paper.studies.shared import arguments, run_study
 
 STUDIED = ("erm", "t3a", "tent", "adanpc", "soga")
 Record = dict[str, Any]
 
 
 def train_on(
-    source: Source, seed: int, device: str = "cpu", ship: Sequence[mg.BaseMethod] = ()
+    source: Source, seed: int, device: str = "cpu", around: Sequence[mg.BaseMethod] = ()
 ) -> mg.GPRGNN:
     """The model of a source, on the CPU."""
     graph = source_graph(source, seed).to(device)
@@ -55,7 +55,7 @@ def train_on(
         hidden_channels=source.hidden_channels,
         K=source.num_hops,
     ).to(device)
-    mg.fit(model, graph, seed=seed, ship=list(ship), **source.train)
+    mg.fit(model, graph, seed=seed, methods=list(around), **source.train)
     return model.cpu()
 
 
@@ -63,8 +63,8 @@ def work(
     source: Source, group: Sequence[Case], seed: int, methods: Sequence[str], device: str = "cpu"
 ) -> list[Record]:
     """Train one source model and run every shift that starts from it."""
-    ship = [METHODS[name]() for name in methods if name == "adanpc"]
-    model = train_on(source, seed, device, ship)
+    around = [METHODS[name]() for name in methods if name == "adanpc"]
+    model = train_on(source, seed, device, around)
     return [
         record
         for case in group
@@ -114,9 +114,9 @@ def evidence(posterior: Posterior, model: mg.Backbone, score: Callable[[Tensor],
     assert model.source is not None
     return {
         "explanation": str(posterior.shift.kind),
-        "contradicted": posterior.contradicted,
+        "contradicted": bool(posterior.rejected),
         "homophily": posterior.homophily,
-        "sharpness": posterior.inverse_temperature / model.source.inverse_temperature,
+        "noise": posterior.gathered.noise,
         "sure": 100 * float(posterior.probs.amax(1).mean()),
         "right": score(posterior.probs),
         "source_accuracy": 100 * float(model.source.accuracy),
@@ -223,4 +223,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

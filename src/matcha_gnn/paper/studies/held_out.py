@@ -16,7 +16,7 @@ from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.experiments import load
 from matcha_gnn.paper.experiments.run import adapt_cell, build_method, make_graph
 from matcha_gnn.paper.experiments.spec import Cell, RowSpec, cells, published
-from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, with_models
+from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, run_study, with_models
 
 
 def held_out_cells(
@@ -54,4 +54,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

@@ -17,7 +17,7 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn.io.jsontext import json_text
-from matcha_gnn.paper.studies.shared import arguments
+from matcha_gnn.paper.studies.shared import arguments, run_study
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -93,4 +93,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from matcha_gnn import BaseMethod, Prediction, View, unlabelled
 from matcha_gnn.evidence import infer
+from matcha_gnn.evidence.belief_model import network_probs
 from matcha_gnn.io.files import output_folder
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.paper.experiments import load
@@ -34,7 +35,7 @@ from matcha_gnn.paper.experiments.run import (
     worker_pool,
 )
 from matcha_gnn.paper.experiments.spec import OURS, Cell, Experiment, cells
-from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, read_record
+from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, read_record, run_study
 
 STEP_SIZES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 ROUNDS = (5, 10, 20, 50, 100)
@@ -60,7 +61,7 @@ def score(group: list[Cell], device: str) -> dict[str, dict[str, float]]:
     model = train_source(group[0], device, {cell.run.method for cell in group})
     graph = make_graph(group[0].target).to(device)
     del graph.y
-    posterior = infer(model, unlabelled(graph))
+    posterior = infer(model, unlabelled(graph), network_probs(model, unlabelled(graph)))
     found: dict[str, dict[str, float]] = {}
     for cell in group:
         plain = replace(cell, run=replace(cell.run, only={}))
@@ -135,4 +136,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

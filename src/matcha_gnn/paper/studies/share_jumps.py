@@ -10,10 +10,10 @@ from typing import Any
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
-from matcha_gnn.alarms import JUMP, jumped
 from matcha_gnn.datasets import csbm
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.paper.studies.shared import arguments
+from matcha_gnn.paper.studies.shared import arguments, run_study
+from matcha_gnn.result.alarms import JUMP, jumped
 
 SIZE: dict[str, Any] = {"num_nodes": 1500, "num_features": 32}
 SHARES: tuple[tuple[float, ...], ...] = ((0.5, 0.5), (0.95, 0.05), (0.8, 0.2), (0.4, 0.3, 0.3))
@@ -63,4 +63,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

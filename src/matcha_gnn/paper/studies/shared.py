@@ -2,7 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Collection, Iterable, Iterator
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -36,6 +37,14 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     )
 
 
+def run_study(main: Callable[[], None]) -> None:
+    """Run a study; what the library refuses, such as missing data files, ends it in one line."""
+    try:
+        main()
+    except mg.MatchaError as error:
+        sys.exit(str(error))
+
+
 def read_record(path: Path) -> dict[str, Any]:
     """The record of an earlier run, or an empty one."""
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
@@ -61,7 +70,7 @@ def with_models(
     Args:
         cells: to go through.
         device: where to train.
-        methods: those that something is shipped for; None for all of the table.
+        methods: those whose arrays of the source the model gets; None for all of the table.
     """
     for _, group in groupby(cells, key=source_model):
         first, *others = group

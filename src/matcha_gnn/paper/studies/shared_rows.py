@@ -15,7 +15,7 @@ from torch_geometric.utils import subgraph
 import matcha_gnn as mg
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.datasets import syn_cora
-from matcha_gnn.paper.studies.shared import arguments
+from matcha_gnn.paper.studies.shared import arguments, run_study
 
 RUN, SEED = 2, 10
 
@@ -35,8 +35,8 @@ def main() -> None:
     domains = syn_cora(run=RUN)
     source, target = halved(domains.source), domains.target
     model = mg.APPNP(source.num_features, 5, hidden_channels=32, K=9)
-    ship = [mg.GraphPatcher()]
-    mg.fit(model, source, epochs=500, lr=0.01, weight_decay=5e-4, ship=ship, seed=SEED)
+    methods = [mg.GraphPatcher()]
+    mg.fit(model, source, epochs=500, lr=0.01, weight_decay=5e-4, methods=methods, seed=SEED)
     rows = {row.numpy().tobytes() for row in source.x}
     met = torch.tensor([row.numpy().tobytes() in rows for row in target.x])
     for method in (mg.ERM(), mg.GraphPatcher(1), mg.GraphPatcher(5)):
@@ -47,4 +47,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

@@ -16,7 +16,7 @@ import matcha_gnn as mg
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.datasets import syn_cora
 from matcha_gnn.paper.studies.gtrans_syn_cora import RUNS
-from matcha_gnn.paper.studies.shared import DEPTHS, arguments, syn_cora_model
+from matcha_gnn.paper.studies.shared import DEPTHS, arguments, run_study, syn_cora_model
 
 Scale = Literal["unit", "model"]
 SCALES: tuple[Scale, ...] = ("unit", "model")
@@ -54,4 +54,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

@@ -9,7 +9,7 @@ from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.experiments import load
 from matcha_gnn.paper.experiments.run import adapt_cell, build_method, make_graph
 from matcha_gnn.paper.experiments.spec import cells
-from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, with_models
+from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, run_study, with_models
 
 COLUMN, ROW = "twitch-e", "ERM + Matcha"
 DRAWS = (42, 43, 44, 45)
@@ -29,4 +29,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_study(main)

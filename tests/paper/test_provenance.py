@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from matcha_gnn.io import provenance
+from matcha_gnn.io.provenance import versions
+from matcha_gnn.paper import provenance
 
 SOURCE = Path(provenance.__file__).parents[2]
 RUN = """
@@ -81,7 +82,7 @@ def test_a_record_does_not_ask_the_repository_it_is_installed_in(repository):
     assert not was_asked(repository)
     record = json.loads((results / "small.jsonl").read_text())
     assert record["code"] is None
-    assert record["versions"]["matcha-gnn"] == provenance.versions()["matcha-gnn"]
+    assert record["versions"]["matcha-gnn"] == versions()["matcha-gnn"]
 
 
 def test_the_projects_own_checkout_is_named_and_its_monitor_not_run(repository):

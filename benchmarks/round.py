@@ -1,11 +1,11 @@
-"""One adaptation epoch beside its bound, its plain twin and cached autograd.
+"""One round of adaptation beside its bound, its reference implementation and cached autograd.
 
 `shapes`: predictions, loss and gradient in the hop weights, from random hops. `read_ms` is one sum
 over the stack; `bound_ms` is its bytes over the bandwidth of a copy, in the same run. `round`: a
 whole round of `adapt` on a CSBM graph beside one inference, and the memory that `adapt` takes at
 its peak beside the stack.
 
-Run: python benchmarks/epoch.py [--device cuda] [--full]
+Run: python benchmarks/round.py [--device cuda] [--full]
 Every figure is the best of several, in one run on one machine.
 """
 
@@ -19,9 +19,9 @@ import matcha_gnn as mg
 from matcha_gnn import functional
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels import reference
-from matcha_gnn.monitoring.timing import best_seconds
+from matcha_gnn.paper.timing import best_seconds
 
-EPOCHS = 50
+ROUNDS = 50
 # nodes, width, hops, classes
 SHORT = [
     (5_000, 32, 9, 2),
@@ -42,44 +42,44 @@ FULL = [
 ]
 
 
-def cached_autograd_epoch(weight: torch.Tensor, hop_major: torch.Tensor) -> Callable[[], None]:
+def cached_autograd_round(weight: torch.Tensor, hop_major: torch.Tensor) -> Callable[[], None]:
     """The plain form on cached hops, laid out hop by hop as suits autograd best."""
     gamma = torch.rand(len(hop_major), device=weight.device).requires_grad_(True)
     steps = torch.optim.SGD([gamma], lr=1e-3, foreach=False)
 
-    def epoch() -> None:
+    def one_round() -> None:
         steps.zero_grad()
         z = torch.tensordot(gamma, hop_major, 1)
         probs = (z.detach() @ weight.T).softmax(-1)
         functional.pic(z, probs, 1e-9).backward()
         steps.step()
 
-    return epoch
+    return one_round
 
 
-def sums_epoch(hops: Hops, head: torch.nn.Linear) -> Callable[[], object]:
-    coef = torch.rand(hops.stack.shape[1], device=hops.stack.device)
-    on_host, total = np.array(coef.tolist()), hops.gram
+def sums_round(hops: Hops, head: torch.nn.Linear) -> Callable[[], object]:
+    hop_weights = torch.rand(hops.stack.shape[1], device=hops.stack.device)
+    on_host, total = np.array(hop_weights.tolist()), hops.gram
 
-    def epoch() -> object:
-        probs, sums, mass = hops.classify(coef, head)
+    def one_round() -> object:
+        probs, sums, mass = hops.classify(hop_weights, head)
         between = hops.between_slope(on_host, probs, mass, sums, 1e-9)
         return functional.pic_from_slopes(on_host, between, total @ on_host)
 
-    return epoch
+    return one_round
 
 
-def twin_epoch(hops: Hops, head: torch.nn.Linear) -> Callable[[], object]:
-    coef, mean, total = torch.rand(hops.stack.shape[1]).to(hops.stack), hops.mean, hops.gram
-    on_host = np.array(coef.tolist())
+def reference_round(hops: Hops, head: torch.nn.Linear) -> Callable[[], object]:
+    hop_weights, mean, total = torch.rand(hops.stack.shape[1]).to(hops.stack), hops.mean, hops.gram
+    on_host = np.array(hop_weights.tolist())
 
-    def epoch() -> object:
-        probs = head(reference.mix(hops.stack, coef)).softmax(-1)
+    def one_round() -> object:
+        probs = head(reference.mix(hops.stack, hop_weights)).softmax(-1)
         sums, mass = reference.class_sums(hops.stack, probs), probs.sum(0).double().cpu().numpy()
         between = functional.between_form(sums, mass, mean, 1e-9)
         return functional.pic_from_forms(on_host, between, total)
 
-    return epoch
+    return one_round
 
 
 def measure(
@@ -89,7 +89,7 @@ def measure(
     stack = torch.randn(nodes, hops + 1, width, device=device, generator=generator)
     head = torch.nn.Linear(width, classes, bias=False, device=device).requires_grad_(False)
     repeats, cached = repeats_for(nodes, device), Hops(stack)
-    ours = best_seconds(sums_epoch(cached, head), repeats)
+    ours = best_seconds(sums_round(cached, head), repeats)
     row = {
         "nodes": nodes,
         "width": width,
@@ -97,15 +97,15 @@ def measure(
         "classes": classes,
         "ours_ms": 1e3 * ours,
         "read_ms": 1e3 * best_seconds(stack.sum, repeats),
-        "twin_ms": 1e3 * best_seconds(twin_epoch(cached, head), max(3, repeats // 10)),
+        "twin_ms": 1e3 * best_seconds(reference_round(cached, head), max(3, repeats // 10)),
         "bound_ms": 1e3 * 4 * stack.numel() / bandwidth,
     }
     if device == "cuda":
-        half = sums_epoch(cached.stored_as(torch.float16), head)
+        half = sums_round(cached.stored_as(torch.float16), head)
         row["half_precision_ms"] = 1e3 * best_seconds(half, repeats)
     hop_major = stack.transpose(0, 1).contiguous()
     del stack, cached
-    autograd = best_seconds(cached_autograd_epoch(head.weight, hop_major), max(3, repeats // 5))
+    autograd = best_seconds(cached_autograd_round(head.weight, hop_major), max(3, repeats // 5))
     row |= {
         "autograd_ms": 1e3 * autograd,
         "times_the_read": row["ours_ms"] / row["read_ms"],
@@ -126,8 +126,8 @@ def measure_round(nodes: int, features: int, device: str, repeats: int) -> dict[
         return mg.adapt(model, graph, strategy=mg.Matcha(lr=1e-3, rounds=rounds), hops=cached)
 
     none = best_seconds(lambda: mg.predict(model, graph, hops=cached), repeats)
-    some = best_seconds(lambda: adapt(EPOCHS), repeats)
-    ours = (some - none) / EPOCHS
+    some = best_seconds(lambda: adapt(ROUNDS), repeats)
+    ours = (some - none) / ROUNDS
     return {
         "nodes": nodes,
         "features": features,
@@ -150,7 +150,7 @@ def main() -> None:
     rounds = [(5_000, 2_000, 60)] + [(1_000_000, 32, 2)] * (args.full and args.device == "cpu")
     bandwidth = copy_bandwidth(args.device)
     store(
-        "epoch",
+        "round",
         args,
         {
             "shapes": [measure(*shape, args.device, bandwidth) for shape in shapes],

@@ -1,0 +1,99 @@
+"""What `matcha inspect` does: describe a graph, and compare it with a model's source graph."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.text import Text
+from torch import Tensor
+
+from matcha_gnn import metrics
+from matcha_gnn.adaptation import predict
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.cli import console
+from matcha_gnn.diagnosis import diagnose
+from matcha_gnn.errors import NoEvidenceError
+from matcha_gnn.graphs.memory import GraphLike, unlabelled
+from matcha_gnn.io.graphfiles import read_graph
+from matcha_gnn.io.models import load_model
+
+
+def inspect(graph: Path, model: Path | None, json: bool) -> None:
+    """Describe a graph file, beside the source graph of a model where one is given."""
+    source = load_model(model) if model else None
+    data = read_graph(graph, check_labels=False)
+    view = unlabelled(data)
+    facts = view.facts
+    target: dict[str, Any] = {
+        "nodes": facts.num_nodes,
+        "edges": facts.num_edges,
+        "features": facts.num_features,
+        "average degree": round(metrics.average_degree(view.edge_index, view.num_nodes), 4),
+    }
+    known = metrics.scorable(data.y, None, view.num_nodes, view.num_nodes)
+    target |= _labelled_facts(view.edge_index, known)
+    remarks = [*facts.remarks(), *known.remarks]
+    beside: dict[str, Any] = {}
+    if source is not None:
+        result = predict(source, data)
+        target["predicted class shares"] = _shares(result.probs.double().sum(0))
+        target["mean confidence"] = round(float(result.probs.amax(1).mean()), 4)
+        beside = _source_facts(source)
+    advice = _advice(source, data, target) if source is not None and source.source else None
+    said = {"graph": target, "remarks": remarks, "source": beside or None}
+    said |= {"advice": advice} if advice else {}
+    if json:
+        console.print_json(said)
+        return
+    names = [*target, *(name for name in beside if name not in target)]
+    header = ["", str(graph), "source graph"] if beside else ["", str(graph)]
+    rows = [[n, str(target.get(n, "")), str(beside.get(n, ""))][: len(header)] for n in names]
+    console.print_rows("Graph", header, rows)
+    for remark in remarks:
+        console.out.print(Text(remark))
+    if advice:
+        console.out.print(f"Advice: {advice['advice']}. {advice['reason']}")
+
+
+def _labelled_facts(edge_index: Tensor, known: metrics.Scorable) -> dict[str, Any]:
+    """What the nodes with a known class, and the edges between them, say of the classes."""
+    if not known.number:
+        return {}
+    edges = edge_index[:, known.mask[edge_index].all(0)]
+    return {
+        "edge homophily": round(metrics.edge_homophily(edges, known.labels), 4),
+        "node homophily": round(metrics.node_homophily(edges, known.labels), 4),
+        "class shares": _shares(torch.bincount(known.labels[known.mask]).double()),
+    }
+
+
+def _advice(model: Backbone, data: GraphLike, target: dict[str, Any]) -> dict[str, Any]:
+    """What the shift card estimates, put among the facts, and what it advises."""
+    try:
+        card = diagnose(model, data)
+    except NoEvidenceError as error:
+        return {"advice": "cannot tell", "reason": str(error)}
+    target["estimated homophily"] = round(card.homophily[1], 4)
+    target["estimated class shares"] = _shares(card.class_shares[1].double())
+    target["node features"] = str(card.features)
+    target["drift of node features"] = round(card.drift, 2)
+    return {"advice": card.advice, "reason": card.reason}
+
+
+def _source_facts(model: Backbone) -> dict[str, Any]:
+    if model.source is None:
+        return {"note": "the model file has no source summary"}
+    return {
+        "average degree": round(float(model.source.mean_degree), 4),
+        "edge homophily": round(model.source.edge_homophily, 4),
+        "class shares": _shares(model.source.class_prior.double()),
+        "accuracy": round(float(model.source.accuracy), 4),
+        "measured on": model.source.basis,
+        "features": model.in_channels,
+    }
+
+
+def _shares(counts: Tensor) -> str:
+    shares = (counts / counts.sum()).tolist()
+    text = ", ".join(f"{share:.3f}" for share in shares[:10])
+    return text + (f", … ({len(shares)} classes)" if len(shares) > 10 else "")

@@ -1,0 +1,115 @@
+"""Node-only evidence and evidence from edges on any graph, by what the source has measured."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from matcha_gnn.evidence.neighbours import (
+    SAMPLE,
+    Residuals,
+    edge_ends,
+    fit_edge_shares,
+    neighbour_evidence,
+)
+from matcha_gnn.evidence.shift_kinds import (
+    FeatureSample,
+    FeatureShift,
+    ShiftKind,
+    discriminant,
+    estimate_shift,
+    stride,
+)
+from matcha_gnn.evidence.source import SourceEvidence
+from matcha_gnn.graphs.base import BaseGraph
+
+NOISE_FROM = 1.25
+"""Variance within classes from which a target counts as noisier than the source: out-of-fold logits
+of the source differ by less from those of the whole probe."""
+
+
+class Gathered(NamedTuple):
+    """What is known of the classes of a graph's nodes without the network.
+
+    Attributes:
+        node: log-probabilities by the features of a node, [N, C].
+        edges: log-odds by the nodes around it, [N, C].
+        edge_shares: share of edges to a receiver of class a from a sender of class b, [C, C].
+        shift: how the probe's logits differ from the source's.
+        noise: variance of the logits within classes, in units of the source's; 1 unless
+            clearly more.
+    """
+
+    node: Tensor
+    edges: Tensor
+    edge_shares: Tensor
+    shift: FeatureShift
+    noise: float
+
+    def weighted(self, source: SourceEvidence) -> Tensor:
+        """Log-probabilities by features and edges, calibrated on the source, [N, C]."""
+        of_node, of_edges = source.evidence_weights.tolist()
+        found: Tensor = (of_node * self.node + of_edges * self.edges).log_softmax(1)
+        return found
+
+
+def gather(
+    source: SourceEvidence, logits: Tensor, graph: BaseGraph, links: Tensor | None = None
+) -> Gathered:
+    """Evidence on a graph.
+
+    Args:
+        source: what the source has measured.
+        logits: of the probe, [N, C] in float64.
+        graph: its edges are used, not its features.
+        links: edges that class-to-class shares are fitted on, [2, E']; a sample by default.
+    """
+    shard = graph.shard
+    logits = logits - logits.mean(1, keepdim=True)
+    number = shard.count(len(logits))
+    every = stride(number)
+    points = shard.gather(logits[-shard.start % every :: every])
+    noise = _noise(source, points)
+    shift = _shift(source, points, number)
+    shares = shift.shares
+    moved = logits - shift.offset
+    node = ((moved - source.shares.double().log()) / noise + shares.log()).log_softmax(1)
+    links = graph.sample_links(SAMPLE, seed=0) if links is None else links
+    flat = links.flatten()
+    senders, receivers = shard.rows(node, flat).exp().view(*links.shape, len(shares))
+    ends = edge_ends(
+        senders, receivers, shares, _residuals(source, shard.rows(moved, flat), links.shape)
+    )
+    edge_shares = fit_edge_shares(ends, shares)
+    edges = neighbour_evidence(node, edge_shares, shares, graph)
+    return Gathered(node, edges, edge_shares, shift, noise)
+
+
+def _noise(source: SourceEvidence, logits: Tensor) -> float:
+    """How much larger than on the source the variance within classes is; 1 unless clearly more.
+
+    The distance between classes is taken to be that of the source: a smaller variance may come
+    from classes that are closer, which makes nothing surer.
+    """
+    points, means = discriminant(logits, source.statistics)
+    shares = source.shares.double()
+    between = shares @ (means - shares @ means).square()
+    if len(points) < 2 or points.shape[1] == 0:
+        return 1.0
+    found = float((points.var(0) - between).mean())
+    return found if found > NOISE_FROM else 1.0
+
+
+def _shift(source: SourceEvidence, logits: Tensor, number: int) -> FeatureShift:
+    if source.gaussian:
+        sample = FeatureSample(logits, logits.mean(0), number)
+        return estimate_shift(sample, source.statistics, source.misfit)
+    return FeatureShift(ShiftKind.SAME, source.shares.double(), torch.zeros_like(logits[0]), {})
+
+
+def _residuals(source: SourceEvidence, logits: Tensor, shape: torch.Size) -> Residuals | None:
+    correlation = float(source.residual_correlation)
+    if correlation <= 0:
+        return None
+    points, means = discriminant(logits, source.statistics)
+    return Residuals(points.view(*shape, points.shape[1]), means, correlation)

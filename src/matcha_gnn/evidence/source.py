@@ -1,0 +1,87 @@
+"""What a source graph says about evidence: the probe, and how far features and edges are right."""
+
+from dataclasses import asdict, dataclass, fields
+
+import torch
+from torch import Tensor
+
+from matcha_gnn.evidence.probe import Probe
+from matcha_gnn.evidence.shift_kinds import FeatureStatistics
+
+GAUSSIAN_WITHIN = 1.15
+"""Class shares and offsets of a target are estimated where Gaussian classes, fitted to the source
+without its labels, are apart as far as with them, up to this factor."""
+
+
+@dataclass(frozen=True)
+class SourceEvidence:
+    """Measured on the labelled nodes of the source; travels with the model.
+
+    Attributes:
+        probe_weight: of the probe, [F, C].
+        probe_bias: [C].
+        shares: of the classes among labelled nodes; a class without any has a small one, [C].
+        centroids: mean of the centred probe logits per class, by fits without a node, [C, C].
+        covariance: of the same within classes, [C, C].
+        misfit: how badly Gaussians describe them, see `shift_kinds.misfit`, [3].
+        class_distance: distance of Gaussian classes fitted without labels, in units of the true
+            one, [].
+        residual_correlation: of what logits have beside their class mean, along edges, [].
+        evidence_weights: of node-only evidence and of edges in a calibrated sum of both, [2].
+        pool_weights: of that sum and of the network's log-probabilities in the pool, [2].
+        information: share of the entropy of the classes that the pool removes, [].
+        simulated: accuracy of network, probe, belief and pool, each by the pool's estimate and in
+            truth, on held-out nodes of the source under simulated shifts, [shifts, 4, 2].
+        held_out: nodes that the network was not trained on behind the pool, []; 0 for none.
+    """
+
+    probe_weight: Tensor
+    probe_bias: Tensor
+    shares: Tensor
+    centroids: Tensor
+    covariance: Tensor
+    misfit: Tensor
+    class_distance: Tensor
+    residual_correlation: Tensor
+    evidence_weights: Tensor
+    pool_weights: Tensor
+    information: Tensor
+    simulated: Tensor
+    held_out: Tensor
+
+    @property
+    def probe(self) -> Probe:
+        """The classifier of raw features."""
+        return Probe(self.probe_weight, self.probe_bias)
+
+    @property
+    def statistics(self) -> FeatureStatistics:
+        """Of the probe's logits, for `shift_kinds`."""
+        return FeatureStatistics(self.centroids, self.covariance, self.shares)
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether classes are Gaussian enough to estimate shares and offsets of a target."""
+        distance = float(self.class_distance)
+        return 1 / GAUSSIAN_WITHIN < distance < GAUSSIAN_WITHIN
+
+    @property
+    def estimate_error(self) -> float:
+        """The largest error of an estimated accuracy under simulated shifts, as a share."""
+        if not len(self.simulated):
+            return 0.0
+        return float((self.simulated[..., 0] - self.simulated[..., 1]).abs().max())
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every field by name."""
+        return asdict(self)
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> "SourceEvidence":
+        """The inverse of `tensors`."""
+        return cls(**{each.name: tensors[each.name] for each in fields(cls)})
+
+    def to(self, device: torch.device) -> "SourceEvidence":
+        """The same on another device."""
+        moved = {name: tensor.to(device) for name, tensor in self.tensors().items()}
+        return SourceEvidence.from_tensors(moved)

@@ -1,0 +1,127 @@
+"""The source summary of a trained model: which labels are known, and what is measured on them."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones.base import evaluating
+from matcha_gnn.backbones.checks import first_non_finite, require_finite, require_precision
+from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
+from matcha_gnn.evidence.measuring import Known, measure_evidence
+from matcha_gnn.evidence.summary import SourceSummary, enough_held_out, summarise
+from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
+
+
+def held_out_nodes(graph: GraphLike, labels: Tensor, trained: Tensor, classes: int) -> Tensor:
+    """Labelled nodes that are neither training nor test nodes, bool [N]; none if too few."""
+    held_out = (labels >= 0) & (labels < classes) & ~trained
+    test = getattr(graph, "test_mask", None)
+    if isinstance(test, Tensor) and test.dtype == torch.bool and test.shape == labels.shape:
+        held_out &= ~test
+    enough = enough_held_out(labels, trained, held_out, classes)
+    return held_out if enough else torch.zeros_like(held_out)
+
+
+@torch.no_grad()
+def source_summary(
+    model: Backbone, graph: Graph, labels: Tensor, trained: Tensor, held_out: Tensor
+) -> SourceSummary:
+    """Measure a source graph with the model that was trained on it.
+
+    Args:
+        model: trained.
+        graph: the source.
+        labels: classes, [N]; read at the nodes below only.
+        trained: nodes that the model was trained on, bool [N].
+        held_out: labelled nodes that it was not trained on, bool [N]; may be none.
+    """
+    with evaluating(model):
+        features = model.node_features(graph)
+        logits = model.node_logits(features)
+        probs = model.head(model.representation(graph)).softmax(-1)
+        found = summarise(features, logits, probs, labels, trained, held_out, graph.edge_index)
+        known = Known(labels, trained | held_out, held_out)
+        evidence = measure_evidence(model, graph, known, probs.shape[1])
+    found = replace(found, evidence=evidence.to(torch.device("cpu")))
+    refuse_overflow(first_non_finite(found.tensors()))
+    return found
+
+
+def refuse_overflow(name: str | None) -> None:
+    """Raise InvalidGraphError where something made from features and weights is not finite."""
+    if name is not None:
+        got = f"features or weights so large that {name} is not finite"
+        raise InvalidGraphError("graph.x", got, "smaller features, or a smaller lr")
+
+
+def summarise_source(
+    model: Backbone, graph: GraphLike, trained: Tensor | None = None
+) -> SourceSummary:
+    """Summarise the labelled graph that a model was trained on, and keep this in `model.source`.
+
+    `fit` does this itself. For networks that were trained elsewhere, `adapt` needs it to estimate
+    accuracy; a few statistics are kept, no rows of data. They are taken on labelled nodes that the
+    model was not trained on where there are at least five of every class, else on the training
+    nodes, where confidence is higher than elsewhere; see `model.source.basis`.
+
+    Args:
+        model: a trained model, such as from `wrap` or `add_hops`.
+        graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N]; labels below 0 are
+            unknown. Nodes of `graph.test_mask` are left out.
+        trained: the nodes that the model was trained on, bool [N]; default `graph.train_mask`,
+            else all.
+
+    Returns:
+        The source summary, which `model.source` is from now on.
+
+    Example:
+        >>> import matcha_gnn as mg
+        >>> from torch_geometric.nn import GCN
+        >>> graph = mg.datasets.csbm(num_nodes=200, num_features=8, seed=0)
+        >>> model = mg.add_hops(GCN(8, 16, num_layers=2, out_channels=2))
+        >>> summary = mg.summarise_source(model, graph)
+        >>> round(summary.edge_homophily, 1)
+        0.8
+    """
+    require_precision(model)
+    require_finite(model)
+    source = unlabelled(graph)
+    model.accept(source.x)
+    probs = model.head(model.representation(source).detach())
+    labels, used = known_labels(graph, source, trained, probs.shape[1], "trained")
+    held_out = held_out_nodes(graph, labels, used, probs.shape[1])
+    summary = model.source = source_summary(model, source, labels, used, held_out)
+    return summary
+
+
+def known_labels(
+    graph: GraphLike,
+    source: Graph,
+    train_mask: Tensor | None,
+    num_classes: int,
+    name: str = "train_mask",
+) -> tuple[Tensor, Tensor]:
+    """Classes [N] and the nodes to use, bool [N]; labels there must be classes."""
+    y = getattr(graph, "y", None)
+    allowed = f"int64 classes 0 to {num_classes - 1}, one per node"
+    if not isinstance(y, Tensor):
+        got = "none" if y is None else f"a {type(y).__name__}"
+        raise InvalidGraphError("graph.y", got, allowed)
+    if y.shape != (source.num_nodes,) or y.is_floating_point():
+        raise InvalidGraphError("graph.y", f"{y.dtype} of shape {list(y.shape)}", allowed)
+    mask = train_mask if train_mask is not None else getattr(graph, "train_mask", None)
+    labelled = torch.ones_like(y, dtype=torch.bool) if mask is None else mask
+    check_mask(name, labelled, y)
+    low, high = int(y[labelled].min()), int(y[labelled].max())
+    if low < 0 or high >= num_classes:
+        raise InvalidGraphError("graph.y", f"classes {low} to {high}", allowed)
+    return y.long(), labelled
+
+
+def check_mask(name: str, mask: Tensor, labels: Tensor) -> None:
+    """Refuse a mask that is not bool, not one per node, or empty."""
+    if mask.dtype != torch.bool or mask.shape != labels.shape or not mask.any():
+        got = f"{mask.dtype} of shape {list(mask.shape)}, {int(mask.sum())} set"
+        raise InvalidArgumentError(name, got, "bool, one per node, at least one set")

@@ -1,0 +1,104 @@
+"""The table of devices: everything that depends on a device's type is a column of it.
+
+A new accelerator is a row here and, where it has fast code, a module beside this one with any of
+the functions of `reference`. Of a type that is not in the table nothing is assumed: the reference
+implementation runs there, and data are copied plainly.
+"""
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+HALF = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class Device:
+    """What is known of devices of one type.
+
+    Attributes:
+        module: name of the module in this package with its fast code; empty for none.
+        reads: precisions of hops that its fast code reads.
+        read_cost: multiplications in the time that reading one number takes.
+        block_floats: numbers in a block of hops: what a CPU's cache holds; elsewhere, enough to
+            hide the launches.
+        streams: whether torch copies pinned host memory to it while it computes.
+        generators: whether torch saves and restores the random numbers of each such device.
+        backend: of `torch.distributed` for messages from its memory; empty where messages go
+            through the host.
+        free_bytes: of its memory; None where it computes in the host's.
+        wait: returns when it has finished its work; None where it works at once.
+        describe: its product name; None for the host's processor.
+    """
+
+    module: str = ""
+    reads: tuple[torch.dtype, ...] = ()
+    read_cost: int = 30
+    block_floats: int = 1 << 27
+    streams: bool = False
+    generators: bool = False
+    backend: str = ""
+    free_bytes: Callable[[torch.device], int] | None = None
+    wait: Callable[[torch.device], None] | None = None
+    describe: Callable[[torch.device], str] | None = None
+
+    def fast_code(self, dtype: torch.dtype) -> ModuleType | None:
+        """The module for hops of a precision; None where the reference implementation runs."""
+        return _module(self.module) if dtype in self.reads else None
+
+
+OTHER = Device()
+"""Of types that are not in the table."""
+DEVICES = {
+    "cpu": Device("cpu", (torch.float32,), read_cost=10, block_floats=3 << 19),
+    "cuda": Device(
+        "gpu",
+        (torch.float32, *HALF),
+        streams=True,
+        generators=True,
+        backend="nccl",
+        free_bytes=lambda device: torch.cuda.mem_get_info(device)[0],
+        wait=torch.cuda.synchronize,
+        describe=torch.cuda.get_device_name,
+    ),
+}
+
+
+def device_of(place: Tensor | torch.device) -> Device:
+    """The row of a tensor's device, or of a device.
+
+    Example:
+        >>> device_of(torch.device("mps")) is OTHER
+        True
+    """
+    device = place.device if isinstance(place, Tensor) else place
+    return DEVICES.get(device.type, OTHER)
+
+
+def fast_code(tensor: Tensor) -> ModuleType | None:
+    """The module for hops where a tensor is, in its precision."""
+    return device_of(tensor).fast_code(tensor.dtype)
+
+
+@contextmanager
+def seeded(seed: int, like: Tensor) -> Iterator[None]:
+    """Seed torch's generators inside the block, also that of a tensor's device; restore them."""
+    devices = [like.device] if device_of(like).generators else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield
+
+
+@cache
+def _module(name: str) -> ModuleType | None:
+    try:
+        # Triton takes half a second, and `import matcha_gnn` should not.
+        return importlib.import_module(f"matcha_gnn.kernels.{name}")
+    except ImportError:
+        return None

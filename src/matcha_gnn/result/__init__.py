@@ -1,0 +1,20 @@
+"""Step 7: what adaptation returns: predictions, model, decision, trace, status."""
+
+from matcha_gnn.result.adaptation import Adaptation
+from matcha_gnn.result.alarms import Severity
+from matcha_gnn.result.decision import UNKNOWN, Candidate, Decision, estimate
+from matcha_gnn.result.status import Status, class_counts_of, outcome
+from matcha_gnn.result.trace import Trace
+
+__all__ = [
+    "UNKNOWN",
+    "Adaptation",
+    "Candidate",
+    "Decision",
+    "Severity",
+    "Status",
+    "Trace",
+    "class_counts_of",
+    "estimate",
+    "outcome",
+]

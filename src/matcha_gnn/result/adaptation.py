@@ -1,0 +1,241 @@
+"""Step 7: the one object that adaptation returns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from matcha_gnn.backbones import Backbone
+from matcha_gnn.errors import MatchaError, optional_imports
+from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.methods import BaseMethod
+from matcha_gnn.result.alarms import Severity, class_alarms
+from matcha_gnn.result.decision import Decision
+from matcha_gnn.result.status import DOUBTFUL, NOT_CHECKED, Status, class_counts_of
+from matcha_gnn.result.trace import Trace
+from matcha_gnn.typing import FloatArray, Parameters, Probs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from matcha_gnn.questions.asking import Table
+    from matcha_gnn.questions.questions import Questions
+    from matcha_gnn.strategies.base import Strategy
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Adaptation:
+    """Predictions on the target graph, and how they came about.
+
+    Attributes:
+        probs: adapted class probabilities, [N, C].
+        probs_before: the base method's prediction at the source γ, [N, C].
+        model: an adapted copy of the model; the caller's is untouched.
+        gamma: adapted hop-aggregation parameters.
+        gamma_before: the source's.
+        pic_before: the PIC loss at the source γ, whatever the loss was.
+        pic_after: the PIC loss at the adapted γ.
+        trace: loss or expected accuracy, γ and class shares per round.
+        status: how it ended.
+        seconds: wall-clock time by stage: inference and setup once; forward, loss, backward
+            and update over all rounds.
+        method: the base method.
+        strategy: what sought a better model.
+        seed: for base methods that draw at random.
+        graph: the target graph without labels; the caller's tensors, not copies.
+        decision: what was tried and taken; None where the strategy makes no choice.
+        questions: what `ask` asked last, with the answers so far.
+    """
+
+    probs: Probs
+    probs_before: Probs
+    model: Backbone
+    gamma: Tensor
+    gamma_before: Tensor
+    pic_before: float
+    pic_after: float
+    trace: Trace
+    status: Status
+    seconds: dict[str, float]
+    method: BaseMethod
+    strategy: "Strategy"
+    seed: int
+    graph: BaseGraph
+    decision: Decision | None = None
+    questions: "Questions | None" = None
+
+    @property
+    def labels(self) -> Tensor:
+        """The most probable class of each node, [N]."""
+        return self.probs.argmax(1)
+
+    @property
+    def labels_before(self) -> Tensor:
+        """The same before adaptation, [N]."""
+        return self.probs_before.argmax(1)
+
+    @property
+    def rounds(self) -> int:
+        """Steps that γ took down a loss."""
+        return max(0, len(self.trace.loss) - 1)
+
+    @property
+    def moves(self) -> str:
+        """Which parameters took the steps: "gamma", "theta", the encoder, or "both"."""
+        return str(self.strategy.parameters().get("moves", "gamma"))
+
+    @property
+    def loss_name(self) -> str | None:
+        """Of the loss that γ minimised, where there was one."""
+        loss = self.strategy.parameters().get("loss")
+        return str(loss["name"]) if isinstance(loss, dict) else None
+
+    def configuration(self) -> Parameters:
+        """What decided the outcome beside model and graph, as JSON values."""
+        return {
+            "method": self.method.name,
+            "method_parameters": self.method.settings(),
+            "strategy": self.strategy.name,
+            "strategy_version": self.strategy.version,
+            "strategy_parameters": self.strategy.parameters(),
+            "seed": self.seed,
+        }
+
+    @property
+    def changed(self) -> float:
+        """Share of nodes whose label changed: accuracy cannot have moved by more than this."""
+        return float((self.labels != self.labels_before).double().mean())
+
+    @property
+    def class_counts(self) -> tuple[FloatArray, FloatArray]:
+        """Nodes that are given each class before and after adaptation, [C] each."""
+        return class_counts_of(self.probs_before), class_counts_of(self.probs)
+
+    @cached_property
+    def alarms(self) -> tuple[str, ...]:
+        """What calls for a look before the predictions are used: short sentences with figures."""
+        return class_alarms(*self.class_counts)
+
+    @property
+    def severity(self) -> Severity:
+        """How the outcome is to be read.
+
+        What is an alarm in an unguarded run is a warning in a guarded one: there the estimated
+        accuracy has been compared, and class shares may have changed in truth.
+        """
+        if self.alarms:
+            return Severity.WARNING if self.decision else Severity.ALARM
+        if self.status in DOUBTFUL:
+            return Severity.WARNING
+        return Severity.GOOD if self.status is Status.ADAPTED else Severity.NEUTRAL
+
+    def summary(self) -> str:
+        """What was done and why, or how it ended, for a reader; alarms among it."""
+        if self.decision:
+            return " ".join([self.decision.summary(), *self.alarms])
+        unchecked = [] if self.status is Status.UNADAPTED else [NOT_CHECKED]
+        return " ".join([*self.alarms, self.status.meaning, *unchecked])
+
+    def __repr__(self) -> str:
+        """One line instead of every tensor."""
+        how = f"{self.decision.chosen} taken" if self.decision else f"{self.rounds} rounds"
+        alarms = f"; {self.severity}: {' '.join(self.alarms)}" if self.alarms else ""
+        return (
+            f"Adaptation({self.method.name}, {self.strategy.name}: {self.status}, {how}, PIC "
+            f"{self.pic_before:.4f} → {self.pic_after:.4f}, {self.changed:.1%} of labels "
+            f"changed{alarms})"
+        )
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows; None, and so its text, without the extra `report`."""
+        try:
+            with optional_imports("cell"):
+                from matcha_gnn.report.notebook import render_cell
+        except MatchaError:
+            return None
+        return render_cell(self)
+
+    def ask(
+        self,
+        count: int = 20,
+        *,
+        seed: int | None = None,
+        names: Sequence[str] | None = None,
+        table: "Table | None" = None,
+        classes: Sequence[str] | None = None,
+    ) -> "Questions":
+        """Questions whose answers decide among the candidates, in the order to answer them.
+
+        Args:
+            count: how many; of questions before, those without an answer come first.
+            seed: of the order; 0, or that of the questions before, by default.
+            names: of the nodes, [N].
+            table: columns by name, one entry for each node, to show beside each question.
+            classes: names of the classes, [C]; their numbers by default.
+
+        Raises:
+            IncompatibleError: there are no candidates, or the graph is stored or sharded.
+        """
+        from matcha_gnn.questions.asking import ask
+
+        found = ask(self, count, seed=seed, names=names, table=table, classes=classes)
+        # All that is remembered of a call: `answer` must know what was asked.
+        object.__setattr__(self, "questions", found)
+        return found
+
+    def answer(self, answers: Mapping[int, int | str] | str | Path) -> "Adaptation":
+        """A new result, decided by true classes of nodes that `ask` asked about.
+
+        A candidate is taken only if it is not worse than the source model by more than a point,
+        with an error rate of at most 5%, however many questions are answered and in whatever order
+        (`docs/ask.md`). Answers add up: the new result can be asked and answered again.
+
+        Args:
+            answers: class, by number or name, by node; or a CSV file with the columns node and
+                label, such as the page of the questions saves.
+
+        Raises:
+            InvalidArgumentError: nodes that were not asked, what is no class, or contradictions.
+            InvalidFileError: a file that cannot be read, or that belongs to another graph.
+        """
+        from matcha_gnn.questions.asking import answer
+
+        return answer(self, answers)
+
+    def plot(self) -> "Figure":
+        """Hop weights, candidates or loss, and confidence as one matplotlib figure.
+
+        Raises:
+            MatchaError: the extra `report` is not installed.
+        """
+        with optional_imports("plot"):
+            from matcha_gnn.report.notebook import plot
+        return plot(self)
+
+    def report(
+        self,
+        path: str | Path,
+        labels: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        projection: str = "pca",
+        command: str | None = None,
+    ) -> None:
+        """Write a self-contained HTML page.
+
+        Args:
+            path: the file to write.
+            labels: true classes [N], to show accuracy; never used to adapt.
+            mask: the nodes that accuracy counts, bool [N]; all by default.
+            projection: how the map of the nodes is drawn: "pca" or "tsne".
+            command: the command line to show; the call of `adapt` by default.
+
+        Raises:
+            MatchaError: the extra `report` is not installed.
+        """
+        with optional_imports("report"):
+            from matcha_gnn.report import write_page
+        write_page(self, path, labels, mask, projection=projection, command=command)

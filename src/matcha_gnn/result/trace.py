@@ -1,0 +1,74 @@
+"""What every round saw."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from matcha_gnn.errors import optional_imports
+from matcha_gnn.typing import FloatArray
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass
+class Trace:
+    """What each round saw before its step; the last entry is after the last step.
+
+    A strategy that minimises a loss records the loss, one that estimates accuracy the estimate: for
+    the source model first, then for the model that was taken.
+
+    Attributes:
+        loss: one number per entry, or empty.
+        expected_accuracy: one number per entry, or empty.
+        gamma: γ, [K+1] each.
+        class_shares: the mean prediction, [C] each.
+    """
+
+    loss: list[float] = field(default_factory=list)
+    expected_accuracy: list[float] = field(default_factory=list)
+    gamma: list[Tensor] = field(default_factory=list)
+    class_shares: list[FloatArray] = field(default_factory=list)
+
+    def add(self, loss: float, gamma: Tensor, class_shares: FloatArray) -> None:
+        """Record one round of a loss."""
+        self.loss.append(loss)
+        self._add(gamma, class_shares)
+
+    def add_estimate(self, expected: float, gamma: Tensor, class_shares: FloatArray) -> None:
+        """Record a model and its expected accuracy."""
+        self.expected_accuracy.append(expected)
+        self._add(gamma, class_shares)
+
+    def _add(self, gamma: Tensor, class_shares: FloatArray) -> None:
+        self.gamma.append(gamma.detach().clone())
+        self.class_shares.append(class_shares)
+
+    def __len__(self) -> int:
+        """Entries."""
+        return len(self.gamma)
+
+    def row(self, number: int) -> dict[str, float]:
+        """One entry by flat names."""
+        named = {"loss": self.loss, "expected_accuracy": self.expected_accuracy}
+        gamma, shares = self.gamma[number], self.class_shares[number]
+        return (
+            {name: values[number] for name, values in named.items() if values}
+            | {f"gamma_{k}": g for k, g in enumerate(gamma.tolist())}
+            | {f"share_{c}": s for c, s in enumerate(shares.tolist())}
+        )
+
+    def rows(self) -> list[dict[str, float]]:
+        """One flat row per entry, for CSV files and data frames."""
+        return [{"round": t} | self.row(t) for t in range(len(self))]
+
+    def frame(self) -> "DataFrame":
+        """The rows as a pandas DataFrame, one line per entry.
+
+        Raises:
+            MatchaError: pandas is not installed.
+        """
+        with optional_imports("frame"):
+            from pandas import DataFrame
+        return DataFrame(self.rows() or {"round": [], "loss": []}).set_index("round")
