@@ -88,9 +88,9 @@ def test_an_answer_where_all_agree_tells_nothing_of_gains(result, target):
     assert len({one.label for one in agreed.opinions}) == 1
     kept = result.answer({agreed.node: int(target.y[agreed.node])})
     assert kept.status is mg.Status.KEPT_SOURCE
-    assert "nan" not in kept.sentence
-    assert "estimated gain between -" in kept.sentence
-    assert "Skipped questions count as losses of the candidates: 9." in kept.sentence
+    assert "nan" not in kept.summary()
+    assert "estimated gain between -" in kept.summary()
+    assert "Skipped questions count as losses of the candidates: 9." in kept.summary()
 
 
 def test_answers_add_up_whatever_their_order(result, target):
