@@ -166,6 +166,9 @@ def estimate_accuracy(
         reason = decision.obstacle if decision else ""
         return AccuracyEstimate(math.nan, 0.0, 1.0, nothing, reason)
     posterior = decision.posterior
+    if bool(posterior.source.stand_in):
+        reason = "accuracy cannot be estimated without statistics of the source graph"
+        return AccuracyEstimate(math.nan, 0.0, 1.0, nothing, reason)
     found = posterior.accuracy(labels)
     hits = posterior.probs.gather(1, labels[:, None].to(posterior.probs.device))[:, 0].cpu()
     counts = torch.bincount(labels.cpu(), minlength=len(nothing))

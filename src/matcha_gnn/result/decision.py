@@ -106,6 +106,7 @@ class Decision:
                 f"{estimate(source.expected_accuracy)} → {estimate(chosen.expected_accuracy)}"
                 f"{_interval(chosen.accuracy)}. "
                 f"{chosen.changed:.1%} of labels changed: accuracy cannot move by more."
+                f"{self._without_source}"
             )
         best = max(self.candidates[1:], key=lambda c: c.gain_lower_bound, default=source)
         if not math.isfinite(source.expected_accuracy + best.expected_gain + best.gain_lower_bound):
@@ -115,8 +116,14 @@ class Decision:
             f"Kept the source model: estimated accuracy {source.expected_accuracy:.1%}; best "
             f"candidate ({best.name}): expected gain {100 * best.expected_gain:+z.1f} points, "
             f"lower bound {_below(100 * best.gain_lower_bound, threshold)}, not above the "
-            f"threshold of {threshold:g}."
+            f"threshold of {threshold:g}.{self._without_source}"
         )
+
+    @property
+    def _without_source(self) -> str:
+        if self.posterior is None or not bool(self.posterior.source.stand_in):
+            return ""
+        return " There is no source summary: the network's own labels stood in for it."
 
 
 def estimate(value: float) -> str:
