@@ -166,6 +166,10 @@ class NoEvidenceError(MatchaError, ValueError):
     """Accuracy on a graph cannot be estimated; the message says why."""
 
 
+class NotAdaptedWarning(UserWarning):
+    """The model was returned unadapted; the message says why, and what to run."""
+
+
 class NonFiniteError(IncompatibleError):
     """Predictions, or what they are made from, are not finite numbers on this graph."""
 

@@ -188,6 +188,7 @@ def infer(model: Backbone, graph: BaseGraph, network: Probs) -> Posterior:
             "accuracy cannot be estimated: the source summary was made by an older version; "
             "mg.summarise_source(model, source_graph) makes a new one"
         )
+    summary.require(graph.num_features, network.shape[1])
     source = summary.evidence.to(graph.device)
     probe = source.probe
     logits = joined([probe.logits(block.x) for _, block in graph.blocks()])
