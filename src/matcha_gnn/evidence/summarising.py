@@ -8,11 +8,12 @@ from torch import Tensor, nn
 from matcha_gnn.backbones import Backbone, Loader, as_backbone
 from matcha_gnn.backbones.base import evaluating
 from matcha_gnn.backbones.checks import first_non_finite, require_finite, require_precision
-from matcha_gnn.backbones.foreign.network import NO_REGRESSION
 from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError, require_one_graph
 from matcha_gnn.evidence.measuring import Known, measure_evidence
 from matcha_gnn.evidence.summary import SourceSummary, enough_held_out, summarise
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
+
+NO_REGRESSION = "regression is not supported, and classes that are kept as floats go in as y.long()"
 
 
 def held_out_nodes(graph: GraphLike, labels: Tensor, trained: Tensor, classes: int) -> Tensor:

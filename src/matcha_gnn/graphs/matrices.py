@@ -3,7 +3,6 @@
 A row receives from its columns, as in PyG's `adj_t` and in `adjacency @ x`.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -118,7 +117,7 @@ def _built(like: Any, places: Tensor, value: Tensor | None) -> Any:
         return made.to_sparse(layout=like.layout)
 
 
-def _coo(places: Tensor, value: Tensor, size: Sequence[int]) -> Tensor:
+def _coo(places: Tensor, value: Tensor, size: tuple[int, ...]) -> Tensor:
     return torch.sparse_coo_tensor(places, value, size, check_invariants=False).coalesce()
 
 

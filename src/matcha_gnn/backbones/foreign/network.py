@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterator
 from typing import cast
 
-from torch import Tensor, nn
+from torch import nn
 
 from matcha_gnn.backbones.base import Backbone
 from matcha_gnn.backbones.foreign.added import LinearAddedHops
@@ -15,7 +15,6 @@ from matcha_gnn.backbones.foreign.wrap import Foreign, Wrapped
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
-    InvalidGraphError,
     require_kind,
 )
 from matcha_gnn.graphs.base import BaseGraph
@@ -26,7 +25,6 @@ logger = logging.getLogger(__name__)
 HOPS = 2
 """Hops that are put on the output."""
 OWN_HOPS = "own hop weights"
-NO_REGRESSION = "regression is not supported, and classes that are kept as floats go in as y.long()"
 
 
 class Network(LinearAddedHops):
@@ -56,28 +54,19 @@ def as_backbone(model: object, graph: object, loader: Loader | None = None) -> B
 
     Args:
         model: a backbone, or any network that takes fields of a `Data` by name, or a `Data`.
-        graph: what it will run on; of its labels the type alone is looked at.
+        graph: what it will run on.
         loader: through which the network runs; see `Batches`.
 
     Raises:
-        InvalidArgumentError: no network, or labels that are no classes.
+        InvalidArgumentError: no network.
     """
     allowed = "a trained torch.nn.Module, such as a PyG network or mg.GPRGNN(...)"
     require_kind("model", model, nn.Module, allowed)
     if isinstance(model, Backbone):
         running: Backbone = model
     else:
-        require_classes(graph)
         running = Network(cast(nn.Module, model))
     return running if loader is None else _with_loader(running, graph, loader)
-
-
-def require_classes(graph: object) -> None:
-    """Refuse a graph whose labels are floats: its network gives no classes."""
-    y = getattr(graph, "y", None)
-    if isinstance(y, Tensor) and y.is_floating_point():
-        allowed = f"int64 classes, one per node; {NO_REGRESSION}"
-        raise InvalidGraphError("graph.y", f"{y.dtype} of shape {list(y.shape)}", allowed)
 
 
 def _with_loader(model: Backbone, graph: object, loader: Loader) -> Backbone:
