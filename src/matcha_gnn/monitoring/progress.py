@@ -3,9 +3,10 @@
 import sys
 import weakref
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 DELAY = 1.0
 """Seconds before a bar appears: most runs are shorter."""
@@ -76,11 +77,13 @@ class _NotebookBar:
             from tqdm.notebook import tqdm
         else:
             from tqdm import tqdm
-        self._bar = tqdm(desc=label, leave=False)
+        self._make = partial(tqdm, desc=label, leave=False)
+        self._bar: Any = None
 
     def show(self, done: int, total: int) -> None:
         """See `_Bar`."""
-        self._bar.total = total
+        if self._bar is None:
+            self._bar = self._make(total=total, initial=done)
         self._bar.update(done - self._bar.n)
 
     def close(self) -> None:
