@@ -203,11 +203,9 @@ def infer(model: Backbone, graph: BaseGraph, network: Probs) -> Posterior:
 
 def _pool(source: SourceEvidence, gathered: Gathered, network: Probs) -> Probs:
     """Class probabilities by features, edges and network, [N, C]."""
-    weight, of_network = source.pool_weights.tolist()
     evidence = gathered.weighted(source)
     logs = network.to(evidence).clamp_min(_LEAST).log()
-    pool: Probs = (weight * evidence + of_network * logs).softmax(1)
-    return pool
+    return source.pool_weights.pool(evidence, logs).exp()
 
 
 def _as_confident(logs: Tensor, like: Tensor) -> Tensor:

@@ -79,7 +79,8 @@ class Decision:
 
     Attributes:
         chosen: its name.
-        candidates: all that were tried, the source first; empty without an estimate.
+        candidates: all that were tried, the source first; with an obstacle nothing is estimated of
+            them, and answers to questions can still decide among them.
         posterior: the estimate that scored them; None where there is none.
         obstacle: why accuracy could not be estimated, or empty.
         threshold: what the lower bound of a gain had to reach; None without an estimate.

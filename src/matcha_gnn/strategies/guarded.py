@@ -102,50 +102,42 @@ class Guarded(Strategy):
         source = Run(task)
         source.predict()
         source.require_finite()
-        summary = task.model.source
-        try:
-            if summary is None:
-                raise NoEvidenceError(_NO_SUMMARY)
-            _require_classes(summary, source)
-            with source.watch.stage("evidence"):
-                network = own_probs(source, task.graph)
-                evidence = infer(task.model, task.graph, network)
-                scores = evidence
-                if network is not source.prediction.probs:
-                    scores = evidence.with_answer(network, source.prediction.probs)
-        except NoEvidenceError as reason:
-            return self._kept(task, source, None, str(reason))
-        if evidence.rejected:
-            return self._kept(task, source, evidence, evidence.rejected)
-        guard = _Guard(task, source, evidence, scores)
+        evidence, scores, obstacle = _gathered(task, source)
+        if evidence is None:
+            return self._kept(task, source, obstacle)
+        # Where nothing can be estimated, candidates are there for questions to decide among.
+        guard = _Guard(task, source, evidence, None if obstacle else scores)
         trials = [guard.trial(SOURCE, source)]
-        if not math.isfinite(trials[0].accuracy.value):
-            return self._kept(task, source, None, _NOT_FINITE)
         for trial in guard.trials(self.usable(task.model, task.method)):
             if trial.run.prediction.finite:
                 trials.append(trial)
-        best = max(trials, key=lambda trial: trial.gain.low)
-        best = best if best.gain.low > self.margin else trials[0]
-        tried = tuple(guard.candidate(trial) for trial in trials)
+        best = trials[0]
+        if not obstacle and not math.isfinite(best.accuracy.value):
+            scores, obstacle = None, _NOT_FINITE
+        elif not obstacle:
+            likeliest = max(trials, key=lambda trial: trial.gain.low)
+            best = likeliest if likeliest.gain.low > self.margin else best
         decision = Decision(
-            best.name, tried, scores, threshold=self.margin, moved_back=best.moved_back
+            best.name,
+            tuple(guard.candidate(trial) for trial in trials),
+            scores,
+            obstacle,
+            threshold=None if obstacle else self.margin,
+            moved_back=best.moved_back,
         )
         return self._result(task, best, trials[0], decision)
 
-    def _kept(
-        self, task: Task, source: Run, evidence: Posterior | None, obstacle: str
-    ) -> Adaptation:
-        """The source model, where nothing could be estimated."""
-        decision = Decision(SOURCE, (), evidence, obstacle)
+    def _kept(self, task: Task, source: Run, obstacle: str) -> Adaptation:
+        """The source model, where nothing is known of the target."""
         kept = _Trial(SOURCE, source, _NONE, _NONE)
-        return self._result(task, kept, kept, decision)
+        return self._result(task, kept, kept, Decision(SOURCE, (), None, obstacle))
 
     def _result(
         self, task: Task, best: "_Trial", source: "_Trial", decision: Decision
     ) -> Adaptation:
         trace = Trace()
         for trial in (source, best) if decision.adapted else (source,):
-            if decision.candidates:
+            if not decision.obstacle:
                 shares = trial.run.prediction.class_shares
                 trace.add_estimate(trial.accuracy.value, trial.run.view.gamma, shares)
         return finished(
@@ -170,6 +162,24 @@ _NONE = Interval(math.nan, math.nan, math.nan)
 _LEAST_CLASS = 0.0075
 """Classes without a labelled source node that the model gives to fewer nodes do no harm."""
 _NOT_FINITE = "accuracy cannot be estimated: the estimate is not a finite number"
+
+
+def _gathered(task: Task, source: Run) -> tuple[Posterior | None, Posterior | None, str]:
+    """The evidence, the same with the base method's answer, and why it cannot score, or empty."""
+    summary = task.model.source
+    try:
+        if summary is None:
+            raise NoEvidenceError(_NO_SUMMARY)
+        _require_classes(summary, source)
+        with source.watch.stage("evidence"):
+            network = own_probs(source, task.graph)
+            evidence = infer(task.model, task.graph, network)
+            scores = evidence
+            if network is not source.prediction.probs:
+                scores = evidence.with_answer(network, source.prediction.probs)
+    except NoEvidenceError as reason:
+        return None, None, str(reason)
+    return evidence, scores, evidence.rejected
 
 
 def _require_classes(source: SourceSummary, run: Run) -> None:
@@ -203,13 +213,17 @@ class _Trial:
 class _Guard:
     """Scores candidates around one base method on one target."""
 
-    def __init__(self, task: Task, source: Run, evidence: Posterior, scores: Posterior) -> None:
+    def __init__(
+        self, task: Task, source: Run, evidence: Posterior, scores: Posterior | None
+    ) -> None:
         self.task, self.source = task, source
         self.evidence, self.scores = evidence, scores
         self.labels_before: Tensor = source.prediction.probs.argmax(1)
 
     def trial(self, name: str, run: Run) -> _Trial:
-        """How many of its labels are expected to be right."""
+        """How many of its labels are expected to be right, where that can be estimated."""
+        if self.scores is None:
+            return _Trial(name, run, _NONE, _NONE)
         with self.source.watch.stage("evidence"):
             labels = run.prediction.probs.argmax(1)
             accuracy = self.scores.accuracy(labels)
@@ -261,11 +275,13 @@ class _Guard:
         return Candidate(trial.name, trial.accuracy, trial.gain, changed, *kept)
 
     def _moved_back(self) -> Backbone | None:
-        shift, model, method = self.evidence.shift, self.task.model, self.task.method
-        moves_norm = Modifies.NORM in method.modifies
+        model, method = self.task.model, self.task.method
+        if Modifies.NORM in method.modifies:
+            return None
         if not isinstance(model, MovableBackbone) or not model.takes_offset:
             return None
-        if not shift.kind.moves_offset or moves_norm:
+        shift = self.evidence.shift
+        if not shift.kind.moves_offset:
             return None
         moved = copy.deepcopy(model)
         moved.move(offset=shift.offset.to(model.gamma))

@@ -139,8 +139,8 @@ def run(model: mg.Backbone, target: Data, method: mg.BaseMethod) -> Record:
             record[f"{name}_gain"] = _shown(posterior.gain(labels, result.labels_before))
         record["information"] = float(posterior.source.information)
         record["weights"] = [
-            *posterior.source.evidence_weights.tolist(),
-            *posterior.source.pool_weights.tolist(),
+            *posterior.source.evidence_weights,
+            *posterior.source.pool_weights,
         ]
         record["noise"], record["rho"] = (
             posterior.gathered.noise,
