@@ -37,11 +37,14 @@ class Candidate:
 
     def __repr__(self) -> str:
         """One line."""
+        changed = f"{self.changed:.1%} of labels changed"
+        if not math.isfinite(self.accuracy.value + self.gain.value):
+            return f"Candidate({self.name!r}, accuracy {UNKNOWN}, {changed})"
         gain = (f"{100 * each:+z.1f}" for each in (self.gain.value, self.gain.low, self.gain.high))
         middle, low, high = gain
         return (
-            f"Candidate({self.name!r}, accuracy {estimate(self.accuracy.value)}, gain {middle} "
-            f"points, {low} to {high}, {self.changed:.1%} of labels changed)"
+            f"Candidate({self.name!r}, accuracy {self.accuracy.value:.1%}, gain {middle} points, "
+            f"{low} to {high}, {changed})"
         )
 
     def figures(self) -> Parameters:

@@ -184,6 +184,7 @@ def _gathered(task: Task, source: Run) -> tuple[Posterior | None, Posterior | No
 
 def _require_classes(source: SourceSummary, run: Run) -> None:
     """Raise NoEvidenceError where the model predicts classes without a labelled source node."""
+    source.require(run.graph.num_features, run.prediction.probs.shape[1])
     absent = (source.class_prior == 0).cpu().numpy()
     if not absent.any():
         return
