@@ -21,9 +21,10 @@ from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
 from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels.devices import device_of
-from matcha_gnn.methods import ERM, BaseMethod, resolve_method
+from matcha_gnn.methods import ERM, METHODS, BaseMethod
+from matcha_gnn.registry import METHOD_GROUP, STRATEGY_GROUP, resolve_installed
 from matcha_gnn.result import Adaptation
-from matcha_gnn.strategies import Guarded, Strategy, Task, Unadapted, resolve_strategy
+from matcha_gnn.strategies import STRATEGIES, Guarded, Strategy, Task, Unadapted
 
 logger = logging.getLogger(__name__)
 
@@ -144,9 +145,10 @@ def run_adaptation(
     callbacks: Sequence[Callback] = (),
 ) -> Adaptation:
     """`adapt` without its warning, for callers that say themselves what was not possible."""
-    method = resolve_method("method", method)() if isinstance(method, str) else method
+    if isinstance(method, str):
+        method = resolve_installed("method", method, METHODS, METHOD_GROUP)()
     if isinstance(strategy, str):
-        strategy = resolve_strategy("strategy", strategy)()
+        strategy = resolve_installed("strategy", strategy, STRATEGIES, STRATEGY_GROUP)()
     _check(method, strategy, seed, callbacks)
     running = _running(model, graph, source, loader)
     require_precision(running)

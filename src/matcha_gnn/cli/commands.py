@@ -30,10 +30,17 @@ from matcha_gnn.io.graphfiles import read_graph, write_graph
 from matcha_gnn.io.models import load_model, save_model
 from matcha_gnn.io.outputs import can_report, write_outputs
 from matcha_gnn.losses import LOSSES
-from matcha_gnn.methods import ERM, BaseMethod, resolve_method
-from matcha_gnn.registry import build, parse_options, resolve_installed
+from matcha_gnn.methods import ERM, METHODS, BaseMethod
+from matcha_gnn.registry import (
+    LOSS_GROUP,
+    METHOD_GROUP,
+    STRATEGY_GROUP,
+    build,
+    parse_options,
+    resolve_installed,
+)
 from matcha_gnn.result.alarms import Severity
-from matcha_gnn.strategies import Guarded, Strategy, resolve_strategy
+from matcha_gnn.strategies import STRATEGIES, Guarded, Strategy
 from matcha_gnn.train import fit
 from matcha_gnn.transforms import attacked, shifted
 
@@ -43,8 +50,6 @@ STYLES = {
     Severity.WARNING: "yellow",
     Severity.ALARM: "bold red",
 }
-LOSS_GROUP = "matcha_gnn.losses"
-"""Entry points of what other packages bring."""
 NO_FILE = "No model file: your network, and a source summary beside it, stay as they are."
 
 
@@ -89,7 +94,7 @@ def train(
 ) -> None:
     """Train on a graph file and write a model file."""
     architecture = resolve_backbone("--backbone", backbone)
-    around = [resolve_method("--method", name)() for name in methods]
+    around = [resolve_installed("--method", name, METHODS, METHOD_GROUP)() for name in methods]
     if output.suffix != ".safetensors":
         raise InvalidFileError("output", output, "a file named .safetensors")
     if not output.parent.is_dir():
@@ -158,12 +163,12 @@ class Job:
 
     def base_method(self) -> BaseMethod:
         """From --method and --option."""
-        kind = resolve_method("--method", self.method)
+        kind = resolve_installed("--method", self.method, METHODS, METHOD_GROUP)
         return build("--option", kind, parse_options("--option", self.options))
 
     def chosen_strategy(self) -> Strategy:
         """From --strategy and --set; a loss is given by its name."""
-        kind = resolve_strategy("--strategy", self.strategy)
+        kind = resolve_installed("--strategy", self.strategy, STRATEGIES, STRATEGY_GROUP)
         given = parse_options("--set", self.parameters)
         if "loss" in given:
             name = str(given["loss"])

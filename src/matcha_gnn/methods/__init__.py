@@ -15,18 +15,6 @@ from matcha_gnn.methods.lame import LAME as LAME
 from matcha_gnn.methods.soga import SOGA as SOGA
 from matcha_gnn.methods.t3a import T3A as T3A
 from matcha_gnn.methods.tent import Tent as Tent
-from matcha_gnn.registry import registered, resolve_installed
+from matcha_gnn.registry import registered
 
 METHODS: dict[str, type[BaseMethod]] = registered(vars(), BaseMethod)
-GROUP = "matcha_gnn.methods"
-"""Entry points by which other packages offer base methods."""
-
-
-def resolve_method(argument: str, name: str) -> type[BaseMethod]:
-    """The class of a built-in base method, or of one that an installed package offers.
-
-    Example:
-        >>> resolve_method("method", "t3a").__name__
-        'T3A'
-    """
-    return resolve_installed(argument, name, METHODS, GROUP)

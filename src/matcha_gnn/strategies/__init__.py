@@ -1,6 +1,6 @@
 """How a better model is sought on a target graph."""
 
-from matcha_gnn.registry import registered, resolve_installed
+from matcha_gnn.registry import registered
 from matcha_gnn.strategies.base import Proposal as Proposal
 from matcha_gnn.strategies.base import Strategy as Strategy
 from matcha_gnn.strategies.base import Task as Task
@@ -12,15 +12,3 @@ from matcha_gnn.strategies.matcha import Matcha as Matcha
 from matcha_gnn.strategies.unadapted import Unadapted as Unadapted
 
 STRATEGIES: dict[str, type[Strategy]] = registered(vars(), Strategy)
-GROUP = "matcha_gnn.strategies"
-"""Entry points by which other packages offer strategies."""
-
-
-def resolve_strategy(argument: str, name: str) -> type[Strategy]:
-    """The class of a built-in strategy, or of one that an installed package offers.
-
-    Example:
-        >>> resolve_strategy("strategy", "matcha").__name__
-        'Matcha'
-    """
-    return resolve_installed(argument, name, STRATEGIES, GROUP)

@@ -12,7 +12,6 @@ Run: python -m matcha_gnn.paper.studies.networks run --out FILE.json [--jobs 2] 
      python -m matcha_gnn.paper.studies.networks show FILE.json
 """
 
-import json
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -27,11 +26,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
-from matcha_gnn.io.files import existing_file
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.paper.experiments.run import worker_pool
 from matcha_gnn.paper.studies.plain_networks import KINDS, trained
-from matcha_gnn.paper.studies.shared import arguments, run_study
+from matcha_gnn.paper.studies.shared import arguments, run_study, show_record
 from matcha_gnn.paper.studies.worlds import World
 
 SEEDS = (0, 1, 2)
@@ -178,9 +176,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     if args.what == "show":
-        if args.file is None:
-            parser.error("show needs the FILE of a record")
-        show(json.loads(existing_file(args.file, "file").read_text())["runs"])
+        show_record(parser, args.file, show)
         return
     records: list[Record] = []
     for records in study(args.networks, args.worlds, args.seeds, args.device, args.jobs):
