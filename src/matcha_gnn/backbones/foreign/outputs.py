@@ -45,9 +45,9 @@ def read_output(name: str, output: Any, num_nodes: int, num_edges: int) -> Readi
         IncompatibleError: no node classes, in one line.
 
     Example:
-        >>> read_output("Net", torch.tensor([[0.0], [2.0]]), 2, 0).logits
-        tensor([[ 0.,  0.],
-                [-1.,  1.]])
+        >>> read_output("Net", torch.tensor([[-2.0], [4.0]]), 2, 0).logits
+        tensor([[ 1., -1.],
+                [-2.,  2.]])
     """
     if isinstance(output, tuple | list):
         return _in_sequence(name, output, num_nodes, num_edges)
