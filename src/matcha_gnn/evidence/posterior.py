@@ -18,7 +18,7 @@ from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.hops import joined
 from matcha_gnn.typing import Probs
 
-CLASS_ODDS = 2.0
+CLASS_ODDS = 1.5
 """By this factor the odds of any one class may be off; bounds hold for both."""
 NORMAL_90 = 1.645
 """Standard deviations on each side that nine in ten normal draws stay within."""

@@ -64,7 +64,7 @@ class Guarded(Strategy):
     """
 
     name = "guarded"
-    version = 6
+    version = 7
     uses_evidence = True
 
     strategies: tuple[Strategy, ...] = (ClosedForm(), Fitted(), Belief())
