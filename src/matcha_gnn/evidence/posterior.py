@@ -191,6 +191,7 @@ def infer(
             "accuracy cannot be estimated: the source summary was made by an older version; "
             "mg.summarise_source(model, source_graph) makes a new one"
         )
+    summary.require(graph.num_features, network.shape[1])
     source = summary.evidence.to(graph.device)
     if logits is None:
         probe = source.probe

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 UNKNOWN = "cannot be estimated"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Candidate:
     """A model that was tried.
 
@@ -32,8 +32,20 @@ class Candidate:
     accuracy: Interval
     gain: Interval
     changed: float
-    probs: Probs | None = field(default=None, repr=False, compare=False)
-    model: Backbone | None = field(default=None, repr=False, compare=False)
+    probs: Probs | None = field(default=None, compare=False)
+    model: Backbone | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        """One line."""
+        changed = f"{self.changed:.1%} of labels changed"
+        if not math.isfinite(self.accuracy.value + self.gain.value):
+            return f"Candidate({self.name!r}, accuracy {UNKNOWN}, {changed})"
+        gain = (f"{100 * each:+z.1f}" for each in (self.gain.value, self.gain.low, self.gain.high))
+        middle, low, high = gain
+        return (
+            f"Candidate({self.name!r}, accuracy {self.accuracy.value:.1%}, gain {middle} points, "
+            f"{low} to {high}, {changed})"
+        )
 
     def figures(self) -> Parameters:
         """Its name and numbers as JSON values."""
@@ -64,7 +76,7 @@ class Candidate:
         return self.gain.low
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Decision:
     """Which candidate was taken, and why.
 
@@ -86,6 +98,12 @@ class Decision:
     threshold: float | None = None
     moved_back: bool = False
     verdict: "Verdict | None" = None
+
+    def __repr__(self) -> str:
+        """One line instead of every tensor."""
+        names = [candidate.name for candidate in self.candidates]
+        why = f", {self.obstacle}" if self.obstacle else f" among {names}"
+        return f"Decision({self.chosen!r}{why})"
 
     @property
     def adapted(self) -> bool:

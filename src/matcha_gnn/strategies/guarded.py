@@ -163,7 +163,8 @@ class Guarded(Strategy):
 
 _NO_SUMMARY = (
     "accuracy cannot be estimated without statistics of the source graph, so the model is returned "
-    "unadapted. mg.summarise_source(model, source_graph) adds them"
+    "unadapted. Make them with summary = mg.summarise_source(model, source_graph), and give "
+    "source=summary"
 )
 _ONE_CLASS = "accuracy cannot be estimated: all labelled nodes of the source graph are of one class"
 _NONE = Interval(math.nan, math.nan, math.nan)
@@ -193,6 +194,7 @@ def _gathered(task: Task, source: Run, network: Probs) -> tuple[Task, Posterior]
 
 def _require_classes(source: SourceSummary, run: Run) -> None:
     """Raise NoEvidenceError where the model predicts classes without a labelled source node."""
+    source.require(run.graph.num_features, run.prediction.probs.shape[1])
     absent = (source.class_prior == 0).cpu().numpy()
     if not absent.any():
         return
@@ -258,6 +260,20 @@ class _Guard:
                 yield trial
         if base is not self.source:
             self.source.watch.add(base.watch.seconds)
+        for name, form in self.task.model.forms(self.task.graph):
+            yield from self._form_trials(name, self.task.around(form), strategies)
+
+    def _form_trials(self, name: str, task: Task, strategies: list[Strategy]) -> Iterator[_Trial]:
+        """What strategies propose around another form of the source model."""
+        base = self._around(task)
+        for strategy in strategies:
+            if not strategy.can_run(task.model, task.method):
+                continue
+            for proposal in strategy.proposals(task, base, self.evidence):
+                # What brings its own method answers without γ, and has been tried.
+                if proposal.method is None:
+                    yield self.trial(f"{name}, {proposal.name}", self._around(task.of(proposal)))
+        self.source.watch.add(base.watch.seconds)
 
     def candidate(self, trial: _Trial) -> Candidate:
         """What the decision says of a trial."""
