@@ -11,6 +11,7 @@ Run: python -m matcha_gnn.paper.studies.evidence tuning --out FILE.json [--devic
      python -m matcha_gnn.paper.studies.evidence show FILE.json
 """
 
+import copy
 import os
 import time
 import warnings
