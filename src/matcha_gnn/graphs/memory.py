@@ -14,7 +14,7 @@ from matcha_gnn.errors import IncompatibleError, InvalidGraphError, require_one_
 from matcha_gnn.graphs.base import BaseGraph, Message, imbalance
 from matcha_gnn.graphs.extras import LABELS, Extras, fields_of
 from matcha_gnn.kernels import Adjacency
-from matcha_gnn.kernels.propagate import no_beta_warning
+from matcha_gnn.kernels.sparse import no_beta_warning
 
 EDGE_BLOCK = 1 << 20
 T = TypeVar("T")

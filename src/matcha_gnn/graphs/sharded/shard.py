@@ -16,7 +16,7 @@ from matcha_gnn.graphs.sharded.partition import PARTITIONS, Nodes, Partition, co
 from matcha_gnn.graphs.sharded.ranks import Ranks
 from matcha_gnn.graphs.shards import Shard
 from matcha_gnn.kernels import Adjacency
-from matcha_gnn.kernels.propagate import csr_tensor, scipy_csr
+from matcha_gnn.kernels.sparse import csr_tensor, scipy_csr
 from matcha_gnn.typing import FloatArray
 
 LINKS, LINKS_SEED = 20_000, 0

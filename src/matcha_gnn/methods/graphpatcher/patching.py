@@ -19,7 +19,7 @@ from torch.nn import functional as F  # noqa: N812
 from matcha_gnn.backbones import FilterBackbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import Adjacency, filter_hops
-from matcha_gnn.kernels.propagate import csr_tensor, no_beta_warning
+from matcha_gnn.kernels.sparse import csr_tensor, no_beta_warning
 from matcha_gnn.typing import HopStack, HopWeights, Repr
 
 DROPOUT = 0.2
