@@ -64,6 +64,7 @@ class Hops:
         stack: [N, K+1, D], node-major: a node's hops lie side by side in memory.
         key: what the stack was made from; None for hops that are not passed on.
         shard: the shard of these nodes.
+        mixed: Z at one γ is the only hop, and stands for the hops of a model whose γ stays.
 
     Example:
         >>> hops = Hops(torch.tensor([[[1.0], [2.0]], [[3.0], [0.0]]]))
@@ -78,6 +79,7 @@ class Hops:
     stack: HopStack
     key: HopsKey | None = None
     shard: Shard = WHOLE
+    mixed: bool = False
     _kept: dict[tuple[int, ...], tuple[kernels.Classifier | None, Tensor, "Hops"]] = field(
         default_factory=dict, init=False, repr=False
     )

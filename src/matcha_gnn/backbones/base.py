@@ -6,6 +6,7 @@ What more is known of a model is said by its class: `LinearBackbone` and `Filter
 """
 
 import abc
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -117,6 +118,10 @@ class Backbone(nn.Module, abc.ABC):
             stack = self.stack(checked)
         return Hops(stack, self.hops_key(checked) if keyed else None, checked.shard)
 
+    def mixed_hops(self, graph: BaseGraph) -> Hops | None:
+        """Z at the model's γ as the only hop; None where hops are as easily made, or not here."""
+        return None
+
     def hops_key(self, graph: BaseGraph | GraphLike) -> HopsKey:
         """Content hashes of the graph and of all that decides the hops in this model."""
         checked = graph if isinstance(graph, BaseGraph) else unlabelled(graph)
@@ -157,6 +162,12 @@ class Backbone(nn.Module, abc.ABC):
             for method, parts in self.source_arrays.items()
         }
         return self
+
+    def copied(self) -> Self:
+        """A copy to be changed; what the source left, which nobody changes, is shared."""
+        arrays = [part for parts in self.source_arrays.values() for part in parts.values()]
+        shared: dict[int, Any] = {id(part): part for part in (self.source, *arrays)}
+        return copy.deepcopy(self, shared)
 
     def frozen(self) -> Self:
         """In evaluation mode with no parameter asking for gradients."""

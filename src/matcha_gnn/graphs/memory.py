@@ -261,7 +261,7 @@ def _checked_edges(edge_index: object, num_nodes: int) -> Tensor:
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise InvalidGraphError("graph.edge_index", f"shape {list(edge_index.shape)}", allowed)
     if edge_index.numel():
-        low, high = int(edge_index.min()), int(edge_index.max())
+        low, high = torch.stack(edge_index.aminmax()).tolist()
         if low < 0 or high >= num_nodes:
             wrong = low if low < 0 else high
             allowed = f"node numbers 0 to {num_nodes - 1}"

@@ -55,6 +55,7 @@ class LAME(BaseMethod):
     """
 
     name = "lame"
+    needs_hops = False
 
     def __init__(
         self,
