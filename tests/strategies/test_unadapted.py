@@ -21,7 +21,9 @@ def target():
 def trained(kind):
     torch.manual_seed(0)
     model = BACKBONES[kind](12, 2, hidden_channels=8)
-    mg.fit(model, mg.datasets.csbm(300, 12, homophily=0.8, seed=0), epochs=15, methods=[mg.AdaNPC()])
+    mg.fit(
+        model, mg.datasets.csbm(300, 12, homophily=0.8, seed=0), epochs=15, methods=[mg.AdaNPC()]
+    )
     return model
 
 

@@ -187,7 +187,8 @@ def _dense_linear(x: Tensor, layer: nn.Linear) -> Tensor:
 def _folded(layer: nn.Linear, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
     """Weight [D, F] and bias [D] of a linear layer with the batch norm after it."""
     mean, variance = norm.running_mean, norm.running_var
-    assert mean is not None and variance is not None
+    assert mean is not None
+    assert variance is not None
     scale = (variance + norm.eps).rsqrt()
     bias = -mean if layer.bias is None else layer.bias - mean
     if norm.affine:

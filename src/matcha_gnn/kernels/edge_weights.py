@@ -232,7 +232,7 @@ class _WeightedFilter(torch.autograd.Function):
 
 
 def _steps(matrix: Adjacency, h: Tensor, hop_weights: list[float]) -> Iterator[Tensor]:
-    """The steps of `nested`: c_K h, then M times that plus c_K−1 h, …
+    """The steps of `nested`: c_K h, then M times that plus c_K−1 h, and so on.
 
     Applied to the transpose and the gradient of the result, it gives the gradients in the hops,
     from the last to the first.

@@ -5,7 +5,6 @@ torch's sort takes twice as long from a million edges on. Elsewhere entries are 
 are, and nothing but a few sizes goes to the host.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from matcha_gnn.kernels.sparse import csr_of, row_starts, scipy_csr
+from matcha_gnn.kernels.sparse import csr_of, row_blocks, row_starts, scipy_csr
 
 _BLOCK = 1 << 18
 """Entries whose values are computed at a time: what they need stays in the cache."""
@@ -55,10 +54,10 @@ def normalised_csr(
     degree = _row_sums(crow, weight)
     scale = torch.where(degree > 0, degree.rsqrt(), 0)
     values = torch.empty(len(col), dtype=dtype, device=col.device)
-    for rows, entries in _blocks(crow, len(col)):
-        counts = crow[rows.start : rows.stop + 1].diff()
+    most = _BLOCK if crow.is_cpu else len(col)
+    for rows, entries, starts in row_blocks(crow, max(1, num_nodes * most // len(col))):
         size = entries.stop - entries.start
-        here = torch.repeat_interleave(scale[rows], counts, output_size=size)
+        here = torch.repeat_interleave(scale[rows], starts.diff(), output_size=size)
         values[entries] = here.mul_(weight[entries]).mul_(scale.index_select(0, col[entries]))
     return csr_of(crow, col, values, (num_nodes, num_nodes))
 
@@ -139,16 +138,6 @@ def _row_sums(crow: Tensor, values: Tensor) -> Tensor:
         # Every row has an entry: its own.
         return torch.from_numpy(np.add.reduceat(values.numpy(), starts[:-1], dtype=np.float64))
     return torch.segment_reduce(values, "sum", offsets=crow, unsafe=True)
-
-
-def _blocks(crow: Tensor, num_entries: int) -> Iterator[tuple[slice, slice]]:
-    """Ranges of rows and of their entries; on a GPU one block with all."""
-    num_rows = len(crow) - 1
-    step = num_rows if not crow.is_cpu else max(1, num_rows * _BLOCK // max(1, num_entries))
-    for first in range(0, num_rows, max(1, step)):
-        stop = min(first + step, num_rows)
-        entries = (0, num_entries) if step == num_rows else crow[[first, stop]].tolist()
-        yield slice(first, stop), slice(*entries)
 
 
 def _narrowest(count: int) -> type[np.integer]:

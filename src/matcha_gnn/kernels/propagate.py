@@ -15,7 +15,7 @@ from torch.nn.functional import embedding_bag
 
 from matcha_gnn.kernels.devices import fast_code
 from matcha_gnn.kernels.normalising import normalised_csr, transposed_csr
-from matcha_gnn.kernels.sparse import csr_of
+from matcha_gnn.kernels.sparse import csr_of, row_blocks
 from matcha_gnn.typing import HopStack, HopWeights, Repr
 
 MAX_DEGREE = 4096
@@ -116,15 +116,8 @@ class Adjacency(Operator):
         """
         crow, col, values = self.rows
         col = col * stride if stride > 1 else col
-        step, last = max(1, _BLOCK // width), len(crow) - 1
-        if step >= last:
-            yield slice(0, last), (crow, col, values)
-            return
-        starts = [*crow[:-1:step].tolist(), int(crow[-1])]
-        for first, begin, end in zip(range(0, last, step), starts, starts[1:], strict=False):
-            rows = slice(first, min(first + step, last))
-            offsets = crow[rows.start : rows.stop + 1] - begin
-            yield rows, (offsets, col[begin:end], values[begin:end])
+        for rows, entries, starts in row_blocks(crow, max(1, _BLOCK // width)):
+            yield rows, (starts, col[entries], values[entries])
 
     @cached_property
     def max_degree(self) -> int:

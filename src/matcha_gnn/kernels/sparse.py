@@ -48,6 +48,27 @@ def row_starts(row: Tensor, num_rows: int) -> Tensor:
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
+def row_blocks(crow: Tensor, step: int) -> Iterator[tuple[slice, slice, Tensor]]:
+    """Ranges of rows, their entries, and where each row starts among these.
+
+    Args:
+        crow: where each row starts, [N+1].
+        step: rows in a block.
+
+    Example:
+        >>> for rows, entries, starts in row_blocks(torch.tensor([0, 2, 2, 3]), 2):
+        ...     print(rows, entries, starts)
+        slice(0, 2, None) slice(0, 2, None) tensor([0, 2, 2])
+        slice(2, 3, None) slice(2, 3, None) tensor([0, 1])
+    """
+    num_rows = len(crow) - 1
+    ends = [*crow[:-1:step].tolist(), int(crow[-1])]
+    for first, begin, end in zip(range(0, num_rows, step), ends, ends[1:], strict=False):
+        stop = min(first + step, num_rows)
+        starts = crow[first : stop + 1]
+        yield slice(first, stop), slice(begin, end), starts - begin if begin else starts
+
+
 def csr_of(crow: Tensor, col: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
     """A sparse CSR tensor from its parts, which are not checked."""
     with no_beta_warning():
