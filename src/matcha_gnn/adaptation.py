@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Callable, Sequence
 
+import torch
+
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.backbones.checks import require_finite, require_precision
 from matcha_gnn.callbacks import Callback, progress_of
@@ -12,6 +14,7 @@ from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.methods import ERM, BaseMethod
+from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.result import Adaptation
 from matcha_gnn.strategies import Guarded, Strategy, Task, Unadapted
 
@@ -63,9 +66,12 @@ def adapt(
         >>> mg.adapt(model, target).status
         <Status.ADAPTED: 'adapted'>
     """
+    watch = Stopwatch(model.gamma.device if isinstance(model, Backbone) else torch.device("cpu"))
+    start = watch.read()
     _check(model, method, strategy, seed, callbacks)
 
     def work(target: BaseGraph, quiet: bool) -> Adaptation:
+        watch.seconds["checks"] = watch.read() - start
         _, block = next(target.blocks())
         model.accept(block.x)
         if hops is not None:
@@ -75,6 +81,10 @@ def adapt(
         return strategy.run(Task(model, target, method, seed, hops, progress))
 
     result = _on_graph(graph, model, method, strategy, seed, work)
+    watch.add(result.seconds)
+    watch.seconds["other"] = watch.read() - start - sum(watch.seconds.values())
+    result.seconds.clear()
+    result.seconds.update(watch.seconds)
     logger.info("%r in %.2f s", result, sum(result.seconds.values()))
     for callback in callbacks:
         callback.on_result(result)

@@ -170,7 +170,12 @@ class Hops:
         one read of the stack.
         """
         over = over or self
-        if isinstance(head, nn.Linear) and (in_one_read := self._classifier(head, over)):
+        once = self.mixed and self._second_pass_pays(getattr(head, "out_features", 0))
+        if (
+            isinstance(head, nn.Linear)
+            and not once
+            and (in_one_read := self._classifier(head, over))
+        ):
             probs, sums, mass = in_one_read(hop_weights)
             sums, mass = self.shard.total(sums, mass)
             return probs, sums, mass
@@ -226,8 +231,10 @@ class Hops:
         return kernels.whole_sums_pay(self.shape[1], num_classes, self.device)
 
     def _whole_sums_pay_after_mixing(self, num_classes: int) -> bool:
-        second_pays = self.one_block and kernels.second_pass_pays(self.stack, num_classes)
-        return self._whole_sums_pay(num_classes) and not second_pays
+        return self._whole_sums_pay(num_classes) and not self._second_pass_pays(num_classes)
+
+    def _second_pass_pays(self, num_classes: int) -> bool:
+        return self.one_block and kernels.second_pass_pays(self.stack, num_classes)
 
     def _keeps_logits(self, num_classes: int) -> bool:
         """Whether one read costs less, and hop logits are few compared with the stack."""

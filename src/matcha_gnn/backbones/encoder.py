@@ -140,14 +140,22 @@ class NormedEncoder(LinearEncoder, NormedFilterBackbone):
         Without gradients the batch norm of a model in evaluation is made part of the linear layer:
         one write of [N, D] instead of three.
         """
-        statistics = self.norm.running_mean, self.norm.running_var
         differentiated = torch.is_grad_enabled() and (
             x.requires_grad or any(p.requires_grad for p in self.parameters())
         )
-        if self.training or differentiated or None in statistics:
+        if differentiated or not self._folds:
             return super().encode(x)
         h = _affine(x, *_folded(self.linear, self.norm))
         return h.relu_() if self.relu else h
+
+    @property
+    def _folds(self) -> bool:
+        """Whether the encoder is one affine map before the ReLU: of no subclass with other parts."""
+        parts = ("enter", "before_norm", "after_norm")
+        own = all(getattr(type(self), name) is getattr(NormedEncoder, name) for name in parts)
+        evaluated = not (self.training or self.norm.training)
+        known = type(self.norm) is nn.BatchNorm1d and self.norm.track_running_stats
+        return own and evaluated and known
 
     def before_norm(self, x: Tensor) -> Tensor:
         """From features [N, F] to the batch norm: [N, D]."""
@@ -200,7 +208,8 @@ def _folded(layer: nn.Linear, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
 def _affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """X Wᵀ + b without history, in memory that is fast to write to first."""
     if x.layout != torch.strided:
-        return torch.sparse.mm(x, weight.T).add_(bias)
+        product: Tensor = torch.sparse.mm(x, weight.T)
+        return product.add_(bias)
     place = empty((len(x), len(weight)), x)
     return torch.addmm(bias, x.detach(), weight.T, out=place)
 

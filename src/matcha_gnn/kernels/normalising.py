@@ -73,7 +73,8 @@ def counted_entries(edge_index: Tensor, num_nodes: int, edge_weight: Tensor | No
     row[:count], col[:count] = receiver, sender
     row[count:] = col[count:] = np.arange(num_nodes)
     # Single precision counts parallel edges exactly, and is moved in half the time.
-    weight = np.ones(count + num_nodes, np.float32 if edge_weight is None else np.float64)
+    kept = np.float32 if edge_weight is None else np.float64
+    weight: NDArray[np.floating] = np.ones(count + num_nodes, kept)
     if edge_weight is not None:
         given = edge_weight.detach().numpy()
         weight[:count] = given[apart]

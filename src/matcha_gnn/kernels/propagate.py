@@ -100,7 +100,7 @@ class Adjacency(Operator):
                 torch.add(sums_of_rows(*bags, h), base[rows].detach(), alpha=share, out=found[rows])
             return found
         if fast := _fast_hops(self, h, "hop_plus"):
-            found = torch.empty_like(base) if out is None else out
+            found = empty(base.shape, base) if out is None or not out.is_contiguous() else out
             fast(self.matrix, h.contiguous(), share, base.contiguous(), found)
             return found
         return torch.addmm(base, self.narrow, h, beta=share)

@@ -69,15 +69,15 @@ class Run:
         model, graph, method = task.model, task.graph, task.method
         self.graph, self.method, self.seed, self.ways = graph, method, task.seed, ways
         self.loss = loss or PIC()
-        self.model = model.copied().frozen()
-        self.gamma = self.model.gamma
-        self.encoder_stays = ways.moves == "gamma"
-        self.hops_stay = self.encoder_stays and isinstance(model, LinearBackbone)
-        self.keeps_z_alone = gamma_stays and not method.needs_hops
-        self.moving = _moving_parameters(self.model, ways.moves)
         self.watch = Stopwatch(graph.device)
         self.z: Repr | None = None
         with self.watch.stage("inference"):
+            self.model = model.copied().frozen()
+            self.gamma = self.model.gamma
+            self.encoder_stays = ways.moves == "gamma"
+            self.hops_stay = self.encoder_stays and isinstance(model, LinearBackbone)
+            self.keeps_z_alone = gamma_stays and not method.needs_hops
+            self.moving = _moving_parameters(self.model, ways.moves)
             local = graph if self.encoder_stays and isinstance(graph, LocalGraph) else None
             self.constants = None if local is None else self.model.constants(local)
             self.hops = task.hops or self._fresh_hops()
