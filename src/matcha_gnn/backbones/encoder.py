@@ -150,7 +150,7 @@ class NormedEncoder(LinearEncoder, NormedFilterBackbone):
 
     @property
     def _folds(self) -> bool:
-        """Whether the encoder is one affine map before the ReLU; a subclass may have other parts."""
+        """Whether the encoder is one affine map before the ReLU; a subclass may add to it."""
         parts = ("enter", "before_norm", "after_norm")
         own = all(getattr(type(self), name) is getattr(NormedEncoder, name) for name in parts)
         evaluated = not (self.training or self.norm.training)
