@@ -68,6 +68,8 @@ def test_a_copy_shares_what_the_source_left_and_nothing_else():
     model = trained("gprgnn")
     found = model.copied()
     assert found.source is model.source
+    found.linear.register_forward_hook(lambda *_: None)
+    assert not model.linear._forward_hooks
     before = copy.deepcopy(model.state_dict())
     for parameter in found.parameters():
         parameter.data.add_(1)

@@ -7,6 +7,7 @@ What more is known of a model is said by its class: `LinearBackbone` and `Filter
 
 import abc
 import copy
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,6 +24,8 @@ from matcha_gnn.typing import HopStack, Repr
 
 if TYPE_CHECKING:
     from matcha_gnn.evidence.summary import SourceSummary
+
+_TABLES = (dict, OrderedDict, set)
 
 
 class Backbone(nn.Module, abc.ABC):
@@ -187,8 +190,11 @@ class Backbone(nn.Module, abc.ABC):
     def copied(self) -> Self:
         """A copy to be changed; what the source left, which nobody changes, is shared."""
         arrays = [part for parts in self.source_arrays.values() for part in parts.values()]
-        shared: dict[int, Any] = {id(part): part for part in (self.source, *arrays)}
-        return copy.deepcopy(self, shared)
+        known: dict[int, Any] = {id(part): part for part in (self.source, *arrays)}
+        # Most of a small model is empty tables of hooks, which are slow to copy one by one.
+        tables = (part for module in self.modules() for part in vars(module).values())
+        empty = (part for part in tables if type(part) in _TABLES and not part)
+        return copy.deepcopy(self, known | {id(part): type(part)() for part in empty})
 
     def frozen(self) -> Self:
         """In evaluation mode with no parameter asking for gradients."""

@@ -108,7 +108,7 @@ def run(model: mg.Backbone, target: Data, method: mg.BaseMethod) -> Record:
     """Accuracy and estimates of one adaptation."""
     scored = target.scored
     start = time.perf_counter()
-    result = mg.adapt(model, target, method)
+    result = _adapted(model, target, method)
     seconds = time.perf_counter() - start
     decision = result.decision
     assert decision is not None
@@ -156,12 +156,17 @@ def alone(model: mg.Backbone, target: Data) -> Record:
     """Accuracy of the default where the model has no source summary."""
     bare = copy.deepcopy(model)
     bare.source = None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", mg.NotAdaptedWarning)
-        result = mg.adapt(bare, target)
+    result = _adapted(bare, target, mg.ERM())
     after = evaluate(result.probs.cpu(), target.y.cpu(), target.scored.cpu())
     assert result.decision is not None
     return {"alone": 100 * after.accuracy, "alone_chosen": result.decision.chosen}
+
+
+def _adapted(model: mg.Backbone, target: Data, method: mg.BaseMethod) -> mg.Adaptation:
+    """The default's result; that a source model is kept is in the record, and needs no warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mg.NotAdaptedWarning)
+        return mg.adapt(model, target, method)
 
 
 def _shown(interval: Any) -> list[float]:
