@@ -8,7 +8,7 @@ from matcha_gnn.backbones.checks import require_finite, require_precision
 from matcha_gnn.callbacks import Callback, progress_of
 from matcha_gnn.errors import require_kind, require_whole
 from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
-from matcha_gnn.graphs.memory import GraphLike, unlabelled
+from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.methods import ERM, BaseMethod
@@ -22,7 +22,7 @@ LARGEST_SEED = 2**63 - 1
 
 def adapt(
     model: Backbone,
-    graph: GraphLike | PlannedGraph,
+    graph: Graph | GraphLike | PlannedGraph,
     method: BaseMethod = ERM(),  # noqa: B008 (immutable)
     strategy: Strategy = Guarded(),  # noqa: B008 (immutable)
     *,
@@ -63,7 +63,7 @@ def adapt(
         >>> mg.adapt(model, target).status
         <Status.ADAPTED: 'adapted'>
     """
-    _check(model, method, strategy, seed, callbacks)
+    check_arguments(model, method, strategy, seed, callbacks)
 
     def work(target: BaseGraph, quiet: bool) -> Adaptation:
         _, block = next(target.blocks())
@@ -83,7 +83,7 @@ def adapt(
 
 def predict(
     model: Backbone,
-    graph: GraphLike | PlannedGraph,
+    graph: Graph | GraphLike | PlannedGraph,
     method: BaseMethod = ERM(),  # noqa: B008 (immutable)
     *,
     hops: Hops | None = None,
@@ -102,7 +102,7 @@ def predict(
 
 
 def _on_graph(
-    graph: GraphLike | PlannedGraph,
+    graph: Graph | GraphLike | PlannedGraph,
     model: Backbone,
     method: BaseMethod,
     strategy: Strategy,
@@ -120,7 +120,7 @@ def _on_graph(
     return work(target, False)
 
 
-def _check(
+def check_arguments(
     model: Backbone,
     method: BaseMethod,
     strategy: Strategy,
