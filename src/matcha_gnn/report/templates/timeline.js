@@ -53,10 +53,10 @@ const label = (place) => {
   return step ? `${step.number}` : "";
 };
 
-// Steps of 1, 2 or 5 times a power of ten.
+// Steps of 1, 2, 2.5 or 5 times a power of ten.
 const rounded = (raw) => {
   const power = 10 ** Math.floor(Math.log10(raw));
-  return power * [1, 2, 5, 10].find((factor) => factor * power >= raw);
+  return power * [1, 2, 2.5, 5, 10].find((factor) => factor * power >= raw);
 };
 
 const rows = (low, high, count) => {
@@ -71,11 +71,10 @@ const months = (count) => {
   const wide = (span[1] - span[0]) / DAY / 30 / count;
   const step = [1, 2, 3, 6, 12, 24, 60, 120, 240].find((each) => each >= wide) ?? 1200;
   const begin = new Date(span[0]);
-  const first = Math.ceil((begin.getUTCFullYear() * 12 + begin.getUTCMonth()) / step) * step;
-  return Array.from({ length: 2 * count + 2 }, (_, n) => Date.UTC(0, first + n * step) + CENTURIES);
+  const since = (begin.getUTCFullYear() - 2000) * 12 + begin.getUTCMonth();
+  const first = Math.ceil(since / step) * step;
+  return Array.from({ length: count + 2 }, (_, n) => Date.UTC(2000, first + n * step));
 };
-// Date.UTC takes years below 100 for those of the last century.
-const CENTURIES = Date.UTC(2000, 0) - Date.UTC(0, 2000 * 12);
 
 const columns = (width) => {
   const count = Math.max(2, Math.floor(width / 95));
