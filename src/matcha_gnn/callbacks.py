@@ -227,14 +227,15 @@ METRICS = {
 
 
 def metrics_text(step: "Step") -> str:
-    """A step in Prometheus' text format; a figure that cannot be estimated is left out.
+    r"""A step in Prometheus' text format; a figure that cannot be estimated is left out.
 
     Example:
         >>> from matcha_gnn.watching import Step
-        >>> print(metrics_text(Step(3, "2026-05-01T00:00:00+00:00", accuracy=0.81))[:116])
+        >>> text = metrics_text(Step(3, "2026-05-01T00:00:00+00:00", accuracy=0.81))
+        >>> print(*text.splitlines()[:3], sep="\n")
         # HELP matcha_accuracy Expected accuracy of the model in use on the newest graph.
         # TYPE matcha_accuracy gauge
-        matcha
+        matcha_accuracy 0.81
     """
     found, lines = step.numbers(), []
     for name, meaning in METRICS.items():
