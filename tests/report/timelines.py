@@ -5,7 +5,7 @@ import math
 from matcha_gnn.watching import Alarm, AlarmKind, Step
 from matcha_gnn.watching.alarms import Chance, Reference
 
-REFERENCE = Reference(0.8, 0.9, "100 nodes not trained on", 0.8, 5.0)
+REFERENCE = Reference(0.8, 0.9, "100 nodes not trained on", 100, 0.02, 0.8, 5.0)
 CHANCES = {kind: Chance(number, 20) for number, kind in enumerate(AlarmKind)}
 AWKWARD = '</script><b>"x" & y</b>'
 

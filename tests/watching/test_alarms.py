@@ -1,15 +1,17 @@
 """Alarms ring where they should, say what to do, and how often they ring by chance."""
 
 import math
+from dataclasses import replace
 
 import pytest
+import torch
 from small_streams import day, source_graph, trained
 
 import matcha_gnn as mg
 from matcha_gnn.watching import AlarmKind, Step
 from matcha_gnn.watching.alarms import Chance, Reference, alarms_of, chances_of
 
-REFERENCE = Reference(0.8, 0.9, "100 nodes not trained on")
+REFERENCE = Reference(0.8, 0.9, "100,000 nodes not trained on", 100_000, 0.02)
 GOOD = {"accuracy": 0.9, "low": 0.85, "high": 0.95, "source_accuracy": 0.9, "chosen": "source"}
 GOOD |= {"shares_moved": 0.01}
 
@@ -35,18 +37,36 @@ def test_below_the_level():
 
 def test_a_shift_that_nothing_mends():
     lost = rings(source_accuracy=0.82, accuracy=0.82)[AlarmKind.NOT_MENDED]
-    assert "fell from 90.0% (measured on 100 nodes not trained on) to 82.0%" in lost
+    assert "from 90.0% (measured on 100,000 nodes not trained on: at least 89.8%) to 82.0%" in lost
     assert "nothing that was tried is expected to be better" in lost
     partly = rings(source_accuracy=0.8, accuracy=0.84, chosen="pool")[AlarmKind.NOT_MENDED]
-    assert "wins back 4.0 of 10.0 points" in partly
+    assert "wins back 4.0 of 9.8 points" in partly
     assert AlarmKind.NOT_MENDED not in rings(source_accuracy=0.8, accuracy=0.86, chosen="pool")
     assert AlarmKind.NOT_MENDED not in rings(source_accuracy=0.86, accuracy=0.86)
+
+
+def test_few_nodes_of_the_source_leave_room_for_chance():
+    few = REFERENCE._replace(accuracy=1.0, held_out=39)
+    assert few.floor == pytest.approx(0.05 ** (1 / 39))
+    assert AlarmKind.NOT_MENDED not in rings(few, source_accuracy=0.9, accuracy=0.9)
+    assert AlarmKind.NOT_MENDED in rings(few, source_accuracy=0.87, accuracy=0.87)
+    assert Reference(None, 0.9).floor == 0.9
+    assert Reference(None, 0.0, held_out=20).floor == 0.0
+
+
+def test_the_error_of_class_shares_is_that_of_draws():
+    prior = torch.tensor([0.5, 0.3, 0.2])
+    summary = replace(trained().source, class_prior=prior, held_out=torch.tensor(60))
+    draws = torch.distributions.Multinomial(60, prior).sample((20_000,)) / 60
+    error = float((draws - prior).abs().sum(1).mean() / 2)
+    assert Reference.of(None, summary).shares_error == pytest.approx(error, rel=0.03)
 
 
 def test_class_shares_that_moved():
     said = rings(shares_moved=0.31, moved_most="class 2 went from 10.0% to 41.0% of nodes")
     assert "31 points from the source's: class 2 went from" in said[AlarmKind.CLASS_SHARES]
-    assert AlarmKind.CLASS_SHARES not in rings(shares_moved=0.099)
+    assert AlarmKind.CLASS_SHARES not in rings(shares_moved=0.119)
+    assert AlarmKind.CLASS_SHARES not in rings(shares_moved=0.3, obstacle="cannot tell")
 
 
 def test_answers_are_needed():

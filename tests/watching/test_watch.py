@@ -1,6 +1,8 @@
 """A watch: figures of each step, the last model, and what cannot be done."""
 
+import gc
 import math
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -193,3 +195,18 @@ def test_figures_survive_json_and_other_fields_are_left_out():
     row = step.row()
     assert row["alarms"] == "; ".join(kinds(step))
     assert row["measured"] == ""
+
+
+def test_what_a_graph_took_is_freed_at_once():
+    watch = mg.Watch(trained(), strategy=WEIGHTS)
+    watch.observe(day(0.1, 1))
+    gc.collect()
+    gc.disable()
+    try:
+        step = watch.observe(day(0.1, 2))
+        gone = [weakref.ref(step.result), weakref.ref(step.result.graph)]
+        del step
+        assert [each() for each in gone] == [None, None]
+        assert gc.collect() == 0, "cycles keep memory until they are looked for"
+    finally:
+        gc.enable()

@@ -118,11 +118,7 @@ class Watch:
     @property
     def reference(self) -> Reference:
         """What figures of a graph are held against."""
-        summary = self._model.source
-        if summary is None:
-            return Reference(self.level)
-        accuracy, degree = float(summary.accuracy), float(summary.mean_degree)
-        return Reference(self.level, accuracy, summary.basis, summary.edge_homophily, degree)
+        return Reference.of(self.level, self._model.source)
 
     @property
     def chances(self) -> dict[AlarmKind, Chance]:
