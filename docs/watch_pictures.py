@@ -11,6 +11,8 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+import matcha_gnn as mg
+
 HERE = Path(__file__).parent
 DOWN = (0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 
@@ -24,14 +26,15 @@ def prepare(folder: Path) -> Path:
     """Train on one draw of Syn-Cora and watch another; returns the page."""
     graphs = folder / "graphs"
     graphs.mkdir(parents=True)
-    command("make-graph", "syn-cora", "-o", folder / "source.npz", "--homophily", 0.8)
-    command("train", folder / "source.npz", "-o", folder / "model.safetensors")
+    source = mg.datasets.make_graph("syn-cora", homophily=0.8, run=1)
+    mg.write_graph(source, folder / "source.npz")
     for day, homophily in enumerate((*DOWN, *DOWN[-2::-1]), 1):
-        path = graphs / f"2026-05-{day:02d}.npz"
-        command("make-graph", "syn-cora", "-o", path, "--homophily", homophily, "--run", 2)
+        graph = mg.datasets.make_graph("syn-cora", homophily=homophily, run=2)
+        mg.write_graph(graph, graphs / f"2026-05-{day:02d}.npz")
+    command("train", folder / "source.npz", "-o", folder / "model.safetensors")
     files = folder / "model.safetensors", graphs, "-o", folder / "watch"
-    source = "--source", folder / "source.npz"
-    command("watch", *files, "--once", "--level", 0.8, *source)
+    trained_on = "--source", folder / "source.npz"
+    command("watch", *files, "--once", "--level", 0.8, *trained_on)
     return folder / "watch" / "timeline.html"
 
 
