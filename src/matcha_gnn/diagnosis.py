@@ -4,11 +4,12 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from matcha_gnn.adaptation import adapt
-from matcha_gnn.backbones import Backbone, MovableBackbone
+from matcha_gnn.adaptation import run_adaptation
+from matcha_gnn.backbones import Backbone, Loader, MovableBackbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
+from matcha_gnn.evidence.given import Source
 from matcha_gnn.evidence.shift_kinds import ShiftKind
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS, SourceSummary
 from matcha_gnn.graphs.memory import GraphLike, whole_in_memory
@@ -51,12 +52,20 @@ class Diagnosis:
     reason: str
 
 
-def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
+def diagnose(
+    model: Backbone | nn.Module,
+    graph: GraphLike,
+    *,
+    source: Source | None = None,
+    loader: Loader | None = None,
+) -> Diagnosis:
     """Compare a target graph with the source that a model was trained on.
 
     Args:
-        model: a trained model with a source summary (`fit`, `summarise_source`).
+        model: a trained model, or any PyG network as it is.
         graph: the target; labels are not read.
+        source: of the model, where it does not carry it; see `adapt`.
+        loader: through which a network runs; see `adapt`.
 
     Raises:
         IncompatibleError: the model has no source summary.
@@ -72,24 +81,24 @@ def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
         >>> card.advice, [round(h, 1) for h in card.homophily]
         ('adapt', [0.9, 0.1])
     """
-    result = adapt(model, graph)
-    source, decision = model.source, result.decision
-    if source is None or decision is None:
+    result = run_adaptation(model, graph, ERM(), Guarded(), source=source, loader=loader)
+    summary, decision = result.model.source, result.decision
+    if summary is None or decision is None:
         raise IncompatibleError(
-            "diagnose needs a model with a source summary: train it with mg.fit, or call "
-            "mg.summarise_source(model, source_graph)"
+            "diagnose needs a source summary: give source=mg.summarise_source(model, "
+            "source_graph), or train the model with mg.fit"
         )
-    return shift_card(model, source, result, decision)
+    return shift_card(model, summary, result, decision)
 
 
 def shift_card(
-    model: Backbone, source: SourceSummary, result: Adaptation, decision: Decision
+    model: Backbone | nn.Module, summary: SourceSummary, result: Adaptation, decision: Decision
 ) -> Diagnosis:
     """The shift card of a result that is at hand.
 
     Args:
         model: what was adapted.
-        source: its source summary.
+        summary: of its source.
         result: on a graph in memory.
         decision: made by evidence.
 
@@ -110,16 +119,16 @@ def shift_card(
         advice = ADAPT
     return Diagnosis(
         degree=(
-            float(source.mean_degree),
+            float(summary.mean_degree),
             average_degree(target.edge_index, target.num_nodes),
         ),
-        homophily=(source.edge_homophily, posterior.homophily),
-        class_edges=(source.class_edges, posterior.edge_shares.cpu().float()),
-        class_shares=(source.class_prior, posterior.probs.mean(0).cpu().float()),
+        homophily=(summary.edge_homophily, posterior.homophily),
+        class_edges=(summary.class_edges, posterior.edge_shares.cpu().float()),
+        class_shares=(summary.class_prior, posterior.probs.mean(0).cpu().float()),
         features=shift.kind,
-        drift=_length(shift.offset.cpu(), source.node_covariance.double()),
+        drift=_length(shift.offset.cpu(), summary.node_covariance.double()),
         confidence=(
-            float(source.confidence_histogram @ middles),
+            float(summary.confidence_histogram @ middles),
             float(result.probs_before.amax(1).double().mean()),
         ),
         expected_accuracy=(expected[0], max(expected)),
@@ -155,16 +164,21 @@ class AccuracyEstimate:
 
 
 def estimate_accuracy(
-    model: Backbone,
+    model: Backbone | nn.Module,
     graph: GraphLike,
-    method: BaseMethod = ERM(),  # noqa: B008 (immutable)
+    method: BaseMethod | str = ERM(),  # noqa: B008 (immutable)
+    *,
+    source: Source | None = None,
+    loader: Loader | None = None,
 ) -> AccuracyEstimate:
     """Estimate how many labels of a model are right on a graph, without labels.
 
     Args:
-        model: a trained model with a source summary (`fit`, `summarise_source`).
+        model: a trained model, or any PyG network as it is.
         graph: the target; labels are not read.
-        method: the base method whose labels are meant.
+        method: the base method whose labels are meant, or its name.
+        source: of the model, where it does not carry it; see `adapt`.
+        loader: through which a network runs; see `adapt`.
 
     Example:
         >>> import matcha_gnn as mg
@@ -177,13 +191,17 @@ def estimate_accuracy(
         >>> found.low <= truth <= found.high
         True
     """
-    result = adapt(model, graph, method, Guarded(strategies=()))
+    nothing_tried = Guarded(strategies=())
+    result = run_adaptation(model, graph, method, nothing_tried, source=source, loader=loader)
     decision, labels = result.decision, result.labels_before
     nothing = torch.full((result.probs.shape[1],), math.nan)
     if decision is None or decision.posterior is None or decision.obstacle:
         reason = decision.obstacle if decision else ""
         return AccuracyEstimate(math.nan, 0.0, 1.0, nothing, reason)
     posterior = decision.posterior
+    if bool(posterior.source.stand_in):
+        reason = "accuracy cannot be estimated without statistics of the source graph"
+        return AccuracyEstimate(math.nan, 0.0, 1.0, nothing, reason)
     found = posterior.accuracy(labels)
     hits = posterior.probs.gather(1, labels[:, None].to(posterior.probs.device))[:, 0].cpu()
     counts = torch.bincount(labels.cpu(), minlength=len(nothing))

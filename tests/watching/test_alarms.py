@@ -74,7 +74,7 @@ def test_answers_are_needed():
     nothing = dict.fromkeys(("accuracy", "low", "high", "source_accuracy"), math.nan)
     said = rings(**nothing, shares_moved=math.nan, obstacle="cannot tell: too little is known")
     assert list(said) == [AlarmKind.ANSWERS]
-    assert "cannot tell: too little is known. The true classes of 100 nodes" in said["answers"]
+    assert "cannot tell: too little is known. Ask for the labels" in said["answers"]
 
 
 def test_every_kind_has_a_meaning_and_a_name_for_metrics():

@@ -10,7 +10,20 @@ import typer
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 GraphFile = Annotated[Path, typer.Argument(metavar="GRAPH", help="A .npz or .pt graph file.")]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .safetensors model file.")]
+Network = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:NAME",
+        help="In place of MODEL: a class or function of your own that makes the network.",
+    ),
+]
+Weights = Annotated[
+    Path | None, typer.Option(help="With --network: its state dict, saved with torch.save.")
+]
+SourceFile = Annotated[
+    Path | None,
+    typer.Option(help="The source summary that mg.summarise_source(...).save wrote."),
+]
 
 
 BASES = ("base", "linear", "foreign", "unadapted", "catalogue", "stored")

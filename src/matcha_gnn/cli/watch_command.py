@@ -5,19 +5,22 @@ from typing import Annotated
 
 import typer
 
-from matcha_gnn.cli.options import ModelFile, Seed, names_of
+from matcha_gnn.cli.options import Seed, names_of
 
 
 def watch(
     context: typer.Context,
-    model: ModelFile,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .safetensors model file.")],
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Where graph files are and will be.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
     source: Annotated[
         Path | None,
-        typer.Option(help="The graph trained on: alarms say how often they ring by chance."),
+        typer.Option(
+            help="The graph trained on, so that alarms say how often they ring by chance; for a "
+            "model without one, its source summary."
+        ),
     ] = None,
     level: Annotated[
         float | None, typer.Option(help="An alarm rings below this expected accuracy, 0.8.")

@@ -14,11 +14,13 @@ from rich.text import Text
 from matcha_gnn.callbacks import JSONLines, Prometheus
 from matcha_gnn.cli import console
 from matcha_gnn.cli.commands import Job, for_scores
+from matcha_gnn.cli.networks import given_model
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError, MatchaError
+from matcha_gnn.evidence.given import Source
+from matcha_gnn.graphs.memory import GraphLike
 from matcha_gnn.io.files import append_line, lock, output_folder, trim_lines
 from matcha_gnn.io.graphfiles import read_graph
 from matcha_gnn.io.jsontext import json_text
-from matcha_gnn.io.models import load_model
 from matcha_gnn.io.outputs import PAGE, can_report, write_outputs
 from matcha_gnn.io.tables import csv_line
 from matcha_gnn.watching import Step, Watch
@@ -191,10 +193,10 @@ def watch(job: Job, order: Order) -> int:
         allowed = "--once --fail-on-alarm: without --once there is no end"
         raise InvalidArgumentError("--fail-on-alarm", "no --once", allowed)
     watched = Watch(
-        load_model(job.model),
+        given_model(job.model, job.network, job.weights),
         job.base_method(),
         job.chosen_strategy(),
-        source=None if order.source is None else read_graph(order.source, check_labels=False),
+        source=_source(order.source),
         level=order.level,
         seed=job.seed,
     )
@@ -206,6 +208,14 @@ def watch(job: Job, order: Order) -> int:
     if not job.json:
         _say_end(watched, job.output, page)
     return RANG if rings and order.fail_on_alarm else 0
+
+
+def _source(path: Path | None) -> Source | None:
+    """A graph file, or a source summary by its path."""
+    if path is None or path.suffix not in KINDS:
+        return path
+    graph: GraphLike = read_graph(path, check_labels=False)
+    return graph
 
 
 def follow(job: Job, order: Order, journal: Journal, inbox: Inbox) -> None:

@@ -51,6 +51,10 @@ class BeliefModel(Backbone):
         """What messages call this model."""
         return f"{self.network.name} with {self.answer}"
 
+    def accept(self, x: Tensor) -> Tensor:
+        """As the network does."""
+        return self.network.accept(x)
+
     def representation(self, graph: BaseGraph, constants: Any = None) -> Repr:
         """Log-probabilities on any graph, [N, C]."""
         network = network_probs(self.network, graph)

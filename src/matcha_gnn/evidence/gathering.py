@@ -5,12 +5,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from matcha_gnn.evidence.degrees import DegreeLaw, fit_degree_law, incoming_degrees
 from matcha_gnn.evidence.neighbours import (
     SAMPLE,
+    Ends,
     Residuals,
     edge_ends,
     fit_edge_shares,
     neighbour_evidence,
+    shrunk_edge_shares,
 )
 from matcha_gnn.evidence.shift_kinds import (
     FeatureSample,
@@ -34,6 +37,8 @@ class Gathered(NamedTuple):
     Attributes:
         node: log-probabilities by the features of a node, [N, C].
         edges: log-odds by the nodes around it, [N, C].
+        degrees: incoming, [N].
+        degree_law: what a degree says of the class.
         edge_shares: share of edges to a receiver of class a from a sender of class b, [C, C].
         shift: how the probe's logits differ from the source's.
         noise: variance of the logits within classes, in units of the source's; 1 unless
@@ -42,15 +47,25 @@ class Gathered(NamedTuple):
 
     node: Tensor
     edges: Tensor
+    degrees: Tensor
+    degree_law: DegreeLaw
     edge_shares: Tensor
     shift: FeatureShift
     noise: float
 
+    @property
+    def terms(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Evidence by features, by neighbours and by the degree, [N, C] each."""
+        return self.node, self.edges, self.degree_law.log_odds(self.degrees)
+
+    def terms_at(self, nodes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The same of some nodes, on the CPU."""
+        node, edges, degrees = self.terms
+        return node[nodes].cpu(), edges[nodes].cpu(), degrees[nodes].cpu()
+
     def weighted(self, source: SourceEvidence) -> Tensor:
         """Log-probabilities by features and edges, calibrated on the source, [N, C]."""
-        of_node, of_edges = source.evidence_weights.tolist()
-        found: Tensor = (of_node * self.node + of_edges * self.edges).log_softmax(1)
-        return found
+        return source.evidence_weights.combined(*self.terms)
 
 
 def gather(
@@ -76,13 +91,37 @@ def gather(
     node = ((moved - source.shares.double().log()) / noise + shares.log()).log_softmax(1)
     links = graph.sample_links(SAMPLE, seed=0) if links is None else links
     flat = links.flatten()
-    senders, receivers = shard.rows(node, flat).exp().view(*links.shape, len(shares))
-    ends = edge_ends(
-        senders, receivers, shares, _residuals(source, shard.rows(moved, flat), links.shape)
+    rows, points = shard.rows(node, flat), shard.rows(moved, flat)
+    ends = link_ends(source, rows, points, shares, links.shape[1])
+    fitted = fit_edge_shares(ends, shares)
+    edge_shares = shrunk_edge_shares(
+        ends, fitted, source.edge_shares.double(), float(source.misfit_of_edges)
     )
-    edge_shares = fit_edge_shares(ends, shares)
     edges = neighbour_evidence(node, edge_shares, shares, graph)
-    return Gathered(node, edges, edge_shares, shift, noise)
+    degrees = incoming_degrees(graph)
+    law = fit_degree_law(edge_shares, shares, degrees, graph)
+    return Gathered(node, edges, degrees, law, edge_shares, shift, noise)
+
+
+def link_ends(
+    source: SourceEvidence, node: Tensor, points: Tensor, shares: Tensor, number: int
+) -> Ends:
+    """Likelihoods of the ends of sampled edges.
+
+    Args:
+        source: what the source has measured.
+        node: log-probabilities by features of all senders, then of all receivers, [2 E', C].
+        points: their centred logits, [2 E', C].
+        shares: π that `node` has as prior, [C].
+        number: E'.
+    """
+    senders, receivers = node.exp().view(2, number, len(shares))
+    correlation = float(source.residual_correlation)
+    if correlation <= 0:
+        return edge_ends(senders, receivers, shares)
+    places, means = discriminant(points, source.statistics)
+    at = Residuals(places.view(2, number, places.shape[1]), means, correlation)
+    return edge_ends(senders, receivers, shares, at)
 
 
 def _noise(source: SourceEvidence, logits: Tensor) -> float:
@@ -105,11 +144,3 @@ def _shift(source: SourceEvidence, logits: Tensor, number: int) -> FeatureShift:
         sample = FeatureSample(logits, logits.mean(0), number)
         return estimate_shift(sample, source.statistics, source.misfit)
     return FeatureShift(ShiftKind.SAME, source.shares.double(), torch.zeros_like(logits[0]), {})
-
-
-def _residuals(source: SourceEvidence, logits: Tensor, shape: torch.Size) -> Residuals | None:
-    correlation = float(source.residual_correlation)
-    if correlation <= 0:
-        return None
-    points, means = discriminant(logits, source.statistics)
-    return Residuals(points.view(*shape, points.shape[1]), means, correlation)

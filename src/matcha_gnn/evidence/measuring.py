@@ -4,15 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from scipy.optimize import minimize
-from scipy.special import log_softmax
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.evidence.gathering import Gathered, gather
-from matcha_gnn.evidence.neighbours import SAMPLE
+from matcha_gnn.evidence.gathering import Gathered, gather, link_ends
+from matcha_gnn.evidence.neighbours import SAMPLE, fit_edge_shares
 from matcha_gnn.evidence.probe import fit_probe
 from matcha_gnn.evidence.shift_kinds import (
     FeatureStatistics,
@@ -23,14 +20,18 @@ from matcha_gnn.evidence.shift_kinds import (
 )
 from matcha_gnn.evidence.simulated import simulated_shifts
 from matcha_gnn.evidence.source import SourceEvidence
+from matcha_gnn.evidence.weighing import (
+    EvidenceWeights,
+    PoolWeights,
+    fit_evidence_weights,
+    fit_pool_weights,
+)
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.typing import FloatArray
 
-MOST = 20_000
-"""Nodes on which weights are fitted."""
-EQUAL, EQUAL_NODES = (0.5, 0.5), 20.0
-"""Weights of evidence and network where no node shows how right the network is, and how strongly
-weights are drawn to them: as by so many nodes for each squared unit of distance."""
+MOST = 5_000
+"""Nodes on which weights are fitted: their standard errors are below 0.03 then."""
+FEWEST_LINKS = 100
+"""Labelled edges from which class-to-class shares are taken from them."""
 
 
 class Known(NamedTuple):
@@ -60,17 +61,28 @@ def measure_evidence(
         classes: C.
         seed: of folds and simulated shifts.
     """
+    found, logits = measure_probe(graph, known, classes, seed)
+    shifts = _simulated(model, graph, known, found, logits, seed)
+    return _weighed(found, shifts, known, graph)
+
+
+def measure_probe(
+    graph: Graph, known: Known, classes: int, seed: int = 0
+) -> tuple[SourceEvidence, Tensor]:
+    """Fit the probe and measure its logits; all weights are those of evidence that is right.
+
+    Returns:
+        What was measured, and logits of labelled nodes by fits without them, [N, C] in float64.
+    """
     fit = fit_probe(graph.x, known.labels, known.labelled, classes, seed)
     logits = fit.logits.to(graph.device)
     centred = logits - logits.mean(1, keepdim=True)
     found = _statistics(centred, graph, known, classes)
-    found = replace(found, probe_weight=fit.probe.weight, probe_bias=fit.probe.bias)
-    shifts = _simulated(model, graph, known, found, logits, seed)
-    return _weighed(found, shifts, known)
+    return replace(found, probe_weight=fit.probe.weight, probe_bias=fit.probe.bias), logits
 
 
 def _statistics(centred: Tensor, graph: Graph, known: Known, classes: int) -> SourceEvidence:
-    """Of the probe's logits; weights are those of evidence that is right as it is."""
+    """Of the probe's logits and of edges; weights are those of evidence that is right as it is."""
     labels, labelled = known.labels, known.labelled
     members = torch.nn.functional.one_hot(labels[labelled], classes).double()
     counts = members.sum(0)
@@ -81,7 +93,7 @@ def _statistics(centred: Tensor, graph: Graph, known: Known, classes: int) -> So
     points, means = discriminant(centred[labelled], statistics)
     centre = shares @ means
     mixture = fit_mixture(points - centre, means - centre, shares, False, False)
-    return SourceEvidence(
+    found = SourceEvidence(
         probe_weight=centroids.new_zeros(0, classes),
         probe_bias=centroids.new_zeros(classes),
         shares=shares,
@@ -90,12 +102,47 @@ def _statistics(centred: Tensor, graph: Graph, known: Known, classes: int) -> So
         misfit=misfit(centred[labelled], statistics),
         class_distance=torch.tensor(mixture.scale),
         residual_correlation=torch.tensor(_residual_correlation(centred, graph, known, statistics)),
-        evidence_weights=torch.ones(2),
-        pool_weights=torch.tensor(EQUAL),
+        edge_shares=_edge_shares(graph, known, shares),
+        misfit_of_edges=torch.tensor(0.0),
+        weights=torch.tensor(EvidenceWeights()),
+        pool=torch.tensor(PoolWeights()),
         information=torch.tensor(0.0),
         simulated=torch.zeros(0, 4, 2),
         held_out=known.held_out.sum().cpu(),
+        stand_in=torch.tensor(False),
     )
+    return replace(
+        found, misfit_of_edges=torch.tensor(_misfit_of_edges(found, centred, graph, known))
+    )
+
+
+def _edge_shares(graph: Graph, known: Known, shares: Tensor) -> Tensor:
+    """Share of edges to a receiver of class a from a sender of class b, [C, C].
+
+    Half an edge per pair of classes is added, as classes link at random; no more is known where
+    there are fewer than `FEWEST_LINKS`.
+    """
+    by_chance = shares[:, None] * shares
+    sender, receiver = graph.edge_index[:, _between(graph, known.labelled)]
+    if len(sender) < FEWEST_LINKS:
+        return by_chance
+    pairs = known.labels[receiver] * len(shares) + known.labels[sender]
+    counts = torch.bincount(pairs, minlength=by_chance.numel()).view_as(by_chance)
+    found: Tensor = counts + 0.5 * by_chance.numel() * by_chance
+    return found / found.sum()
+
+
+def _misfit_of_edges(source: SourceEvidence, centred: Tensor, graph: Graph, known: Known) -> float:
+    """Log-likelihood per edge that a fit without labels gains over the true shares."""
+    links = _labelled_links(graph, known.labelled)
+    if links.shape[1] < FEWEST_LINKS:
+        return 0.0
+    flat = links.flatten()
+    node = centred[flat].log_softmax(1)
+    ends = link_ends(source, node, centred[flat], source.shares, links.shape[1])
+    fitted = fit_edge_shares(ends, source.shares)
+    gained = ends.log_likelihood(fitted) - ends.log_likelihood(source.edge_shares)
+    return max(0.0, gained)
 
 
 def _residual_correlation(
@@ -114,11 +161,17 @@ def _residual_correlation(
     return min(found, 0.9) if found > chance else 0.0
 
 
-def _labelled_links(graph: Graph, labelled: Tensor) -> Tensor:
-    """Edges between different labelled nodes, at most `SAMPLE` of them, [2, E']."""
+def _between(graph: Graph, labelled: Tensor) -> Tensor:
+    """Numbers of the edges between different labelled nodes."""
     sender, receiver = graph.edge_index
-    both = (labelled[sender] & labelled[receiver] & (sender != receiver)).nonzero()[:, 0]
-    return graph.edge_index[:, both[:: max(1, len(both) // SAMPLE)]]
+    both: Tensor = labelled[sender] & labelled[receiver] & (sender != receiver)
+    return both.nonzero()[:, 0]
+
+
+def _labelled_links(graph: Graph, labelled: Tensor) -> Tensor:
+    """At most `SAMPLE` edges between different labelled nodes, [2, E']."""
+    both = _between(graph, labelled)
+    return graph.edge_index[:, both[:: max(1, -(-len(both) // SAMPLE))]]
 
 
 class _Shift(NamedTuple):
@@ -140,29 +193,36 @@ def _simulated(
     for changed in simulated_shifts(graph, known.labels, known.labelled, seed):
         links = _labelled_links(changed, known.labelled)
         network = model.head(model.representation(changed)).double().log_softmax(1)
-        found.append(_Shift(gather(source, logits, changed, links), network))
+        # With few labelled edges all serve: no fit of the probe has seen an unlabelled node.
+        enough = links.shape[1] >= FEWEST_LINKS
+        found.append(_Shift(gather(source, logits, changed, links if enough else None), network))
     return found
 
 
-def _weighed(source: SourceEvidence, shifts: Sequence[_Shift], known: Known) -> SourceEvidence:
-    """With weights that make held-out labels most likely over all simulated shifts."""
-    labelled = _some(known.labelled)
-    labels = known.labels[labelled].cpu().numpy()
-    evidence = _likeliest_weights(
-        [[s.gathered.node[labelled], s.gathered.edges[labelled]] for s in shifts], labels
+def _weighed(
+    source: SourceEvidence, shifts: Sequence[_Shift], known: Known, graph: Graph
+) -> SourceEvidence:
+    """With weights that make known labels most likely over all simulated shifts."""
+    some = _some(known.labelled)
+    evidence = fit_evidence_weights(
+        [shift.gathered.terms_at(some) for shift in shifts],
+        known.labels[some].cpu(),
     )
-    source = replace(source, evidence_weights=torch.from_numpy(evidence))
+    source = replace(source, weights=torch.tensor(evidence))
     held = _some(known.held_out)
     if len(held) == 0:
         return source
-    labels = known.labels[held].cpu().numpy()
-    both = [[s.gathered.weighted(source)[held], s.network[held]] for s in shifts]
-    weights = _likeliest_weights(both, labels, most=(1.0, None), drawn=EQUAL_NODES / len(held))
-    source = replace(source, pool_weights=torch.from_numpy(weights))
+    labels = known.labels[held].cpu()
+    both = [
+        (shift.gathered.weighted(source)[held].cpu(), shift.network[held].cpu()) for shift in shifts
+    ]
+    exposed = _exposed(graph, known)[held].cpu()
+    source = replace(source, pool=torch.tensor(fit_pool_weights(both, labels, exposed)))
+    pools = [source.pool_weights.pool(*pair) for pair in both]
     return replace(
         source,
-        information=torch.tensor(_information(source, both[0], labels)),
-        simulated=torch.from_numpy(_tried(source, shifts, held, labels)),
+        information=torch.tensor(_information(pools[0], labels)),
+        simulated=_tried(shifts, both, pools, held, labels),
     )
 
 
@@ -172,62 +232,35 @@ def _some(mask: Tensor) -> Tensor:
     return numbers[:: max(1, -(-len(numbers) // MOST))]
 
 
-def _likeliest_weights(
-    terms: Sequence[Sequence[Tensor]],
-    labels: FloatArray,
-    most: tuple[float | None, float | None] = (None, None),
-    drawn: float = 0.0,
-) -> FloatArray:
-    """Weights of two terms [n, C] whose softmax makes labels most likely, over all shifts.
-
-    Args:
-        terms: for each shift.
-        labels: the same under every shift, [n].
-        most: upper bounds of the weights.
-        drawn: weight of the squared distance from `EQUAL`.
-    """
-    first, second = (np.concatenate([np.asarray(pair[k].cpu()) for pair in terms]) for k in (0, 1))
-    wanted = np.tile(labels, len(terms))
-    at = np.arange(len(wanted))
-
-    def objective(weights: FloatArray) -> tuple[float, FloatArray]:
-        logs = log_softmax(weights[0] * first + weights[1] * second, 1)
-        probs = np.exp(logs)
-        slopes = [((probs * term).sum(1) - term[at, wanted]).mean() for term in (first, second)]
-        away = weights - np.array(EQUAL)
-        value = drawn * float(away @ away) - float(logs[at, wanted].mean())
-        return value, np.array(slopes) + 2 * drawn * away
-
-    bounds = [(0.0, limit) for limit in most]
-    found = minimize(objective, np.array(EQUAL), jac=True, method="L-BFGS-B", bounds=bounds)
-    weights: FloatArray = found.x
-    return weights
+def _exposed(graph: Graph, known: Known) -> Tensor:
+    """Share of each node's neighbours that the network was trained on, [N]."""
+    trained = (known.labelled & ~known.held_out).double()[:, None]
+    sums = graph.neighbour_sums(torch.cat([trained, torch.ones_like(trained)], 1))
+    return sums[:, 0] / sums[:, 1].clamp_min(1)
 
 
-def _information(source: SourceEvidence, both: Sequence[Tensor], labels: FloatArray) -> float:
+def _information(pool: Tensor, labels: Tensor) -> float:
     """Share of the entropy of the classes that the pool removes on held-out nodes."""
-    weight, of_network = source.pool_weights.tolist()
-    logs = (weight * both[0] + of_network * both[1]).log_softmax(1).cpu().numpy()
-    shares = np.bincount(labels, minlength=logs.shape[1]) / len(labels)
-    entropy = -float((shares * np.log(np.where(shares > 0, shares, 1))).sum())
-    if entropy == 0:
-        return 0.0
-    return 1 + float(logs[np.arange(len(labels)), labels].mean()) / entropy
+    shares = torch.bincount(labels, minlength=pool.shape[1]).double() / len(labels)
+    entropy = float(torch.special.entr(shares).sum())
+    likely = float(pool.gather(1, labels[:, None]).mean())
+    return 1 + likely / entropy if entropy else 0.0
 
 
 def _tried(
-    source: SourceEvidence, shifts: Sequence[_Shift], held: Tensor, labels: FloatArray
-) -> FloatArray:
+    shifts: Sequence[_Shift],
+    both: Sequence[tuple[Tensor, Tensor]],
+    pools: Sequence[Tensor],
+    held: Tensor,
+    labels: Tensor,
+) -> Tensor:
     """Estimated and true accuracy of network, probe, belief and pool under each shift."""
-    weight, of_network = source.pool_weights.tolist()
-    truth, rows = torch.from_numpy(labels), []
-    for shift in shifts:
-        evidence, network = shift.gathered.weighted(source)[held], shift.network[held]
-        pool = (weight * evidence + of_network * network).softmax(1).cpu()
+    rows = []
+    for shift, (evidence, network), pool in zip(shifts, both, pools, strict=True):
         row = []
-        for answer in (network.cpu(), shift.gathered.node[held].cpu(), evidence.cpu(), pool):
+        for answer in (network, shift.gathered.node[held].cpu(), evidence, pool):
             label = answer.argmax(1)
-            expected = float(pool.gather(1, label[:, None]).mean())
-            row.append((expected, float((label == truth).double().mean())))
+            expected = float(pool.exp().gather(1, label[:, None]).mean())
+            row.append((expected, float((label == labels).double().mean())))
         rows.append(row)
-    return np.array(rows)
+    return torch.tensor(rows)

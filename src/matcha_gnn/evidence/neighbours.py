@@ -51,6 +51,15 @@ class Ends(NamedTuple):
     receivers: Tensor
     coupling: Tensor
 
+    def likelihoods(self, edge_shares: Tensor) -> Tensor:
+        """Of each edge, with these class-to-class shares, up to a factor per edge, [E]."""
+        found = ((self.receivers @ (edge_shares * self.coupling)) * self.senders).sum(1)
+        return found.clamp_min(1e-300)
+
+    def log_likelihood(self, edge_shares: Tensor) -> float:
+        """The mean over all edges; 0 without edges."""
+        return float(self.likelihoods(edge_shares).log().mean()) if len(self.senders) else 0.0
+
 
 def edge_ends(
     senders: Probs, receivers: Probs, shares: Tensor, at: Residuals | None = None
@@ -112,9 +121,8 @@ def fit_edge_shares(ends: Ends, shares: Tensor) -> Tensor:
         return independent
 
     def step(found: Tensor) -> tuple[Tensor, float]:
-        joint = found * coupling
-        likelihood = ((receivers @ joint) * senders).sum(1).clamp_min(1e-300)
-        update = joint * ((receivers / likelihood[:, None]).T @ senders) / len(senders)
+        likelihood = ends.likelihoods(found)
+        update = found * coupling * ((receivers / likelihood[:, None]).T @ senders) / len(senders)
         # A pair of classes without an edge is rare, not impossible.
         return (update + 1e-4 * independent) / (1 + 1e-4), float(likelihood.log().mean())
 
@@ -128,6 +136,31 @@ def fit_edge_shares(ends: Ends, shares: Tensor) -> Tensor:
         farther, at_jump = step(_extrapolated(found, once, twice))
         found = farther if at_jump >= reached else twice
     return found
+
+
+def shrunk_edge_shares(ends: Ends, fitted: Tensor, source: Tensor, misfit: float) -> Tensor:
+    """Fitted class-to-class shares, drawn to the source's as far as the fit is not to be believed.
+
+    A fit without labels is off on the source itself: there its likelihood exceeds that of the true
+    shares by `misfit` per edge. On a target the fit exceeds the source's shares by the squared size
+    of the true change, in units of likelihood, plus the same error, plus what one expects of
+    C² − 1 free numbers by chance. With t the share of the last two in the excess,
+    (1 − t) · fitted + t · source has the least expected squared error of all such mixtures
+    (James and Stein's rule, positive part). Where nothing moved, t is 1.
+
+    Args:
+        ends: likelihoods of edges' ends.
+        fitted: by `fit_edge_shares`, [C, C].
+        source: true shares on the source, [C, C].
+        misfit: log-likelihood per edge by which the fit on the source exceeds them.
+    """
+    number = len(ends.senders)
+    if number == 0:
+        return source
+    gain = ends.log_likelihood(fitted) - ends.log_likelihood(source)
+    error = misfit + 0.5 * (fitted.numel() - 1) / number
+    kept = min(1.0, error / gain) if gain > 0 else 1.0
+    return (1 - kept) * fitted + kept * source
 
 
 def _extrapolated(found: Tensor, once: Tensor, twice: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.hops import joined
 from matcha_gnn.typing import Probs
 
-CLASS_ODDS = 2.0
+CLASS_ODDS = 1.5
 """By this factor the odds of any one class may be off; bounds hold for both."""
 NORMAL_90 = 1.645
 """Standard deviations on each side that nine in ten normal draws stay within."""
@@ -166,13 +166,16 @@ class Posterior:
 
 
 @torch.no_grad()
-def infer(model: Backbone, graph: BaseGraph, network: Probs) -> Posterior:
+def infer(
+    model: Backbone, graph: BaseGraph, network: Probs, logits: Tensor | None = None
+) -> Posterior:
     """Infer the classes of a target graph's nodes; labels are not read.
 
     Args:
         model: with a source summary.
         graph: the target.
         network: the model's own class probabilities there, [N, C].
+        logits: of the probe, [N, C] in float64; computed from the features by default.
 
     Raises:
         IncompatibleError: the model has no source summary.
@@ -188,9 +191,11 @@ def infer(model: Backbone, graph: BaseGraph, network: Probs) -> Posterior:
             "accuracy cannot be estimated: the source summary was made by an older version; "
             "mg.summarise_source(model, source_graph) makes a new one"
         )
+    summary.require(graph.num_features, network.shape[1])
     source = summary.evidence.to(graph.device)
-    probe = source.probe
-    logits = joined([probe.logits(block.x) for _, block in graph.blocks()])
+    if logits is None:
+        probe = source.probe
+        logits = joined([probe.logits(block.x) for _, block in graph.blocks()])
     _require_finite(logits, graph.shard)
     gathered = gather(source, logits, graph)
     sample = sample_node_features(model, graph)
@@ -202,11 +207,9 @@ def infer(model: Backbone, graph: BaseGraph, network: Probs) -> Posterior:
 
 def _pool(source: SourceEvidence, gathered: Gathered, network: Probs) -> Probs:
     """Class probabilities by features, edges and network, [N, C]."""
-    weight, of_network = source.pool_weights.tolist()
     evidence = gathered.weighted(source)
     logs = network.to(evidence).clamp_min(_LEAST).log()
-    pool: Probs = (weight * evidence + of_network * logs).softmax(1)
-    return pool
+    return source.pool_weights.pool(evidence, logs).exp()
 
 
 def _as_confident(logs: Tensor, like: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from matcha_gnn.evidence.probe import Probe
 from matcha_gnn.evidence.shift_kinds import FeatureStatistics
+from matcha_gnn.evidence.weighing import EvidenceWeights, PoolWeights
 
 GAUSSIAN_WITHIN = 1.15
 """Class shares and offsets of a target are estimated where Gaussian classes, fitted to the source
@@ -27,12 +28,17 @@ class SourceEvidence:
         class_distance: distance of Gaussian classes fitted without labels, in units of the true
             one, [].
         residual_correlation: of what logits have beside their class mean, along edges, [].
-        evidence_weights: of node-only evidence and of edges in a calibrated sum of both, [2].
-        pool_weights: of that sum and of the network's log-probabilities in the pool, [2].
+        edge_shares: share of edges to a receiver of class a from a sender of class b, between
+            labelled nodes, [C, C].
+        misfit_of_edges: log-likelihood per edge by which a fit of these shares without labels
+            exceeds the true ones, [].
+        weights: the four numbers of `EvidenceWeights`, [4].
+        pool: the two numbers of `PoolWeights`, [2].
         information: share of the entropy of the classes that the pool removes, [].
         simulated: accuracy of network, probe, belief and pool, each by the pool's estimate and in
             truth, on held-out nodes of the source under simulated shifts, [shifts, 4, 2].
         held_out: nodes that the network was not trained on behind the pool, []; 0 for none.
+        stand_in: whether the network's labels of a target stood in for the source, [].
     """
 
     probe_weight: Tensor
@@ -43,11 +49,14 @@ class SourceEvidence:
     misfit: Tensor
     class_distance: Tensor
     residual_correlation: Tensor
-    evidence_weights: Tensor
-    pool_weights: Tensor
+    edge_shares: Tensor
+    misfit_of_edges: Tensor
+    weights: Tensor
+    pool: Tensor
     information: Tensor
     simulated: Tensor
     held_out: Tensor
+    stand_in: Tensor
 
     @property
     def probe(self) -> Probe:
@@ -58,6 +67,16 @@ class SourceEvidence:
     def statistics(self) -> FeatureStatistics:
         """Of the probe's logits, for `shift_kinds`."""
         return FeatureStatistics(self.centroids, self.covariance, self.shares)
+
+    @property
+    def evidence_weights(self) -> EvidenceWeights:
+        """How much features, neighbours and degrees count."""
+        return EvidenceWeights(*self.weights.tolist())
+
+    @property
+    def pool_weights(self) -> PoolWeights:
+        """How much evidence and network count."""
+        return PoolWeights(*self.pool.tolist())
 
     @property
     def gaussian(self) -> bool:

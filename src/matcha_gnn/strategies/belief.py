@@ -46,7 +46,7 @@ class Belief(Strategy):
     """
 
     name = "belief"
-    version = 1
+    version = 2
     uses_evidence = True
 
     answer: str = "pool"

@@ -239,8 +239,8 @@ def _class_shares(step: "Step", reference: Reference) -> str:
 def _answers(step: "Step", reference: Reference) -> str:
     if step.obstacle:
         return (
-            f"How right the model is cannot be told: {step.obstacle}. The true classes of 100 "
-            "nodes drawn at random measure it to about ten points."
+            f"How right the model is cannot be told: {step.obstacle}. {_ASK} The true classes of "
+            "100 nodes drawn at random measure accuracy to about ten points."
         )
     if not step.high - step.low > WIDE:
         return ""

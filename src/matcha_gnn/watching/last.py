@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.evidence import Posterior
-from matcha_gnn.evidence.belief_model import BeliefModel
 from matcha_gnn.result import Adaptation
 from matcha_gnn.strategies import Guarded, Proposal, Strategy, Task, Unadapted
 from matcha_gnn.strategies.run import Run
@@ -78,9 +77,10 @@ def with_changes(source: Backbone, changes: dict[str, Tensor]) -> Backbone:
     return found.frozen()
 
 
-def worth_keeping(model: Backbone) -> bool:
-    """Whether a model holds something of the graph it was adapted to.
+def worth_keeping(model: Backbone, source: Backbone) -> bool:
+    """Whether a model holds something of the graph it was adapted to, and a state can hold it.
 
-    An answer by evidence does not: it is gathered anew on every graph, and proposed there anyway.
+    An answer by evidence is gathered anew on every graph, and proposed there anyway. A model of
+    another class than the source's, such as a network with added hops, is not some of its tensors.
     """
-    return not isinstance(model, BeliefModel)
+    return type(model) is type(source)

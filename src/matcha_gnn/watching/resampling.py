@@ -29,7 +29,7 @@ def resampled(graph: Graph, seed: int) -> Graph:
     drawn = torch.randint(number, (number,), generator=generator).sort().values.to(device)
     edges, which = _copied_edges(graph.edge_index, drawn, number)
     weight = None if graph.edge_weight is None else graph.edge_weight[which]
-    extras = graph.extras.at_edges(which).at_nodes(drawn)
+    extras = graph.extras.following(graph.edge_index, edges, which).at_nodes(drawn)
     return Graph(_rows(graph.x, drawn), edges, weight, extras)
 
 

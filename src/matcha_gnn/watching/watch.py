@@ -10,8 +10,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from matcha_gnn.adaptation import adapt, check_arguments
-from matcha_gnn.backbones import Backbone
+from torch import nn
+
+from matcha_gnn.adaptation import checked_arguments, run_adaptation
+from matcha_gnn.backbones import Backbone, as_backbone
+from matcha_gnn.backbones.checks import require_finite, require_precision
 from matcha_gnn.callbacks import Callback
 from matcha_gnn.diagnosis import Diagnosis, shift_card
 from matcha_gnn.errors import (
@@ -23,6 +26,8 @@ from matcha_gnn.errors import (
     require_whole,
 )
 from matcha_gnn.evidence import Interval
+from matcha_gnn.evidence.given import Source, with_source
+from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.graphs.base import PlannedGraph
 from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.methods import ERM, BaseMethod
@@ -51,12 +56,14 @@ class Watch:
     model, and the figures of the newest 1,000 graphs are kept.
 
     Args:
-        model: a trained model with a source summary; a copy is kept.
-        method: the base method that predicts around each model.
-        strategy: how a better model is sought.
-        source: the graph that the model was trained on, or better one like it that it was not
-            trained on. Alarms then say how often they ring on graphs resampled from it. It is used
-            once, before the first graph; labels are not read.
+        model: a trained backbone, or any PyG network as it is; a copy is kept.
+        method: the base method that predicts around each model, or its name.
+        strategy: how a better model is sought, or its name.
+        source: the graph that the model was trained on. Alarms then say how often they ring on
+            graphs resampled from it, which are met once, before the first graph. Where the model
+            has a source summary, labels are not needed, and a graph like the source that was not
+            trained on is better. Where it has none, this is its source as in `adapt`: the labelled
+            graph, a summary or the path of one.
         level: the lowest accuracy that is good enough; an alarm rings below it.
         resamples: how many graphs are drawn from the source.
         seed: of these draws, and for base methods that draw at random.
@@ -80,23 +87,28 @@ class Watch:
 
     def __init__(
         self,
-        model: Backbone,
-        method: BaseMethod = ERM(),  # noqa: B008 (immutable)
-        strategy: Strategy = Guarded(),  # noqa: B008 (immutable)
+        model: Backbone | nn.Module,
+        method: BaseMethod | str = ERM(),  # noqa: B008 (immutable)
+        strategy: Strategy | str = Guarded(),  # noqa: B008 (immutable)
         *,
-        source: GraphLike | None = None,
+        source: Source | None = None,
         level: float | None = None,
         resamples: int = 20,
         seed: int = 0,
         callbacks: Sequence[Callback] = (),
     ) -> None:
-        check_arguments(model, method, strategy, seed, callbacks)
+        self.method, self.strategy = checked_arguments(method, strategy, seed, callbacks)
         if level is not None:
             require_number("level", level, above=0, below=1)
         require_whole("resamples", resamples, least=1)
-        self.method, self.strategy, self.level, self.seed = method, strategy, level, seed
-        self._model: Backbone = copy.deepcopy(model).frozen()
-        self._source = None if source is None else _whole(source)
+        self.level, self.seed = level, seed
+        self._model = _with_summary(as_backbone(model, None), source).frozen()
+        require_precision(self._model)
+        require_finite(self._model)
+        self.method.require(self._model)
+        self.strategy.require(self._model, self.method)
+        is_graph = source is not None and not isinstance(source, SourceSummary | str | Path)
+        self._source = _whole(source) if is_graph else None
         if self._source is not None:
             self._model.accept(self._source.x)
         self._resamples, self._callbacks = resamples, tuple(callbacks)
@@ -150,7 +162,7 @@ class Watch:
         step = replace(step, number=number, time=when, name=one_line(name), alarms=alarms)
         step = replace(step, repeats=self._seen(step.fingerprint))
         result = step.result
-        if result is not None and step.adapted and worth_keeping(result.model):
+        if result is not None and step.adapted and worth_keeping(result.model, self._model):
             self._last = result.model
         return self._done(step)
 
@@ -235,7 +247,7 @@ class Watch:
     def _met(self, graph: Graph, strategy: Strategy) -> Step:
         """The figures of a graph."""
         begin = perf_counter()
-        result = adapt(self._model, graph, self.method, strategy, seed=self.seed)
+        result = run_adaptation(self._model, graph, self.method, strategy, seed=self.seed)
         decision = result.decision or self._evidence(graph)
         before, after = _estimates(result, decision)
         card = self._card(result, decision)
@@ -267,7 +279,8 @@ class Watch:
 
     def _evidence(self, graph: Graph) -> Decision:
         """Where a strategy does not estimate accuracy itself."""
-        estimated = adapt(self._model, graph, self.method, Guarded(strategies=()), seed=self.seed)
+        strategy = Guarded(strategies=())
+        estimated = run_adaptation(self._model, graph, self.method, strategy, seed=self.seed)
         assert estimated.decision is not None, "Guarded decides"
         return estimated.decision
 
@@ -292,7 +305,12 @@ class Watch:
         return step
 
 
-def _whole(graph: GraphLike) -> Graph:
+def _with_summary(model: Backbone, source: Source | None) -> Backbone:
+    """A copy, with the summary of a source where the model has none of its own."""
+    return copy.deepcopy(model) if source is None or model.source else with_source(model, source)
+
+
+def _whole(graph: Any) -> Graph:
     if isinstance(graph, PlannedGraph):
         raise IncompatibleError("graph: Watch needs the whole graph in memory")
     return unlabelled(graph)

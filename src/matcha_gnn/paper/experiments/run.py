@@ -102,6 +102,8 @@ def _work(
 def worker_pool(jobs: int) -> ProcessPoolExecutor:
     """Processes that share the cores of this machine."""
     threads = max(1, (os.cpu_count() or 1) // jobs)
+    # A spawned process imports the main module, and NumPy with it, before `start_worker` runs.
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
     # Spawned, not forked: threads of compiled kernels do not survive a fork.
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(jobs, context, start_worker, (threads,))

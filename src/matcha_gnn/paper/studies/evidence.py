@@ -11,7 +11,6 @@ Run: python -m matcha_gnn.paper.studies.evidence tuning --out FILE.json [--devic
      python -m matcha_gnn.paper.studies.evidence show FILE.json
 """
 
-import json
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -30,13 +29,12 @@ import matcha_gnn as mg
 from matcha_gnn.evidence.probe import temperature_of
 from matcha_gnn.evidence.simulated import simulated_shifts
 from matcha_gnn.evidence.summarising import held_out_nodes
-from matcha_gnn.io.files import existing_file
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.methods import METHODS
 from matcha_gnn.metrics import evaluate
 from matcha_gnn.paper.experiments.run import worker_pool
 from matcha_gnn.paper.studies.evidence_cases import TEST_SEEDS, TUNING_SEEDS, pairs
-from matcha_gnn.paper.studies.shared import arguments, run_study
+from matcha_gnn.paper.studies.shared import arguments, run_study, show_record
 
 NETWORKS = {"gcn": GCN, "sage": GraphSAGE, "gat": GAT}
 EPOCHS, LARGE = 200, 10_000_000
@@ -139,8 +137,8 @@ def run(model: mg.Backbone, target: Data, method: mg.BaseMethod) -> Record:
             record[f"{name}_gain"] = _shown(posterior.gain(labels, result.labels_before))
         record["information"] = float(posterior.source.information)
         record["weights"] = [
-            *posterior.source.evidence_weights.tolist(),
-            *posterior.source.pool_weights.tolist(),
+            *posterior.source.evidence_weights,
+            *posterior.source.pool_weights,
         ]
         record["noise"], record["rho"] = (
             posterior.gathered.noise,
@@ -263,9 +261,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     if args.what == "show":
-        if args.file is None:
-            parser.error("show needs the FILE of a record")
-        show(json.loads(existing_file(args.file, "file").read_text())["runs"])
+        show_record(parser, args.file, show)
         return
     seeds = TUNING_SEEDS if args.what == "tuning" else TEST_SEEDS
     chosen = [name for name in pairs()[args.what] if name.startswith(tuple(args.cases))]

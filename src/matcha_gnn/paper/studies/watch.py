@@ -28,13 +28,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
-from matcha_gnn.io.files import existing_file
 from matcha_gnn.io.jsontext import json_text, write_json
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.datasets.arxiv import arxiv_structure_until
 from matcha_gnn.paper.datasets.syn_cora import syn_cora_graph
 from matcha_gnn.paper.datasets.twitch import country
-from matcha_gnn.paper.studies.shared import arguments, run_study
+from matcha_gnn.paper.studies.shared import arguments, run_study, show_record
 from matcha_gnn.typing import FloatArray
 from matcha_gnn.watching.alarms import FALL, MENDED, SHARES_MOVED
 
@@ -235,9 +234,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     args = parser.parse_args()
     if args.what == "show":
-        if args.file is None:
-            parser.error("show needs the FILE of a record")
-        show(json.loads(existing_file(args.file, "file").read_text())["runs"])
+        show_record(parser, args.file, show)
         return
     records: list[Record] = []
     for records in study(args.streams, args.seeds):
