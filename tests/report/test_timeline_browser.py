@@ -24,7 +24,7 @@ def timeline(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(browser, timeline):
+def opened(browser, timeline, visit):
     """Open a page; complaints and requests beside the page itself land in a list."""
     contexts = []
 
@@ -33,14 +33,7 @@ def opened(browser, timeline):
             viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True, **more
         )
         contexts.append(context)
-        page, seen = context.new_page(), []
-        page.on("console", lambda message: seen.append(message.text))
-        page.on("pageerror", lambda error: seen.append(str(error)))
-        page.on("request", lambda request: seen.append(request.url))
-        address = (timeline / f"{name}.html").as_uri()
-        page.goto(address)
-        assert seen.pop(0) == address
-        return page, seen
+        return visit(context, timeline / f"{name}.html")
 
     yield open_page
     for context in contexts:

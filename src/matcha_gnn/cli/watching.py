@@ -3,8 +3,7 @@
 import json as json_module
 import re
 import time as clock
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +17,7 @@ from matcha_gnn.cli.networks import given_model
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError, MatchaError
 from matcha_gnn.evidence.given import Source
 from matcha_gnn.graphs.memory import GraphLike
-from matcha_gnn.io.files import append_line, lock, output_folder, trim_lines
+from matcha_gnn.io.files import append_line, holding, output_folder, trim_lines
 from matcha_gnn.io.graphfiles import read_graph
 from matcha_gnn.io.jsontext import json_text
 from matcha_gnn.io.outputs import PAGE, can_report, write_outputs
@@ -265,16 +264,11 @@ def observed(job: Job, journal: Journal, arrival: Arrival) -> Step | None:
     return step
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _alone(folder: Path) -> AbstractContextManager[None]:
     """Only one process at a time writes to a folder."""
-    with open(folder / LOCK, "w") as file:
-        try:
-            lock(file.fileno(), wait=False)
-        except OSError as error:
-            got = f"{folder} (another matcha watch writes there)"
-            raise InvalidFileError("output folder", got, "a folder of its own") from error
-        yield
+    got = f"{folder} (another matcha watch writes there)"
+    refused = InvalidFileError("output folder", got, "a folder of its own")
+    return holding(folder / LOCK, refused)
 
 
 def _say(step: Step, json: bool) -> None:
