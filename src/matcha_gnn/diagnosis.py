@@ -23,6 +23,32 @@ MEND_FEATURES = "adapt with Tent or T3A (attribute shift)"
 
 
 @dataclass(frozen=True, eq=False)
+class AccuracyEstimate:
+    """How right a model is expected to be on a graph without labels.
+
+    Attributes:
+        value: expected share of labels that are true; NaN where it cannot be told.
+        low: lower bound that holds nine times in ten.
+        high: upper bound.
+        per_class: expected share of true labels among nodes that are given each class, [C]; NaN
+            for a class that no node is given.
+        reason: why it cannot be told, or empty.
+    """
+
+    value: float
+    low: float
+    high: float
+    per_class: Tensor
+    reason: str = ""
+
+    def __repr__(self) -> str:
+        """One line."""
+        if self.reason:
+            return f"AccuracyEstimate({self.reason})"
+        return f"AccuracyEstimate({self.value:.1%}, 90% interval {self.low:.1%} to {self.high:.1%})"
+
+
+@dataclass(frozen=True, eq=False)
 class Diagnosis:
     """The shift card. Pairs are (source, target); those of the target are estimates.
 
@@ -36,6 +62,7 @@ class Diagnosis:
         confidence: mean largest probability of the source model.
         expected_accuracy: of the source model and of the best candidate, on the target; NaN where
             it cannot be estimated.
+        estimate: of the source model's accuracy on the target, with its interval and per class.
         advice: "adapt", "adapt with Tent or T3A (attribute shift)" or "leave it".
         reason: one sentence.
     """
@@ -48,6 +75,7 @@ class Diagnosis:
     drift: float
     confidence: tuple[float, float]
     expected_accuracy: tuple[float, float]
+    estimate: AccuracyEstimate
     advice: str
     reason: str
 
@@ -83,7 +111,7 @@ def diagnose(
     """
     result = run_adaptation(model, graph, ERM(), Guarded(), source=source, loader=loader)
     summary, decision = result.model.source, result.decision
-    if summary is None or decision is None:
+    if summary is None or decision is None or _stood_in(decision):
         raise IncompatibleError(
             "diagnose needs a source summary: give source=mg.summarise_source(model, "
             "source_graph), or train the model with mg.fit"
@@ -132,35 +160,10 @@ def shift_card(
             float(result.probs_before.amax(1).double().mean()),
         ),
         expected_accuracy=(expected[0], max(expected)),
+        estimate=_estimated(result),
         advice=advice,
         reason=decision.summary(),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class AccuracyEstimate:
-    """How right a model is expected to be on a graph without labels.
-
-    Attributes:
-        value: expected share of labels that are true; NaN where it cannot be told.
-        low: lower bound that holds nine times in ten.
-        high: upper bound.
-        per_class: expected share of true labels among nodes that are given each class, [C]; NaN
-            for a class that no node is given.
-        reason: why it cannot be told, or empty.
-    """
-
-    value: float
-    low: float
-    high: float
-    per_class: Tensor
-    reason: str = ""
-
-    def __repr__(self) -> str:
-        """One line."""
-        if self.reason:
-            return f"AccuracyEstimate({self.reason})"
-        return f"AccuracyEstimate({self.value:.1%}, 90% interval {self.low:.1%} to {self.high:.1%})"
 
 
 def estimate_accuracy(
@@ -193,20 +196,30 @@ def estimate_accuracy(
     """
     nothing_tried = Guarded(strategies=())
     result = run_adaptation(model, graph, method, nothing_tried, source=source, loader=loader)
+    return _estimated(result)
+
+
+def _estimated(result: Adaptation) -> AccuracyEstimate:
+    """The accuracy of the labels before adaptation, from the evidence that a result has."""
     decision, labels = result.decision, result.labels_before
     nothing = torch.full((result.probs.shape[1],), math.nan)
     if decision is None or decision.posterior is None or decision.obstacle:
         reason = decision.obstacle if decision else ""
         return AccuracyEstimate(math.nan, 0.0, 1.0, nothing, reason)
-    posterior = decision.posterior
-    if bool(posterior.source.stand_in):
+    if _stood_in(decision):
         reason = "accuracy cannot be estimated without statistics of the source graph"
         return AccuracyEstimate(math.nan, 0.0, 1.0, nothing, reason)
+    posterior = decision.posterior
     found = posterior.accuracy(labels)
     hits = posterior.probs.gather(1, labels[:, None].to(posterior.probs.device))[:, 0].cpu()
     counts = torch.bincount(labels.cpu(), minlength=len(nothing))
     sums = torch.zeros(len(nothing), dtype=hits.dtype).index_add_(0, labels.cpu(), hits)
     return AccuracyEstimate(found.value, found.low, found.high, (sums / counts).float())
+
+
+def _stood_in(decision: Decision) -> bool:
+    """Whether the network's own labels stood in for a source summary."""
+    return decision.posterior is not None and bool(decision.posterior.source.stand_in)
 
 
 def _length(offset: Tensor, covariance: Tensor) -> float:

@@ -110,7 +110,7 @@ def test_the_other_calls_take_networks_too():
 def test_without_a_summary_it_is_said_in_a_warning_with_the_line_to_run():
     net, _, target = case("GCN")
     with pytest.warns(mg.NotAdaptedWarning, match=r"summary = mg.summarise_source\(model, sou"):
-        result = mg.adapt(net, target)
+        result = mg.adapt(net, target, "t3a")
     assert result.probs.equal(result.probs_before)
     assert "cannot be estimated" in repr(mg.estimate_accuracy(net, target))
     with pytest.raises(mg.IncompatibleError, match=r"give source=mg.summarise_source"):
