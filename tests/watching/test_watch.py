@@ -210,3 +210,24 @@ def test_what_a_graph_took_is_freed_at_once():
         assert gc.collect() == 0, "cycles keep memory until they are looked for"
     finally:
         gc.enable()
+
+
+def test_any_network_can_be_watched_with_the_source_that_it_does_not_carry(tmp_path):
+    from torch_geometric.nn import GCN
+
+    torch.manual_seed(0)
+    net, graph = GCN(24, 8, num_layers=2, out_channels=2).eval(), day(0.2, 1)
+    summary = mg.summarise_source(net, source_graph())
+    summary.save(tmp_path / "source.safetensors")
+    given = source_graph(), summary, tmp_path / "source.safetensors"
+    steps = [mg.Watch(net, source=each, resamples=2).observe(graph) for each in given]
+    assert len({step.accuracy for step in steps}) == 1
+    result = mg.adapt(net, graph, source=summary)
+    assert steps[0].result.probs.equal(result.probs)
+
+
+def test_methods_and_strategies_have_names():
+    watch = mg.Watch(trained(), "t3a", "fitted")
+    assert (watch.method.name, watch.strategy.name) == ("t3a", "fitted")
+    with pytest.raises(mg.InvalidArgumentError, match="^strategy"):
+        mg.Watch(trained(), strategy="nothing")
