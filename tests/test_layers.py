@@ -46,6 +46,7 @@ LEVELS = {
     "diagnosis": 11,
     "train": 11,
     "testing": 12,
+    "watching": 12,
     "report": 13,
     "io.asked": 13,
     "io.outputs": 13,
@@ -55,12 +56,13 @@ LEVELS = {
     "paper": 16,
 }
 # Imports that go up, inside a function: the result draws its own page and asks questions on demand,
-# questions draw theirs, and a graph on a GPU without room for its hops keeps them on the host, as
-# stored graphs do.
+# questions and watches draw theirs, and a graph on a GPU without room for its hops keeps them on
+# the host, as stored graphs do.
 ALLOWED_UP = {
     ("result", "report"),
     ("result", "questions"),
     ("questions", "report"),
+    ("watching", "report"),
     ("graphs", "graphs.stored"),
 }
 

@@ -19,7 +19,7 @@ from matcha_gnn.errors import (
 )
 from matcha_gnn.evidence.given import Source, with_source
 from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
-from matcha_gnn.graphs.memory import GraphLike, unlabelled
+from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.methods import ERM, METHODS, BaseMethod
@@ -136,7 +136,7 @@ def predict(
 
 def run_adaptation(
     model: Backbone | nn.Module,
-    graph: GraphLike | PlannedGraph,
+    graph: Graph | GraphLike | PlannedGraph,
     method: BaseMethod | str,
     strategy: Strategy | str,
     *,
@@ -148,11 +148,7 @@ def run_adaptation(
 ) -> Adaptation:
     """`adapt` without its warning, for callers that say themselves what was not possible."""
     start = perf_counter()
-    if isinstance(method, str):
-        method = resolve_installed("method", method, METHODS, METHOD_GROUP)()
-    if isinstance(strategy, str):
-        strategy = resolve_installed("strategy", strategy, STRATEGIES, STRATEGY_GROUP)()
-    _check(method, strategy, seed, callbacks)
+    method, strategy = checked_arguments(method, strategy, seed, callbacks)
     running = _running(model, graph, source, loader)
     require_precision(running)
     require_finite(running)
@@ -194,7 +190,7 @@ def _running(
 
 
 def _on_graph(
-    graph: GraphLike | PlannedGraph,
+    graph: Graph | GraphLike | PlannedGraph,
     model: Backbone,
     method: BaseMethod,
     strategy: Strategy,
@@ -212,13 +208,18 @@ def _on_graph(
     return work(target, False)
 
 
-def _check(
-    method: BaseMethod, strategy: Strategy, seed: int, callbacks: Sequence[Callback]
-) -> None:
-    """Every argument is of its kind; common slips say what to do."""
+def checked_arguments(
+    method: BaseMethod | str, strategy: Strategy | str, seed: int, callbacks: Sequence[Callback]
+) -> tuple[BaseMethod, Strategy]:
+    """Base method and strategy, by name or as they are; common slips say what to do."""
+    if isinstance(method, str):
+        method = resolve_installed("method", method, METHODS, METHOD_GROUP)()
+    if isinstance(strategy, str):
+        strategy = resolve_installed("strategy", strategy, STRATEGIES, STRATEGY_GROUP)()
     require_kind("method", method, BaseMethod, "a BaseMethod, such as mg.T3A()")
     require_kind("strategy", strategy, Strategy, "a Strategy, such as mg.Matcha()")
     require_whole("seed", seed, least=0, most=LARGEST_SEED)
     require_kind("callbacks", callbacks, Sequence, "a list of Callbacks")
     for callback in callbacks:
         require_kind("callbacks", callback, Callback, "a list of Callbacks")
+    return method, strategy

@@ -11,8 +11,8 @@ from matcha_gnn.backbones import Backbone, Loader, MovableBackbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
 from matcha_gnn.evidence.given import Source
 from matcha_gnn.evidence.shift_kinds import ShiftKind
-from matcha_gnn.evidence.summary import CONFIDENCE_BINS
-from matcha_gnn.graphs.memory import GraphLike, unlabelled
+from matcha_gnn.evidence.summary import CONFIDENCE_BINS, SourceSummary
+from matcha_gnn.graphs.memory import GraphLike, whole_in_memory
 from matcha_gnn.methods import ERM, BaseMethod
 from matcha_gnn.metrics import average_degree
 from matcha_gnn.result import Adaptation, Decision
@@ -116,9 +116,26 @@ def diagnose(
             "diagnose needs a source summary: give source=mg.summarise_source(model, "
             "source_graph), or train the model with mg.fit"
         )
+    return shift_card(model, summary, result, decision)
+
+
+def shift_card(
+    model: Backbone | nn.Module, summary: SourceSummary, result: Adaptation, decision: Decision
+) -> Diagnosis:
+    """The shift card of a result that is at hand.
+
+    Args:
+        model: what was adapted.
+        summary: of its source.
+        result: on a graph in memory.
+        decision: made by evidence.
+
+    Raises:
+        NoEvidenceError: accuracy could not be estimated on this graph.
+    """
     if decision.posterior is None:
         raise NoEvidenceError(decision.obstacle)
-    posterior, target = decision.posterior, unlabelled(graph)
+    posterior, target = decision.posterior, whole_in_memory(result.graph, "the shift card")
     shift = posterior.shift
     expected = [c.expected_accuracy for c in decision.candidates] or [math.nan]
     middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS

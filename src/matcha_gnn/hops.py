@@ -80,7 +80,7 @@ class Hops:
     key: HopsKey | None = None
     shard: Shard = WHOLE
     mixed: bool = False
-    _kept: dict[tuple[int, ...], tuple[kernels.Classifier | None, Tensor, "Hops"]] = field(
+    _kept: dict[tuple[int, ...], tuple[kernels.Classifier | None, Tensor, "Hops | None"]] = field(
         default_factory=dict, init=False, repr=False
     )
     _logits: list[tuple[Tensor, Tensor]] = field(default_factory=list, init=False, repr=False)
@@ -248,8 +248,10 @@ class Hops:
         key = (weight.data_ptr(), *versions, id(over))
         if key not in self._kept:
             self._kept.clear()
-            # Holding the weight keeps its address, which is in the key, from being used again.
-            self._kept[key] = self._new_classifier(head, over), weight, over
+            # Holding the weight keeps its address, which is in the key, from being used again. Hops
+            # that held themselves would stay in memory until cycles are looked for.
+            other = None if over is self else over
+            self._kept[key] = self._new_classifier(head, over), weight, other
         return self._kept[key][0]
 
     def _new_classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier | None:
