@@ -11,7 +11,7 @@ import torch
 import matcha_gnn as mg
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.studies import ask, ask_refit, ask_runs
-from matcha_gnn.paper.studies.ask_runs import SavedRun
+from matcha_gnn.paper.studies.ask_saved import SavedRun
 from matcha_gnn.paper.studies.ask_selectors import SELECTORS, Coda, ModelPicker, Ours
 from matcha_gnn.paper.studies.harm_cases import Case, Source
 

@@ -28,7 +28,7 @@ from matcha_gnn.typing import FloatArray
 
 ASKED, CANDIDATES = "asked.json", "candidates.npz"
 QUESTIONS, QUESTIONS_PAGE = "questions.csv", "questions.html"
-FORMAT = "matcha-gnn questions 1"
+FORMAT = "matcha-gnn questions 2"
 MODEL = re.compile(r"candidate-\d+\.safetensors")
 """Models of the candidates."""
 
@@ -88,6 +88,7 @@ def _record(result: Adaptation, questions: Questions, decision: Decision) -> dic
         "seed": questions.design.seed,
         "classes": list(questions.classes),
         "asked": questions.asked.tolist(),
+        "compared": len(questions.design.labels),
         "answers": {str(node): label for node, label in questions.answers.items()},
         "chosen": decision.chosen,
         "obstacle": decision.obstacle,
@@ -134,7 +135,9 @@ def read_asked(
         _candidate(_numbers(figures), own, model)
         for figures, own, model in zip(record["candidates"], probs, models, strict=True)
     )
-    questions = _questions(record, probs.argmax(2).numpy(), prior, folder)
+    # Further candidates were fitted to answers: the order of the questions is not theirs.
+    labels = probs[: record["compared"]].argmax(2).numpy()
+    questions = _questions(record, labels, prior, folder)
     return _result(record, candidates, graph, method, strategy, questions)
 
 

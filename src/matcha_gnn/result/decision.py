@@ -9,7 +9,7 @@ from matcha_gnn.evidence import Interval, Posterior
 from matcha_gnn.typing import Parameters, Probs
 
 if TYPE_CHECKING:
-    from matcha_gnn.questions.decision import Verdict
+    from matcha_gnn.questions.verdict import Verdict
 
 UNKNOWN = "cannot be estimated"
 
