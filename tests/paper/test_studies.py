@@ -37,7 +37,7 @@ from matcha_gnn.paper.studies.harm_cases import Case, Source, cases, source_grap
 from matcha_gnn.testing import tiny_graph, trained_model
 
 NAMES = [module.name for module in pkgutil.iter_modules(studies.__path__)]
-LIBRARIES = ("ask_runs", "ask_selectors", "evidence_cases", "harm_cases", "shared", "worlds")
+LIBRARIES = ("ask_saved", "ask_selectors", "evidence_cases", "harm_cases", "shared", "worlds")
 COMMANDS = [name for name in NAMES if name not in LIBRARIES]
 TINY = Source(
     "csbm",

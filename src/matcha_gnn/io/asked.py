@@ -130,6 +130,8 @@ def read_asked(
         got = f"a graph with the fingerprint {graph.fingerprint}"
         raise InvalidFileError("graph", got, f"the one that was adapted to, {record['graph']}")
     probs, prior = _read_candidates(existing_file(folder / CANDIDATES, "folder"))
+    # One that was fitted to answers may be there already where writing was interrupted.
+    probs = probs[: len(record["candidates"])]
     models = [load_model(folder / _model(number)) for number in range(len(probs))]
     candidates = tuple(
         _candidate(_numbers(figures), own, model)

@@ -27,9 +27,9 @@ from matcha_gnn.questions.sequential import Bets, adjusted, lower_bound
 from matcha_gnn.questions.verdict import ERROR_RATE, Verdict
 from matcha_gnn.typing import FloatArray
 
-FITTED_AT = (20, 50)
+FITTED_AT = (20, 50, 100)
 """A candidate is fitted to the answers of so many first questions, once all of them are there."""
-LATER_SHARE = 0.1
+LATER_SHARE = 0.05
 """Share of the error rate that is set aside for these candidates."""
 BELIEVED = 10
 """Answers that the evidence is worth where it helps to choose among permitted candidates."""

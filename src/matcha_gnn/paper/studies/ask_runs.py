@@ -18,7 +18,7 @@ import matcha_gnn as mg
 from matcha_gnn.io.files import output_folder
 from matcha_gnn.methods import METHODS
 from matcha_gnn.paper.experiments.run import worker_pool
-from matcha_gnn.paper.studies.ask_saved import SavedRun, saved_run
+from matcha_gnn.paper.studies.ask_saved import SavedRun, Shift, saved_run
 from matcha_gnn.paper.studies.evidence import dense, trained
 from matcha_gnn.paper.studies.evidence_cases import TEST_SEEDS, TUNING_SEEDS, Pair, pairs
 from matcha_gnn.paper.studies.shared import arguments, run_study
@@ -27,16 +27,13 @@ ROUNDS = (5, 20, 50)
 """Of PIC, as further candidates."""
 
 
-def collect(
-    model: mg.Backbone, target: Data, pair: Pair, case: str, method: str, seed: int
-) -> SavedRun:
+def collect(model: mg.Backbone, target: Data, shift: Shift, method: str, seed: int) -> SavedRun:
     """Adapt in every way and keep what the candidates say.
 
     Args:
         model: trained on the source.
         target: with the classes `y`, and `scored`, the nodes that count.
-        pair: the shift.
-        case: its name.
+        shift: which it is.
         method: the base method's name.
         seed: of the base method.
     """
@@ -48,8 +45,7 @@ def collect(
         ).probs
         for rounds in ROUNDS
     }
-    named = {"case": case, "family": pair.family, "real": pair.real}
-    return saved_run(default, target.y, target.scored, **named, others=others)  # type: ignore[arg-type]
+    return saved_run(default, target.y, target.scored, shift, others)
 
 
 def file_of(folder: Path, case: str, method: str, seed: int) -> Path:
@@ -69,7 +65,7 @@ def work(pair: Pair, case: str, seed: int, methods: Sequence[str], out: Path) ->
     model = trained("gpr", source, classes, seed)
     said = []
     for name in wanted:
-        run = collect(model, target, pair, case, name, seed)
+        run = collect(model, target, Shift(case, pair.family, pair.real), name, seed)
         run.save(file_of(out, case, name, seed))
         points = dict(zip(run.names, run.accuracies.round(1).tolist(), strict=True))
         said.append(f"{case}, {name}, seed {seed}: {points}")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -79,14 +79,19 @@ class SavedRun:
         return cls(**{"prior": None} | found | plain)
 
 
+class Shift(NamedTuple):
+    """The shift of a run: its name, its family, and whether the graph is measured."""
+
+    case: str
+    family: str
+    real: bool
+
+
 def saved_run(
     result: mg.Adaptation,
     truth: Tensor,
     scored: Tensor,
-    *,
-    case: str,
-    family: str,
-    real: bool,
+    shift: Shift,
     others: Mapping[str, Tensor] | None = None,
 ) -> SavedRun:
     """What a result of the default has to say at the nodes that are scored.
@@ -95,9 +100,7 @@ def saved_run(
         result: of `Guarded` on a graph in memory.
         truth: true classes, [N].
         scored: the nodes, bool [N].
-        case: name of the shift.
-        family: its family.
-        real: whether the graph is measured.
+        shift: which it was.
         others: class probabilities of further candidates by name, [N, C] each.
     """
     decision = result.decision
@@ -116,9 +119,7 @@ def saved_run(
             "pool": np.array(posterior.source.pool_weights),
         }
     return SavedRun(
-        case=case,
-        family=family,
-        real=real,
+        **shift._asdict(),
         names=tuple(found),
         probs=_array(torch.stack(list(found.values()))),
         truth=truth[scored].cpu().numpy(),

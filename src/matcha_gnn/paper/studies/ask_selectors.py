@@ -256,11 +256,12 @@ class Ours(Selector):
         """Class probabilities of the pool, fitted to the answers at some nodes, [N, C]."""
         run = self.run
         if run.evidence is None or run.network is None or run.pool is None:
-            return run.probs[0].astype(np.float64)
-        logs = [torch.from_numpy(each).double() for each in (run.evidence, run.network)]
+            same: FloatArray = run.probs[0].astype(np.float64)
+            return same
+        evidence, network = (torch.from_numpy(e).double() for e in (run.evidence, run.network))
         truth, weights = torch.from_numpy(run.truth), PoolWeights(*run.pool.tolist())
-        pool = fit_biased_pool(*(each[nodes] for each in logs), truth[nodes], weights)
-        found: FloatArray = pool.pool(*logs).exp().numpy()
+        pool = fit_biased_pool(evidence[nodes], network[nodes], truth[nodes], weights)
+        found: FloatArray = pool.pool(evidence, network).exp().numpy()
         return found
 
     def choice(self, count: int) -> int:
