@@ -98,7 +98,7 @@ def _design(result: Adaptation, before: Questions | None, seed: int | None) -> D
         )
     assert decision is not None
     # Evidence that cannot tell accuracy cannot tell which questions are worth more either.
-    believed = None if decision.obstacle else decision.posterior
+    believed = decision.believed
     return Design(
         labels=np.stack([each.argmax(1).cpu().numpy() for each in probs]),
         prior=None if believed is None else _array(believed.probs),
@@ -209,7 +209,7 @@ def _with_verdict(
     trace.add_estimate(source.expected_accuracy, result.gamma_before, _class_shares(source.probs))
     if verdict.taken:
         trace.add_estimate(taken.expected_accuracy, taken.model.gamma, _class_shares(taken.probs))
-    decision = Decision(taken.name, candidates, result.decision.posterior, verdict=verdict)
+    decision = Decision(taken.name, candidates, result.decision.believed, verdict=verdict)
     return replace(
         result,
         probs=taken.probs,
