@@ -354,8 +354,11 @@ def test_steps_that_run_away_end_at_the_last_finite_round(loss):
 @pytest.mark.parametrize(
     ("slip", "said"),
     [
-        ({"model": torch.nn.Linear(6, 3)}, "model: got a Linear; .*mg.wrap"),
-        ({"method": "t3a"}, "method: got the str 't3a'; .*mg.T3A()"),
+        ({"model": "model.safetensors"}, "model: got the str .*; allowed: a trained torch.nn.Mod"),
+        ({"model": mg.GPRGNN}, "model: got the class GPRGNN; "),
+        ({"method": "t3"}, "method: got 't3' .did you mean t3a.*; allowed: adanpc, "),
+        ({"strategy": "match"}, "strategy: got 'match' .did you mean matcha.*; allowed: belief, "),
+        ({"method": 3}, "method: got a int; .*mg.T3A()"),
         ({"method": mg.T3A}, "method: got the class T3A; "),
         ({"strategy": mg.Matcha}, "strategy: got the class Matcha; .*mg.Matcha()"),
     ],

@@ -14,6 +14,7 @@ from matcha_gnn.errors import (
     MatchaError,
     NoEvidenceError,
     NonFiniteError,
+    NotAdaptedWarning,
 )
 
 WITH_PARTS = [InvalidArgumentError, InvalidGraphError, InvalidFileError]
@@ -22,7 +23,8 @@ ABOUT_INPUT = [*WITH_PARTS, IncompatibleError, NonFiniteError, NoEvidenceError]
 
 def test_the_lists_above_name_every_error_of_the_module():
     found = {e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, Exception)}
-    assert found == {MatchaError, DistributedError, *ABOUT_INPUT}
+    assert found == {MatchaError, DistributedError, NotAdaptedWarning, *ABOUT_INPUT}
+    assert issubclass(NotAdaptedWarning, UserWarning)
 
 
 @pytest.mark.parametrize("kind", ABOUT_INPUT)

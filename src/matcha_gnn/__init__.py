@@ -36,7 +36,7 @@ _HOME = {
     "matcha_gnn.diagnosis": ("AccuracyEstimate", "Diagnosis", "diagnose", "estimate_accuracy"),
     "matcha_gnn.errors": (
         *("IncompatibleError", "InvalidArgumentError", "InvalidFileError", "InvalidGraphError"),
-        "MatchaError",
+        *("MatchaError", "NotAdaptedWarning"),
     ),
     "matcha_gnn.graphs.memory": ("Graph", "unlabelled"),
     "matcha_gnn.graphs.stored": ("GraphStore",),
@@ -49,6 +49,7 @@ _HOME = {
     "matcha_gnn.result": ("Adaptation", "Decision", "Status"),
     "matcha_gnn.strategies": ("Proposal", "Strategy", "Task"),
     "matcha_gnn.evidence.summarising": ("summarise_source",),
+    "matcha_gnn.evidence.summary": ("SourceSummary",),
     "matcha_gnn.train": ("fit",),
 }
 """Where the other public names are."""
@@ -87,7 +88,9 @@ if TYPE_CHECKING:
     from matcha_gnn.errors import InvalidFileError as InvalidFileError
     from matcha_gnn.errors import InvalidGraphError as InvalidGraphError
     from matcha_gnn.errors import MatchaError as MatchaError
+    from matcha_gnn.errors import NotAdaptedWarning as NotAdaptedWarning
     from matcha_gnn.evidence.summarising import summarise_source as summarise_source
+    from matcha_gnn.evidence.summary import SourceSummary as SourceSummary
     from matcha_gnn.graphs import sharded as distributed  # noqa: F401
     from matcha_gnn.graphs.memory import Graph as Graph
     from matcha_gnn.graphs.memory import unlabelled as unlabelled

@@ -1,19 +1,30 @@
 """The entry points: check what was given, then adapt or predict."""
 
 import logging
+import warnings
 from collections.abc import Callable, Sequence
 
-from matcha_gnn.backbones import Backbone
+from torch import nn
+
+from matcha_gnn.backbones import Backbone, Loader, as_backbone
 from matcha_gnn.backbones.checks import require_finite, require_precision
 from matcha_gnn.callbacks import Callback, progress_of
-from matcha_gnn.errors import require_kind, require_whole
+from matcha_gnn.errors import (
+    InvalidArgumentError,
+    NotAdaptedWarning,
+    require_kind,
+    require_one_graph,
+    require_whole,
+)
+from matcha_gnn.evidence.given import Source, with_source
 from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
 from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels.devices import device_of
-from matcha_gnn.methods import ERM, BaseMethod
+from matcha_gnn.methods import ERM, METHODS, BaseMethod
+from matcha_gnn.registry import METHOD_GROUP, STRATEGY_GROUP, resolve_installed
 from matcha_gnn.result import Adaptation
-from matcha_gnn.strategies import Guarded, Strategy, Task, Unadapted
+from matcha_gnn.strategies import STRATEGIES, Guarded, Strategy, Task, Unadapted
 
 logger = logging.getLogger(__name__)
 
@@ -21,11 +32,13 @@ LARGEST_SEED = 2**63 - 1
 
 
 def adapt(
-    model: Backbone,
+    model: Backbone | nn.Module,
     graph: GraphLike | PlannedGraph,
-    method: BaseMethod = ERM(),  # noqa: B008 (immutable)
-    strategy: Strategy = Guarded(),  # noqa: B008 (immutable)
+    method: BaseMethod | str = ERM(),  # noqa: B008 (immutable)
+    strategy: Strategy | str = Guarded(),  # noqa: B008 (immutable)
     *,
+    source: Source | None = None,
+    loader: Loader | None = None,
     hops: Hops | None = None,
     seed: int = 0,
     callbacks: Sequence[Callback] = (),
@@ -37,12 +50,19 @@ def adapt(
     published algorithm: a fixed number of steps down a loss, the last one kept.
 
     Args:
-        model: a trained backbone; it is not changed.
+        model: a trained backbone, or any PyG network as it is; it is not changed. A network is
+            called with the fields of the graph that its `forward` names. Hop weights of its own,
+            where it has some, added hops and answers by evidence are then all tried.
         graph: a PyG `Data`, or anything with `x` [N, F] and `edge_index` [2, E]; labels are not
             read and nothing is changed. A `GraphStore` is streamed from its folder;
             `mg.distributed.shard(graph)` is shared by the processes of a cluster.
-        method: the base method that predicts around each model.
-        strategy: how a better model is sought.
+        method: the base method that predicts around each model, or its name, such as "t3a".
+        strategy: how a better model is sought, or its name, such as "matcha".
+        source: of the model, where it does not carry it: what `summarise_source` returned, the
+            path that it was saved to, or the labelled graph itself.
+        loader: through which a network of PyG's runs: batches of `graph` with `batch_size` and
+            `n_id`, such as a `NeighborLoader` over all nodes, or a function that makes them of a
+            `Data`. Graphs that such batches do not sample run in one batch.
         hops: `model.hops(graph)` from an earlier call, checked against both; else made here.
         seed: for base methods that draw at random.
         callbacks: called with the recorded rounds and at the end; `mg.callbacks` has some.
@@ -54,6 +74,9 @@ def adapt(
         InvalidArgumentError, InvalidGraphError: bad input, before any work.
         IncompatibleError: the model lacks what the method or the strategy needs.
 
+    Warns:
+        NotAdaptedWarning: the model is returned as it is, because accuracy cannot be estimated.
+
     Example:
         >>> import matcha_gnn as mg
         >>> source = mg.datasets.csbm(1000, 64, homophily=0.9, signal=2, seed=0)
@@ -63,29 +86,28 @@ def adapt(
         >>> mg.adapt(model, target).status
         <Status.ADAPTED: 'adapted'>
     """
-    _check(model, method, strategy, seed, callbacks)
-
-    def work(target: BaseGraph, quiet: bool) -> Adaptation:
-        _, block = next(target.blocks())
-        model.accept(block.x)
-        if hops is not None:
-            hops.require(model.hops_key(target))
-        logger.info("adapting to %d nodes by %s", target.num_nodes, strategy)
-        progress = progress_of(callbacks, quiet)
-        return strategy.run(Task(model, target, method, seed, hops, progress))
-
-    result = _on_graph(graph, model, method, strategy, seed, work)
-    logger.info("%r in %.2f s", result, sum(result.seconds.values()))
-    for callback in callbacks:
-        callback.on_result(result)
+    result = run_adaptation(
+        model,
+        graph,
+        method,
+        strategy,
+        source=source,
+        loader=loader,
+        hops=hops,
+        seed=seed,
+        callbacks=callbacks,
+    )
+    if result.decision is not None and result.decision.obstacle:
+        warnings.warn(f"not adapted: {result.decision.obstacle}", NotAdaptedWarning, stacklevel=2)
     return result
 
 
 def predict(
-    model: Backbone,
+    model: Backbone | nn.Module,
     graph: GraphLike | PlannedGraph,
-    method: BaseMethod = ERM(),  # noqa: B008 (immutable)
+    method: BaseMethod | str = ERM(),  # noqa: B008 (immutable)
     *,
+    loader: Loader | None = None,
     hops: Hops | None = None,
     seed: int = 0,
     callbacks: Sequence[Callback] = (),
@@ -98,7 +120,67 @@ def predict(
         >>> predict(mg.GPRGNN(8, 2), graph).status
         <Status.UNADAPTED: 'unadapted'>
     """
-    return adapt(model, graph, method, Unadapted(), hops=hops, seed=seed, callbacks=callbacks)
+    return run_adaptation(
+        model,
+        graph,
+        method,
+        Unadapted(),
+        loader=loader,
+        hops=hops,
+        seed=seed,
+        callbacks=callbacks,
+    )
+
+
+def run_adaptation(
+    model: Backbone | nn.Module,
+    graph: GraphLike | PlannedGraph,
+    method: BaseMethod | str,
+    strategy: Strategy | str,
+    *,
+    source: Source | None = None,
+    loader: Loader | None = None,
+    hops: Hops | None = None,
+    seed: int = 0,
+    callbacks: Sequence[Callback] = (),
+) -> Adaptation:
+    """`adapt` without its warning, for callers that say themselves what was not possible."""
+    if isinstance(method, str):
+        method = resolve_installed("method", method, METHODS, METHOD_GROUP)()
+    if isinstance(strategy, str):
+        strategy = resolve_installed("strategy", strategy, STRATEGIES, STRATEGY_GROUP)()
+    _check(method, strategy, seed, callbacks)
+    running = _running(model, graph, source, loader)
+    require_precision(running)
+    require_finite(running)
+    method.require(running)
+    strategy.require(running, method)
+
+    def work(target: BaseGraph, quiet: bool) -> Adaptation:
+        _, block = next(target.blocks())
+        running.accept(block.x)
+        if hops is not None:
+            hops.require(running.hops_key(target))
+        logger.info("adapting to %d nodes by %s", target.num_nodes, strategy)
+        progress = progress_of(callbacks, quiet)
+        return strategy.run(Task(running, target, method, seed, hops, progress))
+
+    result = _on_graph(graph, running, method, strategy, seed, work)
+    logger.info("%r in %.2f s", result, sum(result.seconds.values()))
+    for callback in callbacks:
+        callback.on_result(result)
+    return result
+
+
+def _running(
+    model: Backbone | nn.Module, graph: object, source: Source | None, loader: Loader | None
+) -> Backbone:
+    """The model as a backbone, with its source summary and its loader where they are given."""
+    require_one_graph(graph)
+    if loader is not None and isinstance(graph, PlannedGraph):
+        raise InvalidArgumentError("loader", "one for a graph that is not in memory", "none there")
+    running = as_backbone(model, graph, loader)
+    return running if source is None else with_source(running, source)
 
 
 def _on_graph(
@@ -121,21 +203,12 @@ def _on_graph(
 
 
 def _check(
-    model: Backbone,
-    method: BaseMethod,
-    strategy: Strategy,
-    seed: int,
-    callbacks: Sequence[Callback],
+    method: BaseMethod, strategy: Strategy, seed: int, callbacks: Sequence[Callback]
 ) -> None:
-    """Every argument is of its kind and goes with the others; common slips say what to do."""
-    require_kind("model", model, Backbone, "a Backbone; mg.wrap(net) makes one of a PyG network")
+    """Every argument is of its kind; common slips say what to do."""
     require_kind("method", method, BaseMethod, "a BaseMethod, such as mg.T3A()")
     require_kind("strategy", strategy, Strategy, "a Strategy, such as mg.Matcha()")
     require_whole("seed", seed, least=0, most=LARGEST_SEED)
     require_kind("callbacks", callbacks, Sequence, "a list of Callbacks")
     for callback in callbacks:
         require_kind("callbacks", callback, Callback, "a list of Callbacks")
-    require_precision(model)
-    require_finite(model)
-    method.require(model)
-    strategy.require(model, method)

@@ -4,110 +4,22 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from matcha_gnn.adaptation import adapt
-from matcha_gnn.backbones import Backbone, MovableBackbone
+from matcha_gnn.adaptation import run_adaptation
+from matcha_gnn.backbones import Backbone, Loader, MovableBackbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
+from matcha_gnn.evidence.given import Source
 from matcha_gnn.evidence.shift_kinds import ShiftKind
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS
 from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.methods import ERM, BaseMethod
 from matcha_gnn.metrics import average_degree
+from matcha_gnn.result import Adaptation, Decision
 from matcha_gnn.strategies import Guarded
 
 ADAPT, LEAVE = "adapt", "leave it"
 MEND_FEATURES = "adapt with Tent or T3A (attribute shift)"
-
-
-@dataclass(frozen=True, eq=False)
-class Diagnosis:
-    """The shift card. Pairs are (source, target); those of the target are estimates.
-
-    Attributes:
-        degree: average incoming degree.
-        homophily: share of edges inside a class.
-        class_edges: share of edges from class a to class b, [C, C] each.
-        class_shares: [C] each.
-        features: how node-only features differ from the source's.
-        drift: length of their offset, in standard deviations within classes.
-        confidence: mean largest probability of the source model.
-        expected_accuracy: of the source model and of the best candidate, on the target; NaN where
-            it cannot be estimated.
-        advice: "adapt", "adapt with Tent or T3A (attribute shift)" or "leave it".
-        reason: one sentence.
-    """
-
-    degree: tuple[float, float]
-    homophily: tuple[float, float]
-    class_edges: tuple[Tensor, Tensor]
-    class_shares: tuple[Tensor, Tensor]
-    features: ShiftKind
-    drift: float
-    confidence: tuple[float, float]
-    expected_accuracy: tuple[float, float]
-    advice: str
-    reason: str
-
-
-def diagnose(model: Backbone, graph: GraphLike) -> Diagnosis:
-    """Compare a target graph with the source that a model was trained on.
-
-    Args:
-        model: a trained model with a source summary (`fit`, `summarise_source`).
-        graph: the target; labels are not read.
-
-    Raises:
-        IncompatibleError: the model has no source summary.
-        NoEvidenceError: accuracy cannot be estimated on this graph.
-
-    Example:
-        >>> import matcha_gnn as mg
-        >>> source = mg.datasets.csbm(1000, 64, homophily=0.9, signal=2, seed=0)
-        >>> target = mg.datasets.csbm(1000, 64, homophily=0.1, signal=2, seed=1)
-        >>> model = mg.GPRGNN(64, 2)
-        >>> _ = mg.fit(model, source, epochs=50)
-        >>> card = mg.diagnose(model, target)
-        >>> card.advice, [round(h, 1) for h in card.homophily]
-        ('adapt', [0.9, 0.1])
-    """
-    result = adapt(model, graph)
-    source, decision = model.source, result.decision
-    if source is None or decision is None:
-        raise IncompatibleError(
-            "diagnose needs a model with a source summary: train it with mg.fit, or call "
-            "mg.summarise_source(model, source_graph)"
-        )
-    if decision.posterior is None:
-        raise NoEvidenceError(decision.obstacle)
-    posterior, target = decision.posterior, unlabelled(graph)
-    shift = posterior.shift
-    expected = [c.expected_accuracy for c in decision.candidates] or [math.nan]
-    middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS
-    advice = LEAVE
-    movable = isinstance(model, MovableBackbone) and model.takes_offset
-    if shift.kind.moves_offset and not movable:
-        advice = MEND_FEATURES
-    elif decision.adapted:
-        advice = ADAPT
-    return Diagnosis(
-        degree=(
-            float(source.mean_degree),
-            average_degree(target.edge_index, target.num_nodes),
-        ),
-        homophily=(source.edge_homophily, posterior.homophily),
-        class_edges=(source.class_edges, posterior.edge_shares.cpu().float()),
-        class_shares=(source.class_prior, posterior.probs.mean(0).cpu().float()),
-        features=shift.kind,
-        drift=_length(shift.offset.cpu(), source.node_covariance.double()),
-        confidence=(
-            float(source.confidence_histogram @ middles),
-            float(result.probs_before.amax(1).double().mean()),
-        ),
-        expected_accuracy=(expected[0], max(expected)),
-        advice=advice,
-        reason=decision.summary(),
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,17 +48,123 @@ class AccuracyEstimate:
         return f"AccuracyEstimate({self.value:.1%}, 90% interval {self.low:.1%} to {self.high:.1%})"
 
 
-def estimate_accuracy(
-    model: Backbone,
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """The shift card. Pairs are (source, target); those of the target are estimates.
+
+    Attributes:
+        degree: average incoming degree.
+        homophily: share of edges inside a class.
+        class_edges: share of edges from class a to class b, [C, C] each.
+        class_shares: [C] each.
+        features: how node-only features differ from the source's.
+        drift: length of their offset, in standard deviations within classes.
+        confidence: mean largest probability of the source model.
+        expected_accuracy: of the source model and of the best candidate, on the target; NaN where
+            it cannot be estimated.
+        estimate: of the source model's accuracy on the target, with its interval and per class.
+        advice: "adapt", "adapt with Tent or T3A (attribute shift)" or "leave it".
+        reason: one sentence.
+    """
+
+    degree: tuple[float, float]
+    homophily: tuple[float, float]
+    class_edges: tuple[Tensor, Tensor]
+    class_shares: tuple[Tensor, Tensor]
+    features: ShiftKind
+    drift: float
+    confidence: tuple[float, float]
+    expected_accuracy: tuple[float, float]
+    estimate: AccuracyEstimate
+    advice: str
+    reason: str
+
+
+def diagnose(
+    model: Backbone | nn.Module,
     graph: GraphLike,
-    method: BaseMethod = ERM(),  # noqa: B008 (immutable)
+    *,
+    source: Source | None = None,
+    loader: Loader | None = None,
+) -> Diagnosis:
+    """Compare a target graph with the source that a model was trained on.
+
+    Args:
+        model: a trained model, or any PyG network as it is.
+        graph: the target; labels are not read.
+        source: of the model, where it does not carry it; see `adapt`.
+        loader: through which a network runs; see `adapt`.
+
+    Raises:
+        IncompatibleError: the model has no source summary.
+        NoEvidenceError: accuracy cannot be estimated on this graph.
+
+    Example:
+        >>> import matcha_gnn as mg
+        >>> source = mg.datasets.csbm(1000, 64, homophily=0.9, signal=2, seed=0)
+        >>> target = mg.datasets.csbm(1000, 64, homophily=0.1, signal=2, seed=1)
+        >>> model = mg.GPRGNN(64, 2)
+        >>> _ = mg.fit(model, source, epochs=50)
+        >>> card = mg.diagnose(model, target)
+        >>> card.advice, [round(h, 1) for h in card.homophily]
+        ('adapt', [0.9, 0.1])
+    """
+    result = run_adaptation(model, graph, ERM(), Guarded(), source=source, loader=loader)
+    summary, decision = result.model.source, result.decision
+    if summary is None or decision is None or _stood_in(decision):
+        raise IncompatibleError(
+            "diagnose needs a source summary: give source=mg.summarise_source(model, "
+            "source_graph), or train the model with mg.fit"
+        )
+    if decision.posterior is None:
+        raise NoEvidenceError(decision.obstacle)
+    posterior, target = decision.posterior, unlabelled(graph)
+    shift = posterior.shift
+    expected = [c.expected_accuracy for c in decision.candidates] or [math.nan]
+    middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS
+    advice = LEAVE
+    movable = isinstance(model, MovableBackbone) and model.takes_offset
+    if shift.kind.moves_offset and not movable:
+        advice = MEND_FEATURES
+    elif decision.adapted:
+        advice = ADAPT
+    return Diagnosis(
+        degree=(
+            float(summary.mean_degree),
+            average_degree(target.edge_index, target.num_nodes),
+        ),
+        homophily=(summary.edge_homophily, posterior.homophily),
+        class_edges=(summary.class_edges, posterior.edge_shares.cpu().float()),
+        class_shares=(summary.class_prior, posterior.probs.mean(0).cpu().float()),
+        features=shift.kind,
+        drift=_length(shift.offset.cpu(), summary.node_covariance.double()),
+        confidence=(
+            float(summary.confidence_histogram @ middles),
+            float(result.probs_before.amax(1).double().mean()),
+        ),
+        expected_accuracy=(expected[0], max(expected)),
+        estimate=_estimated(result),
+        advice=advice,
+        reason=decision.summary(),
+    )
+
+
+def estimate_accuracy(
+    model: Backbone | nn.Module,
+    graph: GraphLike,
+    method: BaseMethod | str = ERM(),  # noqa: B008 (immutable)
+    *,
+    source: Source | None = None,
+    loader: Loader | None = None,
 ) -> AccuracyEstimate:
     """Estimate how many labels of a model are right on a graph, without labels.
 
     Args:
-        model: a trained model with a source summary (`fit`, `summarise_source`).
+        model: a trained model, or any PyG network as it is.
         graph: the target; labels are not read.
-        method: the base method whose labels are meant.
+        method: the base method whose labels are meant, or its name.
+        source: of the model, where it does not carry it; see `adapt`.
+        loader: through which a network runs; see `adapt`.
 
     Example:
         >>> import matcha_gnn as mg
@@ -159,11 +177,20 @@ def estimate_accuracy(
         >>> found.low <= truth <= found.high
         True
     """
-    result = adapt(model, graph, method, Guarded(strategies=()))
+    nothing_tried = Guarded(strategies=())
+    result = run_adaptation(model, graph, method, nothing_tried, source=source, loader=loader)
+    return _estimated(result)
+
+
+def _estimated(result: Adaptation) -> AccuracyEstimate:
+    """The accuracy of the labels before adaptation, from the evidence that a result has."""
     decision, labels = result.decision, result.labels_before
     nothing = torch.full((result.probs.shape[1],), math.nan)
     if decision is None or decision.posterior is None or decision.obstacle:
         reason = decision.obstacle if decision else ""
+        return AccuracyEstimate(math.nan, 0.0, 1.0, nothing, reason)
+    if _stood_in(decision):
+        reason = "accuracy cannot be estimated without statistics of the source graph"
         return AccuracyEstimate(math.nan, 0.0, 1.0, nothing, reason)
     posterior = decision.posterior
     found = posterior.accuracy(labels)
@@ -171,6 +198,11 @@ def estimate_accuracy(
     counts = torch.bincount(labels.cpu(), minlength=len(nothing))
     sums = torch.zeros(len(nothing), dtype=hits.dtype).index_add_(0, labels.cpu(), hits)
     return AccuracyEstimate(found.value, found.low, found.high, (sums / counts).float())
+
+
+def _stood_in(decision: Decision) -> bool:
+    """Whether the network's own labels stood in for a source summary."""
+    return decision.posterior is not None and bool(decision.posterior.source.stand_in)
 
 
 def _length(offset: Tensor, covariance: Tensor) -> float:

@@ -145,7 +145,8 @@ graph, or join them with Batch.from_data_list(graphs)
         "HeteroData": "one Data: data.to_homogeneous() makes it, with node_type and edge_type",
         "list": several,
         "tuple": several,
-        "DataLoader": "the whole graph, such as loader.data, or one graph of loader.dataset",
+        "DataLoader": "the whole graph, such as loader.data, with the loader as loader=; or one "
+        "graph of loader.dataset",
         "Dataset": "one graph of it, such as dataset[0]",
     }
     # By name: importing PyG takes seconds, and who has such an object has imported it.
@@ -164,6 +165,10 @@ class IncompatibleError(MatchaError, ValueError):
 
 class NoEvidenceError(MatchaError, ValueError):
     """Accuracy on a graph cannot be estimated; the message says why."""
+
+
+class NotAdaptedWarning(UserWarning):
+    """The model was returned unadapted; the message says why, and what to run."""
 
 
 class NonFiniteError(IncompatibleError):

@@ -1,4 +1,4 @@
-"""From a name on the command line to a class. Python users pass objects instead."""
+"""From a name to a class: on the command line, and where a call takes a name for an object."""
 
 import inspect
 import json
@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 from matcha_gnn.errors import InvalidArgumentError
 
 T = TypeVar("T")
+METHOD_GROUP, STRATEGY_GROUP = "matcha_gnn.methods", "matcha_gnn.strategies"
+LOSS_GROUP = "matcha_gnn.losses"
+"""Entry points of what other packages bring."""
 
 
 def resolve(argument: str, name: str, choices: Mapping[str, T]) -> T:

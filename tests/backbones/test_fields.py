@@ -310,11 +310,27 @@ class AdjacencyNet(nets.APPNPNet):
         return super().forward(x, adj_t)
 
 
-def test_further_edges_are_given_but_cannot_be_taken_away():
-    net, graph = untrained(AdjacencyNet), copy.copy(target())
-    ones = torch.ones(graph.num_edges)
-    size = (graph.num_nodes, graph.num_nodes)
-    graph.adj_t = torch.sparse_coo_tensor(graph.edge_index.flip(0), ones, size).to_sparse_csr()
+def with_matrix(graph, edges):
+    ones, size = torch.ones(edges.shape[1]), (graph.num_nodes, graph.num_nodes)
+    graph = copy.copy(graph)
+    graph.adj_t = torch.sparse_coo_tensor(edges.flip(0), ones, size).to_sparse_csr()
+    return graph
+
+
+def test_a_matrix_of_the_edges_follows_them():
+    net, plain = untrained(AdjacencyNet), target()
+    graph = with_matrix(plain, plain.edge_index)
+    model = mg.wrap(net)
+    same(before(model, graph), net(graph.x, graph.adj_t).softmax(1))
+    kept = torch.arange(0, plain.num_edges, 3)
+    fewer = with_matrix(plain, plain.edge_index[:, kept])
+    left = model.seen(mg.unlabelled(graph).at_edges(kept))
+    torch.testing.assert_close(left, model.seen(mg.unlabelled(fewer)))
+
+
+def test_a_matrix_of_other_edges_is_given_but_cannot_be_taken_away():
+    net, plain = untrained(AdjacencyNet), target()
+    graph = with_matrix(plain, plain.edge_index[:, ::2])
     model = mg.wrap(net)
     same(before(model, graph), net(graph.x, graph.adj_t).softmax(1))
     with pytest.raises(mg.IncompatibleError, match="asks for 'adj_t': its edges do not follow"):

@@ -210,14 +210,13 @@ def returning(shape):
     return net
 
 
-def test_a_tuple_is_handled_behind_a_named_head_and_else_named():
+def test_a_tuple_is_read_behind_a_named_head_and_without_one():
     net = returning(lambda logits, h: (logits, h))
     target = nets.graphs()[1]
     expected = net(target.x, target.edge_index)[0].softmax(1)
-    model = mg.wrap(net, gamma="prop.alpha", head="lin2")
-    torch.testing.assert_close(mg.predict(model, target).probs, expected.detach())
-    with pytest.raises(mg.IncompatibleError, match="Returns returns a tuple: name the class"):
-        adapted(net, gamma="prop.alpha")
+    for head in ("lin2", None):
+        model = mg.wrap(net, gamma="prop.alpha", head=head)
+        torch.testing.assert_close(mg.predict(model, target).probs, expected.detach())
 
 
 @pytest.mark.parametrize("head", ["lin2", None])
@@ -228,18 +227,20 @@ def test_log_probabilities_are_as_good_as_logits(head):
     torch.testing.assert_close(logs.probs, logits.probs)
 
 
-def test_probabilities_are_handled_behind_a_named_head_and_else_named():
+def test_probabilities_are_as_good_as_logits():
+    logits = adapted(returning(lambda logits, h: logits), gamma="prop.alpha", head=None)
     net = returning(lambda logits, h: logits.softmax(1))
-    assert adapted(net, gamma="prop.alpha", head="lin2").probs.isfinite().all()
-    with pytest.raises(mg.IncompatibleError, match="Returns returns probabilities"):
-        adapted(net, gamma="prop.alpha")
+    probs = adapted(net, gamma="prop.alpha", head=None)
+    torch.testing.assert_close(probs.gamma, logits.gamma, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(probs.probs, logits.probs, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("shape", "says"),
     [
-        (lambda logits, h: logits[:, :1], r"shape \[600, 1\], not logits"),
-        (lambda logits, h: logits.mean(0), r"shape \[2\], not logits of 600 nodes"),
+        (lambda logits, h: logits.mean(0), r"shape \[2\]: one row of logits for each of 600"),
+        (lambda logits, h: logits.mean(0, keepdim=True), "one row for the whole graph"),
+        (lambda logits, h: logits.argmax(1), "returns torch.int64: labels"),
         (lambda logits, h: {"out": logits}, "returns a dict"),
     ],
 )

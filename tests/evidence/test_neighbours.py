@@ -14,6 +14,7 @@ from matcha_gnn.evidence.neighbours import (
     edge_ends,
     fit_edge_shares,
     neighbour_evidence,
+    shrunk_edge_shares,
 )
 from matcha_gnn.evidence.summary import class_edge_shares
 from matcha_gnn.graphs.memory import Graph
@@ -236,3 +237,47 @@ def test_correlated_ends_have_the_density_of_a_bivariate_normal():
     )
     ratio = found.reshape(50, 4).numpy() / expected
     np.testing.assert_allclose(ratio, ratio[:, :1].repeat(4, 1), rtol=1e-9)
+
+
+def noisy_ends(homophily: float, seed: int, nodes: int = 4000):
+    """Likelihoods of the ends of a block model's edges, and true class-to-class shares."""
+    graph = mg.datasets.csbm(nodes, 2, homophily=homophily, degree=4, seed=seed)
+    noise = torch.randn(nodes, generator=torch.Generator().manual_seed(seed)).double()
+    logit = 2.0 * (2 * graph.y - 1) + 2.0 * noise
+    probs = torch.stack([-logit, logit], 1).div(2).softmax(1)
+    shares = torch.full((2,), 0.5).double()
+    everyone = torch.ones(nodes, dtype=torch.bool)
+    truth = class_edge_shares(graph.y, everyone, graph.edge_index, 2).double()
+    return edge_ends(*probs[graph.edge_index], shares), shares, truth
+
+
+def test_shares_that_did_not_move_are_the_sources():
+    ends, shares, _ = noisy_ends(0.7, 1)
+    source = noisy_ends(0.7, 2)[2]
+    found = shrunk_edge_shares(ends, fit_edge_shares(ends, shares), source, misfit=0.01)
+    torch.testing.assert_close(found, source)
+
+
+def test_shares_that_moved_far_are_the_fitted_ones():
+    ends, shares, truth = noisy_ends(0.2, 1)
+    source, fitted = noisy_ends(0.8, 2)[2], fit_edge_shares(ends, shares)
+    found = shrunk_edge_shares(ends, fitted, source, misfit=0.001)
+    torch.testing.assert_close(found, fitted, atol=0.01, rtol=0)
+    torch.testing.assert_close(found, truth, atol=0.03, rtol=0)
+
+
+def test_a_fit_that_errs_on_the_source_is_believed_less():
+    ends, shares, _ = noisy_ends(0.55, 1)
+    source, fitted = noisy_ends(0.8, 2)[2], fit_edge_shares(ends, shares)
+    gain = ends.log_likelihood(fitted) - ends.log_likelihood(source)
+    found = shrunk_edge_shares(ends, fitted, source, misfit=0.25 * gain)
+    kept = float((found - fitted).norm() / (source - fitted).norm())
+    assert kept == pytest.approx(0.25, abs=0.01)
+
+
+def test_without_edges_the_sources_shares_are_kept():
+    source = torch.tensor([[0.4, 0.1], [0.1, 0.4]]).double()
+    nothing = torch.zeros(0, 2).double()
+    ends = edge_ends(nothing, nothing, torch.full((2,), 0.5).double())
+    found = shrunk_edge_shares(ends, source, source, misfit=0.0)
+    torch.testing.assert_close(found, source)

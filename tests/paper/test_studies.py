@@ -27,6 +27,7 @@ from matcha_gnn.paper.studies import (
     gtrans_csbm,
     harm,
     held_out,
+    networks,
     search_settings,
     share_jumps,
     shared,
@@ -34,10 +35,12 @@ from matcha_gnn.paper.studies import (
     t3a_scale,
 )
 from matcha_gnn.paper.studies.harm_cases import Case, Source, cases, source_graph, target_graph
+from matcha_gnn.paper.studies.plain_networks import trained as plain_trained
 from matcha_gnn.testing import tiny_graph, trained_model
 
 NAMES = [module.name for module in pkgutil.iter_modules(studies.__path__)]
-LIBRARIES = ("ask_saved", "ask_selectors", "evidence_cases", "harm_cases", "shared", "worlds")
+LIBRARIES = ("ask_saved", "ask_selectors", "evidence_cases", "harm_cases", "plain_networks")
+LIBRARIES += ("shared", "worlds")
 COMMANDS = [name for name in NAMES if name not in LIBRARIES]
 TINY = Source(
     "csbm",
@@ -235,6 +238,38 @@ def test_t3a_is_scored_at_both_scales():
     graph.test_mask = torch.ones(graph.num_nodes, dtype=torch.bool)
     lines = [t3a_scale.line(model, graph, scale) for scale in t3a_scale.SCALES]
     assert {len(line.split()) for line in lines} == {2 + 1 + len(t3a_scale.STEP_SIZES)}
+
+
+def test_networks_of_others_are_run_and_shown(monkeypatch, capsys):
+    small = {"nodes": 300, "features": 20}
+    case = networks.CASES["fraud"]
+    tiny = case._replace(source=replace(case.source, **small), target=replace(case.target, **small))
+    monkeypatch.setitem(networks.CASES, "fraud", tiny)
+    monkeypatch.setattr(networks, "trained", lambda *given: plain_trained(*given, epochs=20))
+    records = networks.work("one logit", "fraud", 0, "cpu")
+    assert [record["way"] for record in records] == list(networks.WAYS)
+    assert all(record["same"] for record in records)
+    alone, summary, _ = records
+    assert alone["accuracy_after"] == alone["accuracy_before"]
+    assert "statistics of the source" in alone["obstacle"]
+    assert "pool" in summary["candidates"]
+    networks.show(records)
+    said = capsys.readouterr().out
+    assert f"| one logit | fraud | {alone['accuracy_before']:.1f} / " in said
+    assert "0 runs whose probs_before are not" in said
+    hurt = summary | {"accuracy_before": 90.0, "accuracy_after": 88.0}
+    networks.show([alone, hurt, records[2]])
+    assert "summary: 1 runs, mean change -2.00 points, 1 hurt by more" in capsys.readouterr().out
+
+
+def test_f1_is_that_of_the_rare_class_where_there_is_one():
+    graph = tiny_graph(num_classes=2)
+    half = graph.y.clone()
+    half[(graph.y == 1).nonzero()[::2, 0]] = 0
+    scores = networks._scores("is", half, graph, 1)
+    assert scores["f1_is"] == pytest.approx(2 / 3, abs=0.02)
+    assert scores["accuracy_is"] == pytest.approx(75, abs=2)
+    assert networks._scores("is", graph.y, graph, None)["f1_is"] == 1
 
 
 def test_missing_data_end_a_study_in_one_line(tmp_path):

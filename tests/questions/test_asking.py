@@ -215,7 +215,7 @@ def test_bad_arguments_of_ask(result, target):
 def test_without_candidates_nothing_can_be_asked(model, target, tmp_path):
     with pytest.raises(mg.IncompatibleError, match="no candidates to choose among"):
         mg.predict(model, target).ask(5)
-    bare = mg.adapt(mg.GPRGNN(64, 2), target)
+    bare = mg.adapt(mg.GPRGNN(64, 2), target, mg.T3A())
     with pytest.raises(mg.IncompatibleError, match="among: accuracy cannot be estimated without"):
         bare.ask(5)
     with pytest.raises(mg.IncompatibleError, match=r"nothing has been asked; result.ask\(20\)"):

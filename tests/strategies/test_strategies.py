@@ -55,10 +55,15 @@ ENTRY = {
     "hops": Case(lambda: other_model().hops(mg.unlabelled(tiny_graph(0.6))), refused=True),
     "seed": Case(1, {"method": mg.SOGA()}),
     "callbacks": Case([3], refused=True),
+    "loader": Case([], refused=True),
 }
 CALLS: dict[Callable[..., mg.Adaptation], dict[str, Case]] = {
     mg.predict: ENTRY,
-    mg.adapt: ENTRY | {"strategy": Case(lambda: mg.Matcha(rounds=2))},
+    mg.adapt: ENTRY
+    | {
+        "strategy": Case(lambda: mg.Matcha(rounds=2)),
+        "source": Case(lambda: tiny_graph(0.6, seed=3)),
+    },
 }
 PARTS: dict[type, dict[str, Case]] = {
     mg.Matcha: {
@@ -277,8 +282,8 @@ SOME = {"model": trained_model, "graph": tiny_graph}
         (mg.predict, SOME | {"callbacks": 3}, "callbacks: got a int; allowed: a list of Callbacks"),
         (
             mg.adapt,
-            SOME | {"strategy": "matcha"},
-            "strategy: got the str 'matcha'; allowed: a Strategy, such as mg.Matcha()",
+            SOME | {"strategy": 1},
+            "strategy: got a int; allowed: a Strategy, such as mg.Matcha()",
         ),
         (
             mg.adapt,

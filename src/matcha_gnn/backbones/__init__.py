@@ -6,8 +6,11 @@ from matcha_gnn.backbones.base import MovableBackbone as MovableBackbone
 from matcha_gnn.backbones.base import TrainableBackbone as TrainableBackbone
 from matcha_gnn.backbones.foreign import AddedHops as AddedHops
 from matcha_gnn.backbones.foreign import Found as Found
+from matcha_gnn.backbones.foreign import Loader as Loader
+from matcha_gnn.backbones.foreign import Network as Network
 from matcha_gnn.backbones.foreign import Wrapped as Wrapped
 from matcha_gnn.backbones.foreign import add_hops as add_hops
+from matcha_gnn.backbones.foreign import as_backbone as as_backbone
 from matcha_gnn.backbones.foreign import find_gamma as find_gamma
 from matcha_gnn.backbones.foreign import wrap as wrap
 from matcha_gnn.backbones.gcnii import GCNII as GCNII

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from matcha_gnn.errors import IncompatibleError, InvalidGraphError
 from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.extras import Extras
 from matcha_gnn.graphs.memory import Graph, GraphLike, LocalGraph, content_hash, unlabelled
 from matcha_gnn.hops import Hops, HopsKey
 from matcha_gnn.typing import HopStack, Repr
@@ -129,16 +130,36 @@ class Backbone(nn.Module, abc.ABC):
     def _encoder_tensors(self) -> list[Tensor]:
         return [*self.encoder_parameters(), *self.buffers(), torch.tensor(self.num_hops)]
 
-    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits, [N, C], in PyG's calling convention.
+    def forward(
+        self,
+        x: Tensor | GraphLike,
+        edge_index: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        **fields: Any,
+    ) -> Tensor:
+        """Logits at the model's γ, [N, C], in both of PyG's calling conventions.
 
         Args:
-            x: features, [N, F].
+            x: features, [N, F]; or a `Data`, and nothing else.
             edge_index: senders and receivers, [2, E].
             edge_weight: [E], or None for ones.
+            fields: further fields that a network asks for, such as `edge_attr`.
         """
-        logits: Tensor = self.head(self.representation(Graph(x, edge_index, edge_weight)))
+        if not isinstance(x, Tensor):
+            graph = unlabelled(x)
+        elif edge_index is None:
+            raise InvalidGraphError("edge_index", "none", "edges [2, E] beside features")
+        else:
+            graph = Graph(x, edge_index, edge_weight, Extras.of(fields, x, edge_index.shape[1]))
+        logits: Tensor = self.head(self.representation(graph))
         return logits
+
+    def forms(self, graph: BaseGraph) -> "Iterator[tuple[str, Backbone]]":
+        """The same model with γ elsewhere, each by a name; none unless a subclass has some.
+
+        Each predicts as the model does until its γ moves.
+        """
+        yield from ()
 
     def accept(self, x: Tensor) -> Tensor:
         """Return the features in the model's precision, or say what does not fit."""

@@ -29,7 +29,20 @@ GROUP = "matcha_gnn.commands"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 GraphFile = Annotated[Path, typer.Argument(metavar="GRAPH", help="A .npz or .pt graph file.")]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .safetensors model file.")]
+Network = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:NAME",
+        help="In place of MODEL: a class or function of your own that makes the network.",
+    ),
+]
+Weights = Annotated[
+    Path | None, typer.Option(help="With --network: its state dict, saved with torch.save.")
+]
+SourceFile = Annotated[
+    Path | None,
+    typer.Option(help="The source summary that mg.summarise_source(...).save wrote."),
+]
 
 
 BASES = ("base", "linear", "foreign", "unadapted", "catalogue", "stored")
@@ -102,8 +115,13 @@ def train(
 @app.command()
 def adapt(
     context: typer.Context,
-    model: ModelFile,
-    graph: GraphFile,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[MODEL] GRAPH",
+            help="A .safetensors model file, unless --network; and a .npz or .pt graph file.",
+        ),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
     method: Annotated[
         str,
@@ -128,6 +146,9 @@ def adapt(
             help="A parameter of the strategy, such as rounds=100, lr=0.1 or loss=entropy.",
         ),
     ] = None,
+    network: Network = None,
+    weights: Weights = None,
+    source: SourceFile = None,
     seed: Seed = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
     distributed: Annotated[
@@ -161,14 +182,19 @@ def adapt(
 ) -> None:
     """Adapt a model to an unlabelled graph, a file or the folder of a store.
 
+    The model is a file of matcha's, or a PyG network of your own: --network my_module:Net
+    --weights net.pt --source source.safetensors.
+
     Writes predictions, the adapted model, the history of rounds, a summary and report.html; with
     --ask also questions.csv and questions.html.
     """
     from matcha_gnn.cli.commands import Job
 
+    if len(files) > 2:
+        raise InvalidArgumentError("arguments", f"{len(files)} files", "MODEL GRAPH, or GRAPH")
     job = Job(
-        model=model,
-        graph=graph,
+        model=files[0] if len(files) == 2 else None,
+        graph=files[-1],
         output=output,
         method=method,
         options=option or [],
@@ -183,8 +209,14 @@ def adapt(
         ask=ask,
         table=table,
         classes=classes,
+        network=network,
+        weights=weights,
+        source=source,
     )
     if distributed:
+        if network or source:
+            given = "--network" if network else "--source"
+            raise InvalidArgumentError(given, network or source, "none with --distributed")
         if memory:
             allowed = "none with --distributed, where a rank holds its part of the hops"
             raise InvalidArgumentError("--memory", memory, allowed)
@@ -230,6 +262,9 @@ def inspect(
     model: Annotated[
         Path | None, typer.Option(help="A model, to set the graph beside its source.")
     ] = None,
+    network: Network = None,
+    weights: Weights = None,
+    source: SourceFile = None,
     json: Json = False,
 ) -> None:
     """Say what a graph is.
@@ -238,7 +273,7 @@ def inspect(
     """
     from matcha_gnn.cli import inspection
 
-    inspection.inspect(graph, model, json)
+    inspection.inspect(graph, model, network, weights, source, json)
 
 
 @app.command("make-graph")

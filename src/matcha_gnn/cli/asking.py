@@ -19,7 +19,7 @@ from matcha_gnn.result import Adaptation
 if TYPE_CHECKING:
     from matcha_gnn.cli.commands import Job
 
-PATHS = ("model", "graph", "output", "table")
+PATHS = ("model", "graph", "output", "table", "weights", "source")
 """Fields of a job that are paths."""
 
 
@@ -31,6 +31,9 @@ def check(job: "Job", data: GraphLike | GraphStore | None) -> None:
                 raise InvalidArgumentError(option, value, "none without --ask")
         return
     require_whole("--ask", job.ask, least=1)
+    if job.network is not None:
+        allowed = "none with --network, whose candidates have no files; result.ask in Python"
+        raise InvalidArgumentError("--ask", job.ask, allowed)
     if data is None or isinstance(data, GraphStore):
         allowed = "a graph file, in one process: the candidates' predictions must be in memory"
         raise InvalidArgumentError("--ask", job.ask, allowed)

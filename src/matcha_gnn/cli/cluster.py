@@ -5,15 +5,15 @@ from typing import Any, cast
 
 from rich.text import Text
 
-from matcha_gnn.adaptation import adapt as adapt_model
+from matcha_gnn.adaptation import run_adaptation
 from matcha_gnn.cli import asking, console
 from matcha_gnn.cli.commands import Job, for_scores, print_summary, read_target
+from matcha_gnn.cli.networks import given_model
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graphs.memory import GraphLike
 from matcha_gnn.graphs.sharded import Ranks, ShardAdaptation, joined, shard, write_shards
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.io.files import output_folder
-from matcha_gnn.io.models import load_model
 from matcha_gnn.io.outputs import can_report, write_outputs
 from matcha_gnn.kernels.devices import DEVICES
 from matcha_gnn.result import Adaptation
@@ -32,11 +32,11 @@ def adapt(job: Job, *, gather: bool, timeout: float) -> None:
         raise InvalidArgumentError("--timeout", timeout, "seconds > 0")
     with joined(timeout, job.device) as ranks:
         with ranks.agreeing("input"):
-            source = load_model(job.model).to(ranks.device)
+            source = given_model(job.model, None, None).to(ranks.device)
             data = read_target(job, _unheard if ranks.rank else console.say)
             output_folder(job.output)
         shared = shard(data, gather=gather, timeout=timeout)
-        result = adapt_model(source, shared, method, strategy, seed=job.seed)
+        result = run_adaptation(source, shared, method, strategy, seed=job.seed)
         write = _gathered if gather else _in_shards
         summary = write(result, data, job.output, ranks, job.command)
         if ranks.rank != 0:

@@ -10,10 +10,11 @@ import torch
 from rich.text import Text
 from torch import Tensor
 
-from matcha_gnn.adaptation import adapt as adapt_model
+from matcha_gnn.adaptation import run_adaptation
 from matcha_gnn.backbones import GPRGNN, Backbone, resolve_backbone
 from matcha_gnn.callbacks import ShowProgress
 from matcha_gnn.cli import asking, console
+from matcha_gnn.cli.networks import given_model
 from matcha_gnn.datasets import csbm, store_csbm
 from matcha_gnn.datasets.catalogue import make_graph as draw_graph
 from matcha_gnn.datasets.catalogue import seeded
@@ -29,10 +30,17 @@ from matcha_gnn.io.graphfiles import read_graph, write_graph
 from matcha_gnn.io.models import load_model, save_model
 from matcha_gnn.io.outputs import can_report, write_outputs
 from matcha_gnn.losses import LOSSES
-from matcha_gnn.methods import METHODS, BaseMethod
-from matcha_gnn.registry import build, parse_options, resolve_installed
+from matcha_gnn.methods import ERM, METHODS, BaseMethod
+from matcha_gnn.registry import (
+    LOSS_GROUP,
+    METHOD_GROUP,
+    STRATEGY_GROUP,
+    build,
+    parse_options,
+    resolve_installed,
+)
 from matcha_gnn.result.alarms import Severity
-from matcha_gnn.strategies import STRATEGIES, Strategy
+from matcha_gnn.strategies import STRATEGIES, Guarded, Strategy
 from matcha_gnn.train import fit
 from matcha_gnn.transforms import attacked, shifted
 
@@ -42,9 +50,7 @@ STYLES = {
     Severity.WARNING: "yellow",
     Severity.ALARM: "bold red",
 }
-METHOD_GROUP, STRATEGY_GROUP = "matcha_gnn.methods", "matcha_gnn.strategies"
-LOSS_GROUP = "matcha_gnn.losses"
-"""Entry points of what other packages bring."""
+NO_FILE = "No model file: your network, and a source summary beside it, stay as they are."
 
 
 def demo(output: Path, seed: int, json: bool, command: str) -> None:
@@ -58,7 +64,9 @@ def demo(output: Path, seed: int, json: bool, command: str) -> None:
         fit(model, source, epochs=200, seed=seed, progress=progress)
     save_model(model, folder / "source-model.safetensors")
     with console.progress_bar("adapting to homophily 0.2", quiet=json) as progress:
-        result = adapt_model(model, target, seed=seed, callbacks=[ShowProgress(progress)])
+        result = run_adaptation(
+            model, target, ERM(), Guarded(), seed=seed, callbacks=[ShowProgress(progress)]
+        )
     summary = write_outputs(result, folder, target.y, None, command, page)
     if json:
         console.print_json(summary)
@@ -133,7 +141,7 @@ def train(
 class Job:
     """What `matcha adapt` is asked for, as written on the command line."""
 
-    model: Path
+    model: Path | None
     graph: Path
     output: Path
     method: str
@@ -149,6 +157,9 @@ class Job:
     ask: int | None = None
     table: Path | None = None
     classes: str | None = None
+    network: str | None = None
+    weights: Path | None = None
+    source: Path | None = None
 
     def base_method(self) -> BaseMethod:
         """From --method and --option."""
@@ -172,7 +183,7 @@ def adapt(job: Job) -> None:
     """Adapt a model file to a graph file or a store and write a folder."""
     method, strategy = job.base_method(), job.chosen_strategy()
     on = usable_device(job.device)
-    source = load_model(job.model).to(on)
+    model = given_model(job.model, job.network, job.weights).to(on)
     data: Any = read_target(job, console.say)
     asking.check(job, data)
     is_store = isinstance(data, GraphStore)
@@ -180,7 +191,9 @@ def adapt(job: Job) -> None:
     output_folder(job.output)
     with console.progress_bar("adapting", quiet=job.json) as progress:
         shown = [ShowProgress(progress)]
-        result = adapt_model(source, data, method, strategy, seed=job.seed, callbacks=shown)
+        result = run_adaptation(
+            model, data, method, strategy, source=job.source, seed=job.seed, callbacks=shown
+        )
     page = not is_store and can_report(console.say)
     trouble = asking.ask(result, job)
     call = asking.call_of(job)
@@ -192,7 +205,9 @@ def adapt(job: Job) -> None:
         return
     print_summary(summary)
     console.out.print(
-        Text(f"Written to {job.output}: predictions.npz, model.safetensors, history.csv, …")
+        Text(f"Written to {job.output}: predictions.npz, {summary['model_file']}, history.csv, …")
+        if summary["model_file"]
+        else Text(f"Written to {job.output}: predictions.npz, history.csv, … {NO_FILE}")
     )
     if page:
         console.out.print(Text(f"Look at {job.output / 'report.html'}"))

@@ -9,19 +9,33 @@ from torch import Tensor
 
 from matcha_gnn import metrics
 from matcha_gnn.adaptation import predict
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, as_backbone
 from matcha_gnn.cli import console
-from matcha_gnn.diagnosis import diagnose
-from matcha_gnn.errors import NoEvidenceError
+from matcha_gnn.cli.networks import given_model
+from matcha_gnn.diagnosis import AccuracyEstimate, diagnose
+from matcha_gnn.errors import InvalidArgumentError, NoEvidenceError
+from matcha_gnn.evidence.given import with_source
 from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.io.graphfiles import read_graph
-from matcha_gnn.io.models import load_model
 
 
-def inspect(graph: Path, model: Path | None, json: bool) -> None:
+def inspect(
+    graph: Path,
+    model: Path | None,
+    network: str | None,
+    weights: Path | None,
+    summary: Path | None,
+    json: bool,
+) -> None:
     """Describe a graph file, beside the source graph of a model where one is given."""
-    source = load_model(model) if model else None
     data = read_graph(graph, check_labels=False)
+    source = None
+    if model or network or weights:
+        source = as_backbone(given_model(model, network, weights), data)
+    elif summary:
+        raise InvalidArgumentError("--source", summary, "none without --model or --network")
+    if source is not None and summary is not None:
+        source = with_source(source, summary)
     view = unlabelled(data)
     facts = view.facts
     target: dict[str, Any] = {
@@ -73,6 +87,10 @@ def _advice(model: Backbone, data: GraphLike, target: dict[str, Any]) -> dict[st
         card = diagnose(model, data)
     except NoEvidenceError as error:
         return {"advice": "cannot tell", "reason": str(error)}
+    target["expected accuracy"] = _accuracy(card.estimate)
+    if not card.estimate.reason:
+        per_class = card.estimate.per_class.tolist()
+        target["expected accuracy per class"] = _listed([f"{each:.3f}" for each in per_class])
     target["estimated homophily"] = round(card.homophily[1], 4)
     target["estimated class shares"] = _shares(card.class_shares[1].double())
     target["node features"] = str(card.features)
@@ -82,18 +100,28 @@ def _advice(model: Backbone, data: GraphLike, target: dict[str, Any]) -> dict[st
 
 def _source_facts(model: Backbone) -> dict[str, Any]:
     if model.source is None:
-        return {"note": "the model file has no source summary"}
-    return {
+        return {"note": "there is no source summary"}
+    facts: dict[str, Any] = {
         "average degree": round(float(model.source.mean_degree), 4),
         "edge homophily": round(model.source.edge_homophily, 4),
         "class shares": _shares(model.source.class_prior.double()),
         "accuracy": round(float(model.source.accuracy), 4),
         "measured on": model.source.basis,
-        "features": model.in_channels,
     }
+    # Networks of others do not say it.
+    return facts | ({"features": model.in_channels} if model.in_channels else {})
+
+
+def _accuracy(found: AccuracyEstimate) -> str:
+    if found.reason:
+        return "cannot tell"
+    return f"{found.value:.3f} (90% interval {found.low:.3f} to {found.high:.3f})"
 
 
 def _shares(counts: Tensor) -> str:
-    shares = (counts / counts.sum()).tolist()
-    text = ", ".join(f"{share:.3f}" for share in shares[:10])
-    return text + (f", … ({len(shares)} classes)" if len(shares) > 10 else "")
+    return _listed([f"{share:.3f}" for share in (counts / counts.sum()).tolist()])
+
+
+def _listed(values: list[str]) -> str:
+    text = ", ".join(values[:10])
+    return text + (f", … ({len(values)} classes)" if len(values) > 10 else "")

@@ -56,6 +56,10 @@ class BeliefModel(Backbone):
         fitted = " fitted to answers" if self.pool else ""
         return f"{self.network.name} with {self.answer}{fitted}"
 
+    def accept(self, x: Tensor) -> Tensor:
+        """As the network does."""
+        return self.network.accept(x)
+
     def representation(self, graph: BaseGraph, constants: Any = None) -> Repr:
         """Log-probabilities on any graph, [N, C]."""
         network = network_probs(self.network, graph)

@@ -61,13 +61,24 @@ def measure_evidence(
         classes: C.
         seed: of folds and simulated shifts.
     """
+    found, logits = measure_probe(graph, known, classes, seed)
+    shifts = _simulated(model, graph, known, found, logits, seed)
+    return _weighed(found, shifts, known, graph)
+
+
+def measure_probe(
+    graph: Graph, known: Known, classes: int, seed: int = 0
+) -> tuple[SourceEvidence, Tensor]:
+    """Fit the probe and measure its logits; all weights are those of evidence that is right.
+
+    Returns:
+        What was measured, and logits of labelled nodes by fits without them, [N, C] in float64.
+    """
     fit = fit_probe(graph.x, known.labels, known.labelled, classes, seed)
     logits = fit.logits.to(graph.device)
     centred = logits - logits.mean(1, keepdim=True)
     found = _statistics(centred, graph, known, classes)
-    found = replace(found, probe_weight=fit.probe.weight, probe_bias=fit.probe.bias)
-    shifts = _simulated(model, graph, known, found, logits, seed)
-    return _weighed(found, shifts, known, graph)
+    return replace(found, probe_weight=fit.probe.weight, probe_bias=fit.probe.bias), logits
 
 
 def _statistics(centred: Tensor, graph: Graph, known: Known, classes: int) -> SourceEvidence:
@@ -98,6 +109,7 @@ def _statistics(centred: Tensor, graph: Graph, known: Known, classes: int) -> So
         information=torch.tensor(0.0),
         simulated=torch.zeros(0, 4, 2),
         held_out=known.held_out.sum().cpu(),
+        stand_in=torch.tensor(False),
     )
     return replace(
         found, misfit_of_edges=torch.tensor(_misfit_of_edges(found, centred, graph, known))

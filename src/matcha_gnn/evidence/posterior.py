@@ -177,13 +177,16 @@ class Posterior:
 
 
 @torch.no_grad()
-def infer(model: Backbone, graph: BaseGraph, network: Probs) -> Posterior:
+def infer(
+    model: Backbone, graph: BaseGraph, network: Probs, logits: Tensor | None = None
+) -> Posterior:
     """Infer the classes of a target graph's nodes; labels are not read.
 
     Args:
         model: with a source summary.
         graph: the target.
         network: the model's own class probabilities there, [N, C].
+        logits: of the probe, [N, C] in float64; computed from the features by default.
 
     Raises:
         IncompatibleError: the model has no source summary.
@@ -199,9 +202,11 @@ def infer(model: Backbone, graph: BaseGraph, network: Probs) -> Posterior:
             "accuracy cannot be estimated: the source summary was made by an older version; "
             "mg.summarise_source(model, source_graph) makes a new one"
         )
+    summary.require(graph.num_features, network.shape[1])
     source = summary.evidence.to(graph.device)
-    probe = source.probe
-    logits = joined([probe.logits(block.x) for _, block in graph.blocks()])
+    if logits is None:
+        probe = source.probe
+        logits = joined([probe.logits(block.x) for _, block in graph.blocks()])
     _require_finite(logits, graph.shard)
     gathered = gather(source, logits, graph)
     sample = sample_node_features(model, graph)

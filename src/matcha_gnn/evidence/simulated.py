@@ -1,7 +1,6 @@
 """Changes of a source graph's edges on which estimates are tried, its labels known."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -40,7 +39,7 @@ def simulated_shifts(graph: Graph, labels: Tensor, labelled: Tensor, seed: int) 
     other = torch.randint(number, (len(pairs),), generator=generator).to(edges.device)
     moved = (chance() < REWIRED)[which]
     # The end with the larger number moves, for both directions of an edge.
-    yield replace(graph, edge_index=torch.where(moved & (edges == high), other[which], edges))
+    yield graph.with_ends(torch.where(moved & (edges == high), other[which], edges))
     first, second = pairs // number, pairs % number
     inside = labelled[first] & labelled[second] & (labels[first] == labels[second])
     yield graph.at_edges(~(inside & (chance() < APART))[which])

@@ -38,6 +38,7 @@ class SourceEvidence:
         simulated: accuracy of network, probe, belief and pool, each by the pool's estimate and in
             truth, on held-out nodes of the source under simulated shifts, [shifts, 4, 2].
         held_out: nodes that the network was not trained on behind the pool, []; 0 for none.
+        stand_in: whether the network's labels of a target stood in for the source, [].
     """
 
     probe_weight: Tensor
@@ -55,6 +56,7 @@ class SourceEvidence:
     information: Tensor
     simulated: Tensor
     held_out: Tensor
+    stand_in: Tensor
 
     @property
     def probe(self) -> Probe:

@@ -3,15 +3,17 @@
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.backbones import Backbone, Loader, as_backbone
 from matcha_gnn.backbones.base import evaluating
 from matcha_gnn.backbones.checks import first_non_finite, require_finite, require_precision
-from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
+from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError, require_one_graph
 from matcha_gnn.evidence.measuring import Known, measure_evidence
 from matcha_gnn.evidence.summary import SourceSummary, enough_held_out, summarise
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
+
+NO_REGRESSION = "regression is not supported, and classes that are kept as floats go in as y.long()"
 
 
 def held_out_nodes(graph: GraphLike, labels: Tensor, trained: Tensor, classes: int) -> Tensor:
@@ -57,42 +59,54 @@ def refuse_overflow(name: str | None) -> None:
 
 
 def summarise_source(
-    model: Backbone, graph: GraphLike, trained: Tensor | None = None
+    model: Backbone | nn.Module,
+    graph: GraphLike,
+    trained: Tensor | None = None,
+    *,
+    loader: Loader | None = None,
 ) -> SourceSummary:
-    """Summarise the labelled graph that a model was trained on, and keep this in `model.source`.
+    """Summarise the labelled graph that a model was trained on.
 
     `fit` does this itself. For networks that were trained elsewhere, `adapt` needs it to estimate
     accuracy; a few statistics are kept, no rows of data. They are taken on labelled nodes that the
     model was not trained on where there are at least five of every class, else on the training
-    nodes, where confidence is higher than elsewhere; see `model.source.basis`.
+    nodes, where confidence is higher than elsewhere; see `SourceSummary.basis`.
 
     Args:
-        model: a trained model, such as from `wrap` or `add_hops`.
+        model: a trained model, or any PyG network as it is.
         graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N]; labels below 0 are
             unknown. Nodes of `graph.test_mask` are left out.
         trained: the nodes that the model was trained on, bool [N]; default `graph.train_mask`,
             else all.
+        loader: through which a network runs; see `adapt`. The network also runs on the graph with
+            other edges: in one batch, unless the loader is a function that makes one of a `Data`.
 
     Returns:
-        The source summary, which `model.source` is from now on.
+        The source summary: to save, and to give to `adapt`. A `Backbone` keeps it in
+        `model.source`, too; a network of another kind stays as it is.
 
     Example:
         >>> import matcha_gnn as mg
         >>> from torch_geometric.nn import GCN
         >>> graph = mg.datasets.csbm(num_nodes=200, num_features=8, seed=0)
-        >>> model = mg.add_hops(GCN(8, 16, num_layers=2, out_channels=2))
-        >>> summary = mg.summarise_source(model, graph)
+        >>> net = GCN(8, 16, num_layers=2, out_channels=2)
+        >>> summary = mg.summarise_source(net, graph)
         >>> round(summary.edge_homophily, 1)
         0.8
     """
-    require_precision(model)
-    require_finite(model)
+    require_one_graph(graph)
+    running = as_backbone(model, graph, loader)
+    require_precision(running)
+    require_finite(running)
     source = unlabelled(graph)
-    model.accept(source.x)
-    probs = model.head(model.representation(source).detach())
-    labels, used = known_labels(graph, source, trained, probs.shape[1], "trained")
-    held_out = held_out_nodes(graph, labels, used, probs.shape[1])
-    summary = model.source = source_summary(model, source, labels, used, held_out)
+    running.accept(source.x)
+    with torch.no_grad(), evaluating(running):
+        classes = running.head(running.representation(source)).shape[1]
+    labels, used = known_labels(graph, source, trained, classes, "trained")
+    held_out = held_out_nodes(graph, labels, used, classes)
+    summary = source_summary(running, source, labels, used, held_out)
+    if isinstance(model, Backbone):
+        model.source = summary
     return summary
 
 
@@ -106,6 +120,8 @@ def known_labels(
     """Classes [N] and the nodes to use, bool [N]; labels there must be classes."""
     y = getattr(graph, "y", None)
     allowed = f"int64 classes 0 to {num_classes - 1}, one per node"
+    if isinstance(y, Tensor) and y.is_floating_point():
+        allowed = f"{allowed}; {NO_REGRESSION}"
     if not isinstance(y, Tensor):
         got = "none" if y is None else f"a {type(y).__name__}"
         raise InvalidGraphError("graph.y", got, allowed)

@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence.shift_kinds import FeatureStatistics, class_statistics, misfit
 from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.typing import Probs
@@ -20,9 +22,9 @@ UNSEEN_SHARE = 1e-4
 """Share that is assumed for a class without a labelled node: zero has no logarithm."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SourceSummary:
-    """Statistics of the source graph that travel with the model.
+    """Statistics of the source graph that travel with the model, or in a file of their own.
 
     Those of classes are taken on labelled nodes that the model was not trained on, where there are
     at least `FEWEST_HELD_OUT` of every class, because confidence and accuracy are too high on the
@@ -72,6 +74,49 @@ class SourceSummary:
         further = {n.removeprefix(_EVIDENCE): t for n, t in tensors.items() if _EVIDENCE in n}
         own = {f.name: tensors[f.name] for f in fields(cls) if f.name != "evidence"}
         return cls(**own, evidence=SourceEvidence.from_tensors(further) if further else None)
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a .safetensors file, whole or not at all; see `evidence.summary_files`."""
+        from matcha_gnn.evidence.summary_files import save_tensors
+
+        save_tensors(self.tensors(), path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "SourceSummary":
+        """Read a file that `save` wrote.
+
+        Raises:
+            InvalidFileError: missing, damaged, of another kind, or with numbers that are not
+                finite.
+        """
+        from matcha_gnn.evidence.summary_files import load_tensors, not_a_summary
+
+        tensors = load_tensors(path)
+        try:
+            return cls.from_tensors(tensors)
+        except KeyError as missing:
+            raise not_a_summary(path, f"no {missing}") from missing
+
+    def require(self, features: int, classes: int) -> None:
+        """Raise IncompatibleError unless it is of graphs and models of these sizes."""
+        known = None if self.evidence is None else len(self.evidence.probe_weight)
+        if known is not None and known != features:
+            raise IncompatibleError(
+                f"source: the summary is of a graph with {known} features, this one has {features}"
+            )
+        if len(self.class_prior) != classes:
+            raise IncompatibleError(
+                f"source: the summary is of {len(self.class_prior)} classes, this model has "
+                f"{classes}"
+            )
+
+    def __repr__(self) -> str:
+        """One line instead of every tensor."""
+        return (
+            f"SourceSummary({len(self.class_prior)} classes, homophily {self.edge_homophily:.2f}, "
+            f"mean degree {float(self.mean_degree):.1f}, accuracy {float(self.accuracy):.1%} on "
+            f"{self.basis})"
+        )
 
     @property
     def feature_statistics(self) -> FeatureStatistics:

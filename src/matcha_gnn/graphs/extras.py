@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.errors import InvalidGraphError
+from matcha_gnn.graphs.matrices import entries_of, followed, is_like_sparse_tensor, is_matrix
 
 LABELS = ("y", "train_mask", "val_mask", "test_mask")
 """Fields that adaptation never reads."""
@@ -23,6 +24,7 @@ class Level(StrEnum):
     NODE = "node"
     EDGE = "edge"
     EDGES = "further edges"
+    MATRIX = "sparse matrix"
     GRAPH = "graph"
 
 
@@ -85,22 +87,30 @@ class Extras:
             for name, value, _ in self.fields
         }
 
-    def at_edges(self, kept: Tensor) -> Self:
-        """For a graph with some of its edges, by mask [E] or by number: fields of edges follow."""
-        rows = kept.nonzero()[:, 0] if kept.dtype == torch.bool else kept
-        left = self._without({Level.EDGES}, WHY_NOT_EDGES)
-        fields = (
-            extra._replace(value=_rows_of(extra, rows)) if extra.level == Level.EDGE else extra
-            for extra in left.fields
-        )
-        return replace(left, fields=tuple(fields))
+    def following(self, before: Tensor, after: Tensor, rows: Tensor) -> Self:
+        """For a graph whose edges were changed: fields and matrices of edges follow them.
+
+        Args:
+            before: the edges so far, [2, E].
+            after: those that are left, with the ends they have now, [2, E'].
+            rows: the numbers that these had, [E'].
+        """
+        fields, gone = [], {}
+        for extra in self.fields:
+            value = extra.value
+            if extra.level == Level.EDGE:
+                value = _rows_of(extra, rows)
+            elif extra.level == Level.MATRIX:
+                value = followed(value, before, after, rows)
+            if extra.level == Level.EDGES or value is None:
+                gone[extra.name] = WHY_NOT_EDGES
+            else:
+                fields.append(extra._replace(value=value))
+        return replace(self, fields=tuple(fields), withheld={**self.withheld, **gone})
 
     def with_new_nodes(self, why: str) -> Self:
         """For a graph with further nodes and edges: only what belongs to the whole graph stays."""
-        return self._without({Level.NODE, Level.EDGE, Level.EDGES}, why)
-
-    def _without(self, levels: set[Level], why: str) -> Self:
-        gone = {extra.name: why for extra in self.fields if extra.level in levels}
+        gone = {extra.name: why for extra in self.fields if extra.level != Level.GRAPH}
         left = tuple(extra for extra in self.fields if extra.name not in gone)
         return replace(self, fields=left, withheld={**self.withheld, **gone})
 
@@ -109,7 +119,7 @@ class Extras:
         for name, value, _ in self.fields:
             kind = [str(getattr(value, trait, "")) for trait in ("layout", "dtype", "shape")]
             yield _bytes_of((name, type(value).__name__, *kind))
-            for tensor in _dense(value) if isinstance(value, Tensor) else [_bytes_of(value)]:
+            for tensor in _dense(value):
                 yield tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
 
 
@@ -124,6 +134,8 @@ def fields_of(graph: object) -> dict[str, Any]:
 
 def _level(name: str, value: object, num_nodes: int, num_edges: int) -> Level:
     """As PyG decides: by the number of rows, and by the name where both numbers are equal."""
+    if is_matrix(value, num_nodes):
+        return Level.MATRIX
     if "adj" in name.split("_") or "edge_index" in name:
         return Level.EDGES
     rows = _num_rows(name, value)
@@ -151,11 +163,12 @@ def _rows_of(extra: Extra, rows: Tensor) -> Any:
     return type(value)(value[row] for row in rows.tolist())
 
 
-def _dense(value: Tensor) -> list[Tensor]:
-    if value.layout == torch.strided:
-        return [value]
-    entries = value.to_sparse(layout=torch.sparse_coo).coalesce()
-    return [entries.indices(), entries.values()]
+def _dense(value: Any) -> list[Tensor]:
+    """Dense tensors that say what a value is."""
+    sparse = isinstance(value, Tensor) and value.layout != torch.strided
+    if sparse or is_like_sparse_tensor(value):
+        return [part for part in entries_of(value) if part is not None]
+    return [value] if isinstance(value, Tensor) else [_bytes_of(value)]
 
 
 def _bytes_of(value: object) -> Tensor:

@@ -1,5 +1,6 @@
 """Graphs in memory: checked, and without labels."""
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -13,6 +14,8 @@ from torch import Tensor
 from matcha_gnn.errors import IncompatibleError, InvalidGraphError, require_one_graph
 from matcha_gnn.graphs.base import BaseGraph, Message, imbalance
 from matcha_gnn.graphs.extras import LABELS, Extras, fields_of
+from matcha_gnn.graphs.matrices import NAMES as MATRIX_NAMES
+from matcha_gnn.graphs.matrices import edges_of, is_matrix
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.propagate import no_beta_warning
 
@@ -129,8 +132,28 @@ class LocalGraph(BaseGraph):
 
     def at_edges(self, kept: Tensor) -> "Graph":
         """The same nodes with some of the edges, by mask [E] or by number."""
-        weight = None if self.edge_weight is None else self.edge_weight[kept]
-        return Graph(self.x, self.edge_index[:, kept], weight, self.extras.at_edges(kept))
+        rows = kept.nonzero()[:, 0] if kept.dtype == torch.bool else kept
+        weight = None if self.edge_weight is None else self.edge_weight[rows]
+        edges = self.edge_index[:, rows]
+        return Graph(self.x, edges, weight, self.extras.following(self.edge_index, edges, rows))
+
+    def with_ends(self, edge_index: Tensor) -> "Graph":
+        """The same nodes, with other ends of each edge, [2, E]."""
+        rows = torch.arange(edge_index.shape[1], device=self.device)
+        extras = self.extras.following(self.edge_index, edge_index, rows)
+        return Graph(self.x, edge_index, self.edge_weight, extras)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "LocalGraph":
+        """Copies of the tensors; what is kept for them is made anew. Torch copies no CSR matrix."""
+        copied = copy.copy(self)
+        for name, value in vars(copied).items():
+            is_tensor = isinstance(value, Tensor)
+            vars(copied)[name] = value.clone() if is_tensor else copy.deepcopy(value, memo)
+        return copied
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is kept for the tensors stays behind."""
+        return {**vars(self), "_kept": {}}
 
     def _keep(self, name: str, sources: Sequence[Tensor | None], make: Callable[[], T]) -> T:
         """A value that is computed again after an in-place change of its tensors.
@@ -206,8 +229,9 @@ def unlabelled(graph: Graph | GraphLike) -> Graph:
 
     Args:
         graph: has `x` [N, F] (float32 or float64; dense or sparse) and `edge_index` [2, E]
-            (int64), and may have `edge_weight` [E]. Other fields are kept as they are, except
-            `y`, `train_mask`, `val_mask` and `test_mask`.
+            (int64), or a sparse matrix `adj_t` [N, N] in its place, whose rows receive; and may
+            have `edge_weight` [E]. Other fields are kept as they are, except `y`, `train_mask`,
+            `val_mask` and `test_mask`.
 
     Raises:
         InvalidGraphError: one line that names the field, what it was, and what is allowed.
@@ -223,7 +247,7 @@ def unlabelled(graph: Graph | GraphLike) -> Graph:
         return graph
     require_one_graph(graph)
     x = _checked_features(getattr(graph, "x", None))
-    edge_index = _checked_edges(getattr(graph, "edge_index", None), x.shape[0])
+    edge_index = _checked_edges(_edges_given(graph, x.shape[0]), x.shape[0])
     weight = _checked_weights(getattr(graph, "edge_weight", None), edge_index.shape[1])
     if edge_index.device != x.device:
         raise InvalidGraphError("graph.edge_index", f"device {edge_index.device}", str(x.device))
@@ -251,8 +275,18 @@ def _checked_features(x: object) -> Tensor:
     return x
 
 
+def _edges_given(graph: object, num_nodes: int) -> object:
+    """Edges, or those of a sparse matrix where there are none."""
+    found: object = getattr(graph, "edge_index", None)
+    for name in MATRIX_NAMES:
+        matrix = getattr(graph, name, None)
+        if found is None and is_matrix(matrix, num_nodes):
+            found = edges_of(matrix)
+    return found
+
+
 def _checked_edges(edge_index: object, num_nodes: int) -> Tensor:
-    allowed = "an int64 tensor [2, edges]"
+    allowed = "an int64 tensor [2, edges]; a sparse matrix goes into the field adj_t"
     if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
         got = edge_index.layout if isinstance(edge_index, Tensor) else type(edge_index).__name__
         raise InvalidGraphError("graph.edge_index", got, allowed)

@@ -19,13 +19,18 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 
+CSR_NAMES = ("x_indptr", "x_indices", "x_data", "x_shape")
+"""Arrays of sparse features."""
+
+
 def read_graph(path: str | Path, check_labels: bool = True) -> "Data":
     """Read a graph file: `.npz` without pickles, or `.pt` with `weights_only=True`.
 
     Args:
         path: the file. An `.npz` holds `x` [N, F], or `x_data`, `x_indices`, `x_indptr`,
             `x_shape` of a CSR matrix; `edge_index` [2, E]; and may hold `edge_weight` [E],
-            `y` [N], `train_mask`, `val_mask`, `test_mask` [N].
+            `y` [N], `train_mask`, `val_mask`, `test_mask` [N], and further fields of the graph,
+            such as `edge_attr`.
         check_labels: refuse labels and masks that have not one row for each node; a target's,
             which only scores need, can be left as they are.
 
@@ -75,11 +80,9 @@ def _read_npz(path: Path) -> "Data":
     if "edge_index" not in arrays:
         raise InvalidFileError("graph", f"{path} (no array edge_index)", "an .npz graph")
     data = Data(x=_features_from(arrays, path), edge_index=_tensor(arrays, "edge_index"))
-    if "edge_weight" in arrays:
-        data.edge_weight = _tensor(arrays, "edge_weight")
-    for name in LABELS:
-        if name in arrays:
-            data[name] = _tensor_or_array(arrays, name)
+    for name in arrays.keys() - {"x", "edge_index", *CSR_NAMES}:
+        is_label = name in LABELS
+        data[name] = _tensor_or_array(arrays, name) if is_label else _tensor(arrays, name)
     return data
 
 
@@ -103,11 +106,10 @@ def _tensor(arrays: dict[str, Any], name: str) -> Tensor:
 def _features_from(arrays: dict[str, Any], path: Path) -> Tensor:
     if "x" in arrays:
         return _tensor(arrays, "x")
-    names = [f"x_{part}" for part in ("indptr", "indices", "data", "shape")]
-    if any(name not in arrays for name in names):
+    if any(name not in arrays for name in CSR_NAMES):
         allowed = "x, or all of x_data, x_indices, x_indptr, x_shape"
         raise InvalidFileError("graph", f"{path} (no array x)", allowed)
-    indptr, indices, values, shape = (_tensor(arrays, name).numpy() for name in names)
+    indptr, indices, values, shape = (_tensor(arrays, name).numpy() for name in CSR_NAMES)
     try:
         matrix = scipy.sparse.csr_array((values, indices, indptr), shape=tuple(shape.tolist()))
         matrix.check_format(full_check=True)
@@ -144,6 +146,10 @@ def _read_pt(path: Path) -> "Data":
 def write_graph(graph: GraphLike, path: str | Path) -> None:
     """Write a graph as `.npz` or `.pt`, whole or not at all; see `read_graph` for the parts.
 
+    Raises:
+        InvalidFileError: another kind of file.
+        InvalidGraphError: no graph, or a further field that is no dense tensor.
+
     Example:
         >>> import tempfile
         >>> from torch_geometric.data import Data
@@ -162,6 +168,10 @@ def write_graph(graph: GraphLike, path: str | Path) -> None:
     view = unlabelled(graph)
     _check_node_values(graph, view.num_nodes)
     extra = {name: getattr(graph, name, None) for name in ("edge_weight", *LABELS)}
+    extra |= {name: value for name, value, _ in view.extras.fields}
+    for name, value in extra.items():
+        if value is not None and (not isinstance(value, Tensor) or value.layout != torch.strided):
+            raise InvalidGraphError(f"graph.{name}", type(value).__name__, "a dense tensor")
     parts = {"x": view.x, "edge_index": view.edge_index, **extra}
     plain = Data(**{name: t.detach().cpu() for name, t in parts.items() if t is not None})
     with replacing(path) as beside, open(beside, "wb") as file:
@@ -172,8 +182,8 @@ def _write_npz(graph: "Data", file: BinaryIO) -> None:
     parts = dict(graph)
     x = parts.pop("x")
     if x.layout == torch.sparse_csr:
-        names = ("x_indptr", "x_indices", "x_data")
-        parts |= dict(zip(names, csr_parts(x), strict=True)) | {"x_shape": torch.tensor(x.shape)}
+        whole = (*csr_parts(x), torch.tensor(x.shape))
+        parts |= dict(zip(CSR_NAMES, whole, strict=True))
     else:
         parts["x"] = x
     np.savez(file, **{name: part.numpy() for name, part in parts.items()})

@@ -67,6 +67,12 @@ def save_model(model: Backbone, path: str | Path) -> None:
         save_file(tensors, str(beside), metadata)
 
 
+def can_save(model: Backbone) -> bool:
+    """Whether `save_model` can write a model: another one is built by code of its user's."""
+    inner = model.network if isinstance(model, BeliefModel) else model
+    return isinstance(inner, TrainableBackbone)
+
+
 def load_model(path: str | Path) -> Backbone:
     """Read a model that `save_model` wrote, in evaluation mode, on the CPU.
 

@@ -7,19 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from matcha_gnn.backbones import AddedHops, Wrapped
 from matcha_gnn.errors import InvalidFileError, MatchaError, optional_imports
 from matcha_gnn.io.asked import asked_names, is_asked, write_asked
+from matcha_gnn.io.deltas import save_delta
 from matcha_gnn.io.files import output_folder, replacing
 from matcha_gnn.io.jsontext import write_json
-from matcha_gnn.io.models import save_model
+from matcha_gnn.io.models import can_save, save_model
 from matcha_gnn.io.provenance import versions
 from matcha_gnn.metrics import Scorable, evaluate, scorable
 from matcha_gnn.result import Adaptation
 
 SUMMARY = "summary.json"
 PREDICTIONS, MODEL, HISTORY = "predictions.npz", "model.safetensors", "history.csv"
+DELTA = "delta.safetensors"
+"""In place of the model: what changed in a network of the user's own."""
 PAGE = "report.html"
 SHARD = re.compile(r"\.?predictions-\d+-of-\d+\.npz")
 """Predictions of one rank; hidden until those of all ranks are there."""
@@ -51,7 +56,7 @@ def begin_outputs(folder: str | Path, writes: Collection[str]) -> Path:
 
 def _is_output(path: Path) -> bool:
     """Whether a file has a name that only this package's runs give."""
-    plain = path.name in (PREDICTIONS, MODEL, HISTORY, PAGE) or is_asked(path.name)
+    plain = path.name in (PREDICTIONS, MODEL, DELTA, HISTORY, PAGE) or is_asked(path.name)
     return path.is_file() and (plain or SHARD.fullmatch(path.name) is not None)
 
 
@@ -78,11 +83,14 @@ def write_outputs(
     Returns:
         The summary, as written to summary.json.
     """
-    writes = (PREDICTIONS, MODEL, HISTORY, *((PAGE,) if page else ()), *asked_names(result, page))
+    model = model_file(result)
+    writes = [PREDICTIONS, HISTORY, *asked_names(result, page)]
+    writes += [name for name in (model, PAGE if page else None) if name]
     folder = begin_outputs(folder, writes)
     with replacing(folder / PREDICTIONS) as beside, open(beside, "wb") as file:
         np.savez(file, probs=result.probs.cpu().numpy(), labels=result.labels.cpu().numpy())
-    save_model(result.model, folder / MODEL)
+    if model:
+        {MODEL: save_model, DELTA: save_delta}[model](result.model, folder / model)
     write_history(result, folder / HISTORY)
     scored = scorable(labels, mask, *result.probs.shape)
     if page:
@@ -92,6 +100,14 @@ def write_outputs(
     summary = summarise_run(result, _scores(result, scored))
     write_json(folder / SUMMARY, summary)
     return summary
+
+
+def model_file(result: Adaptation) -> str | None:
+    """The name of the file that holds the model; none for a network whose weights stay."""
+    if can_save(result.model):
+        return MODEL
+    moved = not torch.equal(result.gamma, result.gamma_before)
+    return DELTA if moved and isinstance(result.model, Wrapped | AddedHops) else None
 
 
 def can_report(tell: Callable[[str], None]) -> bool:
@@ -148,6 +164,7 @@ def summarise_run(result: Adaptation, scores: Mapping[str, Any]) -> dict[str, An
         "gamma_after": result.gamma.tolist(),
         **scores,
         "labels_changed": result.changed,
+        "model_file": model_file(result),
         "seconds": result.seconds,
         "versions": versions(),
     }

@@ -50,7 +50,7 @@ class LAME(BaseMethod):
     Example:
         >>> import matcha_gnn as mg
         >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
-        >>> mg.adapt(mg.GPRGNN(8, 2), graph, LAME(k=3)).probs.shape
+        >>> mg.predict(mg.GPRGNN(8, 2), graph, LAME(k=3)).probs.shape
         torch.Size([100, 2])
     """
 

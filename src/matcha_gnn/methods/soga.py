@@ -73,7 +73,7 @@ class SOGA(BaseMethod):
     Example:
         >>> import matcha_gnn as mg
         >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
-        >>> mg.adapt(mg.GPRGNN(8, 2), graph, SOGA()).probs.shape
+        >>> mg.predict(mg.GPRGNN(8, 2), graph, SOGA()).probs.shape
         torch.Size([100, 2])
     """
 

@@ -81,7 +81,7 @@ class T3A(BaseMethod):
     Example:
         >>> import matcha_gnn as mg
         >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
-        >>> mg.adapt(mg.GPRGNN(8, 2), graph, T3A(k=20)).probs.shape
+        >>> mg.predict(mg.GPRGNN(8, 2), graph, T3A(k=20)).probs.shape
         torch.Size([100, 2])
     """
 

@@ -40,17 +40,17 @@ def fitted_candidates(
     """The pool of evidence and network, fitted to the answers of the first questions, by number.
 
     Args:
-        source: the source model, with its summary, and its predictions.
+        source: the source model and its predictions; without a source summary nothing is fitted.
         graph: that was asked about.
         asked: nodes in the order of the questions, [T].
         answers: true class by node.
     """
-    starts = complete_starts(asked, answers)
-    if not starts:
-        return {}
     assert source.model is not None
     assert source.probs is not None
+    starts = complete_starts(asked, answers)
     model = source.model.network if isinstance(source.model, BeliefModel) else source.model
+    if not starts or model.source is None:
+        return {}
     network = network_probs(model, graph)
     posterior = infer(model, graph, network)
     evidence = posterior.gathered.weighted(posterior.source)

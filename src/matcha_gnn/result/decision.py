@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 UNKNOWN = "cannot be estimated"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Candidate:
     """A model that was tried.
 
@@ -32,8 +32,20 @@ class Candidate:
     accuracy: Interval
     gain: Interval
     changed: float
-    probs: Probs | None = field(default=None, repr=False, compare=False)
-    model: Backbone | None = field(default=None, repr=False, compare=False)
+    probs: Probs | None = field(default=None, compare=False)
+    model: Backbone | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        """One line."""
+        changed = f"{self.changed:.1%} of labels changed"
+        if not math.isfinite(self.accuracy.value + self.gain.value):
+            return f"Candidate({self.name!r}, accuracy {UNKNOWN}, {changed})"
+        gain = (f"{100 * each:+z.1f}" for each in (self.gain.value, self.gain.low, self.gain.high))
+        middle, low, high = gain
+        return (
+            f"Candidate({self.name!r}, accuracy {self.accuracy.value:.1%}, gain {middle} points, "
+            f"{low} to {high}, {changed})"
+        )
 
     def figures(self) -> Parameters:
         """Its name and numbers as JSON values."""
@@ -64,7 +76,7 @@ class Candidate:
         return self.gain.low
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Decision:
     """Which candidate was taken, and why.
 
@@ -86,6 +98,12 @@ class Decision:
     threshold: float | None = None
     moved_back: bool = False
     verdict: "Verdict | None" = None
+
+    def __repr__(self) -> str:
+        """One line instead of every tensor."""
+        names = [candidate.name for candidate in self.candidates]
+        why = f", {self.obstacle}" if self.obstacle else f" among {names}"
+        return f"Decision({self.chosen!r}{why})"
 
     @property
     def adapted(self) -> bool:
@@ -111,6 +129,7 @@ class Decision:
                 f"{estimate(source.expected_accuracy)} → {estimate(chosen.expected_accuracy)}"
                 f"{_interval(chosen.accuracy)}. "
                 f"{chosen.changed:.1%} of labels changed: accuracy cannot move by more."
+                f"{self._without_source}"
             )
         best = max(self.candidates[1:], key=lambda c: c.gain_lower_bound, default=source)
         if not math.isfinite(source.expected_accuracy + best.expected_gain + best.gain_lower_bound):
@@ -120,7 +139,7 @@ class Decision:
             f"Kept the source model: estimated accuracy {source.expected_accuracy:.1%}; best "
             f"candidate ({best.name}): expected gain {100 * best.expected_gain:+z.1f} points, "
             f"lower bound {_below(100 * best.gain_lower_bound, threshold)}, not above the "
-            f"threshold of {threshold:g}."
+            f"threshold of {threshold:g}.{self._without_source}"
         )
 
     @property
@@ -129,6 +148,12 @@ class Decision:
         if not any(one.model for one in self.candidates[1:]):
             return ""
         return " The classes of a few nodes would decide: ask(20), or --ask 20, says of which."
+
+    @property
+    def _without_source(self) -> str:
+        if self.posterior is None or not bool(self.posterior.source.stand_in):
+            return ""
+        return " There is no source summary: the network's own labels stood in for it."
 
 
 def estimate(value: float) -> str:

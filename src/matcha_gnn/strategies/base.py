@@ -4,7 +4,7 @@ import abc
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -15,6 +15,7 @@ from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import Loss
 from matcha_gnn.methods import BaseMethod
+from matcha_gnn.methods.settings import nested_parameters
 from matcha_gnn.result import Adaptation
 from matcha_gnn.typing import Parameters, Progress
 
@@ -124,6 +125,17 @@ class Strategy(abc.ABC):
         except IncompatibleError:
             return False
         return True
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Hyperparameters by name, with those of parts if `deep`; as in scikit-learn.
+
+        Example:
+            >>> from matcha_gnn.strategies import ClosedForm
+            >>> ClosedForm().get_params(deep=False)
+            {'loss': SURE(noise_share=None), 'rounds': 1}
+        """
+        own = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        return nested_parameters(own, deep)
 
     def parameters(self) -> Parameters:
         """Hyperparameters as JSON values, for records."""

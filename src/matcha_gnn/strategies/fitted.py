@@ -8,6 +8,7 @@ from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence import Posterior, fit_hop_weights, infer
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.result import Adaptation, Trace, outcome
+from matcha_gnn.strategies.autograd_fit import fit_by_autograd
 from matcha_gnn.strategies.base import Proposal, Strategy, Task, with_gamma
 from matcha_gnn.strategies.belief import own_probs
 from matcha_gnn.strategies.run import Run, finished
@@ -18,7 +19,8 @@ class Fitted(Strategy):
     """Fit γ to the class probabilities by node-only features and edges (`docs/method.md`).
 
     By logistic regression on the cached hops; where class shares moved, an intercept is fitted too.
-    The evidence may be wrong, and nothing is compared here: `Guarded` does.
+    A model without cached hops, such as a wrapped network, runs once or more for each of a few
+    steps. The evidence may be wrong, and nothing is compared here: `Guarded` does.
 
     Example:
         >>> Fitted().parameters()
@@ -26,7 +28,7 @@ class Fitted(Strategy):
     """
 
     name = "fitted"
-    version = 6
+    version = 7
     uses_evidence = True
 
     @property
@@ -35,12 +37,9 @@ class Fitted(Strategy):
         return True
 
     def require(self, model: Backbone, method: BaseMethod) -> None:
-        """Hops must be cached."""
-        if not isinstance(model, LinearBackbone):
-            raise IncompatibleError(
-                f"strategy 'fitted' needs cached hops that are mixed linearly; {model.name} has "
-                "none"
-            )
+        """γ must decide something."""
+        if not model.gamma_decides:
+            raise IncompatibleError(f"strategy 'fitted' needs a γ that {model.name} depends on")
 
     def run(self, task: Task) -> Adaptation:
         """Estimate the classes, fit, and predict with the last proposal."""
@@ -64,6 +63,11 @@ class Fitted(Strategy):
 
     def proposals(self, task: Task, base: Run, evidence: Posterior) -> Iterator[Proposal]:
         """γ alone, and γ with an intercept where class shares moved."""
+        if not isinstance(task.model, LinearBackbone):
+            with base.watch.stage("fit"):
+                gamma = fit_by_autograd(base, evidence.probs)
+            yield Proposal("fitted", with_gamma(task.model, gamma))
+            return
         yield Proposal("fitted", _fit(task.model, base, evidence, intercept=False), base.hops)
         if evidence.shift.kind.moves_shares and isinstance(task.model, MovableBackbone):
             model = _fit(task.model, base, evidence, intercept=True)

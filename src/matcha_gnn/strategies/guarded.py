@@ -21,6 +21,7 @@ from matcha_gnn.errors import (
     require_number,
 )
 from matcha_gnn.evidence import Interval, Posterior, infer
+from matcha_gnn.evidence.alone import stand_in_summary
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.methods import BaseMethod, Modifies
@@ -37,6 +38,7 @@ from matcha_gnn.strategies.belief import Belief, own_probs
 from matcha_gnn.strategies.closed_form import ClosedForm
 from matcha_gnn.strategies.fitted import Fitted
 from matcha_gnn.strategies.run import Run, finished
+from matcha_gnn.typing import Probs
 
 SOURCE = "source"
 MOVED_BACK = "moved back"
@@ -46,7 +48,8 @@ MOVED_BACK = "moved back"
 class Guarded(Strategy):
     """Try other strategies, and take a candidate only if it is expected to beat the source model.
 
-    It needs the source summary that `fit` or `summarise_source` leaves in the model; without it
+    It needs the source summary that `fit` or `summarise_source` leaves in the model. Without it the
+    network's own labels of the target stand in, where that is safe (`evidence.alone`); elsewhere
     the model is returned unadapted.
 
     Args:
@@ -102,19 +105,25 @@ class Guarded(Strategy):
         source = Run(task)
         source.predict()
         source.require_finite()
-        evidence, scores, obstacle = _gathered(task, source)
-        if evidence is None:
-            return self._kept(task, source, obstacle)
+        answer = source.prediction.probs
+        try:
+            with source.watch.stage("evidence"):
+                network = own_probs(source, task.graph)
+                task, evidence = _gathered(task, source, network)
+                scores = evidence if network is answer else evidence.with_answer(network, answer)
+        except NoEvidenceError as reason:
+            return self._kept(task, source, str(reason))
+        obstacle = evidence.rejected
         # Where nothing can be estimated, candidates are there for questions to decide among.
         guard = _Guard(task, source, evidence, None if obstacle else scores)
         trials = [guard.trial(SOURCE, source)]
+        if not obstacle and not math.isfinite(trials[0].accuracy.value):
+            return self._kept(task, source, _NOT_FINITE)
         for trial in guard.trials(self.usable(task.model, task.method)):
             if trial.run.prediction.finite:
                 trials.append(trial)
         best = trials[0]
-        if not obstacle and not math.isfinite(best.accuracy.value):
-            scores, obstacle = None, _NOT_FINITE
-        elif not obstacle:
+        if not obstacle:
             likeliest = max(trials, key=lambda trial: trial.gain.low)
             best = likeliest if likeliest.gain.low > self.margin else best
         decision = Decision(
@@ -154,7 +163,8 @@ class Guarded(Strategy):
 
 _NO_SUMMARY = (
     "accuracy cannot be estimated without statistics of the source graph, so the model is returned "
-    "unadapted. mg.summarise_source(model, source_graph) adds them"
+    "unadapted. Make them with summary = mg.summarise_source(model, source_graph), and give "
+    "source=summary"
 )
 _ONE_CLASS = "accuracy cannot be estimated: all labelled nodes of the source graph are of one class"
 _NONE = Interval(math.nan, math.nan, math.nan)
@@ -163,26 +173,28 @@ _LEAST_CLASS = 0.0075
 _NOT_FINITE = "accuracy cannot be estimated: the estimate is not a finite number"
 
 
-def _gathered(task: Task, source: Run) -> tuple[Posterior | None, Posterior | None, str]:
-    """The evidence, the same with the base method's answer, and why it cannot score, or empty."""
+def _gathered(task: Task, source: Run, network: Probs) -> tuple[Task, Posterior]:
+    """The evidence, and the task around a model with a source summary, or with its stand-in."""
     summary = task.model.source
-    try:
-        if summary is None:
-            raise NoEvidenceError(_NO_SUMMARY)
+    if summary is not None:
         _require_classes(summary, source)
-        with source.watch.stage("evidence"):
-            network = own_probs(source, task.graph)
-            evidence = infer(task.model, task.graph, network)
-            scores = evidence
-            if network is not source.prediction.probs:
-                scores = evidence.with_answer(network, source.prediction.probs)
+        return task, infer(task.model, task.graph, network)
+    try:
+        if not isinstance(task.graph, Graph):
+            raise NoEvidenceError("this graph is not in memory")
+        if network is not source.prediction.probs:
+            raise NoEvidenceError(f"the network's labels are not those of {task.method.name}")
+        found = stand_in_summary(task.model, task.graph, network)
     except NoEvidenceError as reason:
-        return None, None, str(reason)
-    return evidence, scores, evidence.rejected
+        raise NoEvidenceError(f"{_NO_SUMMARY}. Without them: {reason}") from reason
+    model = copy.deepcopy(task.model)
+    model.source = found.summary
+    return task.around(model, task.hops), infer(model, task.graph, network, found.logits)
 
 
 def _require_classes(source: SourceSummary, run: Run) -> None:
     """Raise NoEvidenceError where the model predicts classes without a labelled source node."""
+    source.require(run.graph.num_features, run.prediction.probs.shape[1])
     absent = (source.class_prior == 0).cpu().numpy()
     if not absent.any():
         return
@@ -248,6 +260,20 @@ class _Guard:
                 yield trial
         if base is not self.source:
             self.source.watch.add(base.watch.seconds)
+        for name, form in self.task.model.forms(self.task.graph):
+            yield from self._form_trials(name, self.task.around(form), strategies)
+
+    def _form_trials(self, name: str, task: Task, strategies: list[Strategy]) -> Iterator[_Trial]:
+        """What strategies propose around another form of the source model."""
+        base = self._around(task)
+        for strategy in strategies:
+            if not strategy.can_run(task.model, task.method):
+                continue
+            for proposal in strategy.proposals(task, base, self.evidence):
+                # What brings its own method answers without γ, and has been tried.
+                if proposal.method is None:
+                    yield self.trial(f"{name}, {proposal.name}", self._around(task.of(proposal)))
+        self.source.watch.add(base.watch.seconds)
 
     def candidate(self, trial: _Trial) -> Candidate:
         """What the decision says of a trial."""

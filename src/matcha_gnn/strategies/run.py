@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from matcha_gnn.backbones import Backbone, LinearBackbone
+from matcha_gnn.backbones.foreign.patches import Patch, patched
 from matcha_gnn.errors import NonFiniteError
 from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.hops import Hops
@@ -116,6 +118,12 @@ class Run:
                 self.gamma.copy_(trace.gamma[-1])
             self._refresh()
             self.predict()
+
+    def logits_at(self, gamma: Tensor) -> Tensor:
+        """Logits of a model without cached hops, with gradients to another γ alone, [N, C]."""
+        with patched([Patch(self.model, "gamma", gamma)]):
+            logits: Tensor = self.model.head(self._representation())
+        return logits
 
     def descend_direction(self) -> float:
         """Leave the gradient on the moving parameters and return the loss.

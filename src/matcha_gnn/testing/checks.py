@@ -2,7 +2,7 @@
 
 import torch
 
-from matcha_gnn.adaptation import adapt
+from matcha_gnn.adaptation import run_adaptation as adapt
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.strategies import Strategy

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, fields
 import torch
 
 import matcha_gnn
-from matcha_gnn.adaptation import adapt, predict
+from matcha_gnn.adaptation import predict, run_adaptation
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.methods import ERM
 from matcha_gnn.strategies import Guarded, Strategy
@@ -92,7 +92,7 @@ def _names_in(text: str) -> set[str]:
 
 
 def _check_result(strategy: Strategy, model: Backbone) -> None:
-    result = adapt(model, tiny_graph(), strategy=strategy)
+    result = run_adaptation(model, tiny_graph(), ERM(), strategy)
     assert result.strategy == strategy, "the result should hold the strategy that ran"
     again = predict(result.model, tiny_graph()).probs
     torch.testing.assert_close(
@@ -106,7 +106,7 @@ def _check_result(strategy: Strategy, model: Backbone) -> None:
 
 def _check_guarded(strategy: Strategy, model: Backbone) -> None:
     guarded = Guarded(strategies=(strategy,))
-    decision = adapt(model, tiny_graph(), strategy=guarded).decision
+    decision = run_adaptation(model, tiny_graph(), ERM(), guarded).decision
     assert decision is not None
     assert not decision.obstacle, f"the model should allow an estimate: {decision.obstacle}"
     assert len(decision.candidates) > 1, "inside Guarded a candidate should be offered"

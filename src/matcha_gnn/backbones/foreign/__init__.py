@@ -4,13 +4,28 @@
 - `sites`    the places that hold γ: numbers by path, and layers that can be reweighted
 - `arguments`  which fields of a graph a network asks for
 - `network_data`  the `Data` that a network is given
+- `outputs`  what a network returns, read as logits
+- `batches`  run a network through a loader of its own
 - `calling`  run a network on a graph, and see what enters its head
 - `wrap`     a network with hop weights of its own as a backbone
 - `added`    a network without any, with neutral ones put on its representation
+- `network`  a plain network as `adapt` takes it: both of these
 """
 
 from matcha_gnn.backbones.foreign.added import AddedHops, add_hops
+from matcha_gnn.backbones.foreign.batches import Loader
+from matcha_gnn.backbones.foreign.network import Network, as_backbone
 from matcha_gnn.backbones.foreign.sites import Found, find_gamma
 from matcha_gnn.backbones.foreign.wrap import Wrapped, wrap
 
-__all__ = ["AddedHops", "Found", "Wrapped", "add_hops", "find_gamma", "wrap"]
+__all__ = [
+    "AddedHops",
+    "Found",
+    "Loader",
+    "Network",
+    "Wrapped",
+    "add_hops",
+    "as_backbone",
+    "find_gamma",
+    "wrap",
+]

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from matcha_gnn.backbones.encoder import size
 from matcha_gnn.backbones.foreign.arguments import signature_of
-from matcha_gnn.backbones.foreign.calling import edges_given, find_head
+from matcha_gnn.backbones.foreign.calling import Given, find_head, given_graph
+from matcha_gnn.backbones.foreign.outputs import read_output
 from matcha_gnn.backbones.foreign.patches import Patch
 from matcha_gnn.backbones.foreign.sites import require_module
 from matcha_gnn.backbones.foreign.wrap import Foreign
@@ -69,23 +70,24 @@ class LinearAddedHops(AddedHops, LinearBackbone):
 
 def mixing_patches(net: nn.Module, head: str | None, gamma: Tensor) -> Iterator[Patch]:
     """What makes a network itself put hops with weights γ before its head."""
-    seen: list[tuple[Tensor, Tensor | None]] = []
+    seen: list[Given] = []
     forward = net.forward
     signature = signature_of(net)
 
     def mixed(z: Tensor) -> Tensor:
-        edges, weight = seen[-1]
-        adjacency = Adjacency.normalised(edges, len(z), weight, z.dtype)
+        given = seen[-1]
+        adjacency = Adjacency.normalised(given.edges, len(z), given.weight, z.dtype)
         return filter_hops(adjacency, z, gamma.to(z))
 
     def noting(*arguments: Any, **options: Any) -> Any:
-        seen[:] = [edges_given(signature.bind(*arguments, **options).arguments)]
+        given = given_graph(signature.bind(*arguments, **options).arguments)
+        seen[:] = [given]
         output = forward(*arguments, **options)
         if head is not None:
             return output
-        logits = mixed(output - output.mean(1, keepdim=True))
-        logs = torch.allclose(output.logsumexp(1), output.new_zeros(()), atol=1e-4)
-        return logits.log_softmax(1) if logs else logits
+        number, edges = given.num_nodes, given.edges.shape[1]
+        reading = read_output(type(net).__name__, output, number, edges)
+        return reading.restored(mixed(reading.logits))
 
     yield Patch(net, "forward", noting)
     if head is not None:

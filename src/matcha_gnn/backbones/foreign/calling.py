@@ -16,9 +16,11 @@ from matcha_gnn.backbones.foreign.arguments import (
     takes_data,
     takes_field,
 )
+from matcha_gnn.backbones.foreign.outputs import read_output
 from matcha_gnn.backbones.foreign.patches import Patch
 from matcha_gnn.backbones.foreign.sites import is_linear
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, MatchaError
+from matcha_gnn.graphs.matrices import edges_of, is_matrix, matrix_of
 from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.registry import resolve
 
@@ -36,10 +38,10 @@ class OutputHead(nn.Linear):
         self.register_buffer("weight", torch.empty(0, 0), persistent=False)
         self.in_features = self.out_features = 0
 
-    def widen(self, output: Tensor) -> None:
-        """Take the width of an output [N, C]."""
-        self.in_features = self.out_features = output.shape[1]
-        self.weight = torch.eye(output.shape[1]).to(output)
+    def widen(self, classes: int, like: Tensor) -> None:
+        """Take the width of an output [N, C], with the precision and device of a tensor."""
+        self.in_features = self.out_features = classes
+        self.weight = torch.eye(classes).to(like)
 
 
 class Head(NamedTuple):
@@ -72,6 +74,9 @@ def find_head(net: nn.Module, path: str | None) -> Head:
         return Head(None, OutputHead())
     modules = {name: module for name, module in net.named_modules() if name}
     layer = resolve("head", path, modules)
+    if is_linear(layer) and layer.weight.shape[0] == 1:
+        got = f"{path!r} (one logit)"
+        raise InvalidArgumentError("head", got, "no head: the output is read as two classes")
     if len(required(inspect.signature(layer.forward))) != 1:
         got = f"{path!r} (a {type(layer).__name__}, which needs more than one input)"
         raise InvalidArgumentError("head", got, "a layer of each node alone, or None")
@@ -118,11 +123,7 @@ def call(net: nn.Module, graph: LocalGraph, x: Tensor) -> Any:
         graph: its edges and further fields are given.
         x: features in the network's precision.
     """
-    fields = {"x": x, "edge_index": graph.edge_index, **graph.extras.values(x.dtype)}
-    if graph.edge_weight is not None:
-        fields["edge_weight"] = graph.edge_weight.to(x.dtype)
-        if not takes_edge_weight(net):
-            raise IncompatibleError(f"the graph has edge weights, and {_name(net)} takes none")
+    fields = _fields(net, graph, x)
     withheld = graph.extras.withheld
     try:
         if takes_data(signature_of(net)):
@@ -136,7 +137,26 @@ def call(net: nn.Module, graph: LocalGraph, x: Tensor) -> Any:
         # Of some errors the text says nothing without the type: KeyError: 'edge_attr'.
         if isinstance(error, KeyError) or not reason:
             reason = f"{type(error).__name__}: {reason}"
-        raise IncompatibleError(f"{_name(net)} failed on this graph: {reason}") from error
+        raise IncompatibleError(
+            f"{_name(net)} failed on this graph: {reason}{_given_edges(net, fields)}"
+        ) from error
+
+
+def _fields(net: nn.Module, graph: LocalGraph, x: Tensor) -> dict[str, Any]:
+    """What a network can be given, by name; PyG's `adj_t` is made where it is asked for."""
+    fields = {"x": x, "edge_index": graph.edge_index, **graph.extras.values(x.dtype)}
+    weight = None if graph.edge_weight is None else graph.edge_weight.to(x.dtype)
+    signature = signature_of(net)
+    asks_matrix = "adj_t" in signature.parameters and not takes_data(signature)
+    if asks_matrix and "adj_t" not in (*fields, *graph.extras.withheld):
+        ones = torch.ones(graph.edge_index.shape[1], dtype=x.dtype, device=x.device)
+        entries = ones if weight is None else weight
+        fields["adj_t"] = matrix_of(graph.edge_index, graph.num_nodes, entries)
+    if weight is not None and takes_edge_weight(net):
+        fields["edge_weight"] = weight
+    elif weight is not None and not asks_matrix:
+        raise IncompatibleError(f"the graph has edge weights, and {_name(net)} takes none")
+    return fields
 
 
 def _call_with_data(net: nn.Module, fields: dict[str, Any], withheld: Mapping[str, str]) -> Any:
@@ -152,59 +172,69 @@ def _call_with_data(net: nn.Module, fields: dict[str, Any], withheld: Mapping[st
         raise IncompatibleError(missing(net, name, fields, withheld)) from error
 
 
+def _given_edges(net: nn.Module, fields: Mapping[str, Any]) -> str:
+    """A hint where a parameter was given `edge_index` for want of a field of its name."""
+    signature = signature_of(net)
+    unnamed = [name for name in required(signature) if name not in fields and name != "num_nodes"]
+    if "edge_index" in signature.parameters or takes_data(signature) or not unnamed:
+        return ""
+    return (
+        f" ({unnamed[-1]!r} was given edge_index: where the network needs something else, such as "
+        f"a sparse matrix, put it into the Data as {unnamed[-1]!r})"
+    )
+
+
 def takes_edge_weight(net: nn.Module) -> bool:
     """Whether edge weights can be given to a network, in a `Data` if it takes one."""
     return takes_field(signature_of(net), "edge_weight")
 
 
-def edges_given(arguments: Mapping[str, Any]) -> tuple[Tensor, Tensor | None]:
-    """Edges and weights among a network's arguments, by name: its own, or those of a `Data`."""
-    if "edge_index" in arguments:
-        return arguments["edge_index"], arguments.get("edge_weight")
+class Given(NamedTuple):
+    """Nodes and edges that a network was called with."""
+
+    num_nodes: int
+    edges: Tensor
+    weight: Tensor | None
+
+
+def given_graph(arguments: Mapping[str, Any]) -> Given:
+    """The graph among a network's arguments, by name: its own, or those of a `Data`."""
     first, *others = arguments.values()
     if hasattr(first, "edge_index"):
-        return first.edge_index, getattr(first, "edge_weight", None)
-    return others[0], arguments.get("edge_weight")
+        weight = getattr(first, "edge_weight", None)
+        return Given(first.x.shape[0], first.edge_index, weight)
+    num_nodes = arguments.get("x", first).shape[0]
+    edges = arguments.get("edge_index", arguments.get("adj_t", others[0] if others else None))
+    edges = edges_of(edges) if is_matrix(edges, num_nodes) else edges
+    return Given(num_nodes, edges, arguments.get("edge_weight"))
 
 
-def representation_of(net: nn.Module, head: Head, run: Run, num_nodes: int) -> Tensor:
-    """Z [N, D]: what entered the head, or the output less its mean over classes.
+def representation_of(
+    net: nn.Module, head: Head, run: Run, graph: LocalGraph, seeds: int | None = None
+) -> Tensor:
+    """Z [N, D]: what entered the head, or the logits that `read_output` finds.
 
-    Softmax does not see that mean, and logits and log-probabilities differ in nothing else.
+    Args:
+        net: the network.
+        head: its classifying layer.
+        run: what the network made of the graph.
+        graph: what it ran on.
+        seeds: rows that count, the first ones; all by default. A network may return them alone.
     """
     if head.path is None:
-        output = checked_output(net, run.output, num_nodes)
-        return output - output.mean(1, keepdim=True)
+        output, rows = run.output, graph.num_nodes
+        if seeds is not None and isinstance(output, Tensor) and output.shape[:1] == (seeds,):
+            rows = seeds
+        return read_output(_name(net), output, rows, graph.edge_index.shape[1]).logits[:seeds]
     if len(run.entered) != 1:
         got = f"{head.path!r} (called {len(run.entered)} times by {_name(net)})"
         raise InvalidArgumentError("head", got, "a layer that is called once")
     z = run.entered[0]
-    if not isinstance(z, Tensor) or z.dim() != 2 or len(z) != num_nodes:
+    if not isinstance(z, Tensor) or z.dim() != 2 or len(z) != graph.num_nodes:
         got = f"{head.path!r} (given {_shape(z)})"
-        raise InvalidArgumentError("head", got, f"a layer given one row for {num_nodes} nodes")
-    return z
-
-
-def checked_output(net: nn.Module, output: Any, num_nodes: int) -> Tensor:
-    """Logits or log-probabilities, or a line that says what came instead."""
-    if not isinstance(output, Tensor):
-        raise IncompatibleError(
-            f"{_name(net)} returns a {type(output).__name__}: name the classifying layer with "
-            "head=, or give a network that returns logits"
-        )
-    if output.dim() != 2 or len(output) != num_nodes or output.shape[1] < 2:
-        raise IncompatibleError(
-            f"{_name(net)} returns {_shape(output)}, not logits of {num_nodes} nodes for two or "
-            "more classes"
-        )
-    if bool((output >= 0).all()) and torch.allclose(
-        output.sum(1), output.new_ones(()), rtol=0, atol=1e-4
-    ):
-        raise IncompatibleError(
-            f"{_name(net)} returns probabilities: name the classifying layer with head=, or give "
-            "a network that returns logits or log-probabilities"
-        )
-    return output
+        allowed = f"a layer given one row for {graph.num_nodes} nodes"
+        raise InvalidArgumentError("head", got, allowed)
+    return z[:seeds]
 
 
 def check_head_decides(net: nn.Module, head: Head, run: Run, z: Tensor) -> None:

@@ -8,6 +8,7 @@ from torch_geometric.data.storage import BaseStorage
 
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.extras import LABELS
+from matcha_gnn.graphs.memory import LocalGraph
 
 
 class NetworkData(Data):  # type: ignore[misc]
@@ -40,6 +41,13 @@ class NetworkData(Data):  # type: ignore[misc]
         """Whether there is a field."""
         _require(self.__dict__["_refused"], name)
         return bool(super().__contains__(name))
+
+
+def whole_data(graph: LocalGraph) -> Data:
+    """A graph as a plain `Data`, without labels."""
+    weights = {} if graph.edge_weight is None else {"edge_weight": graph.edge_weight}
+    further = graph.extras.values(graph.extras.dtype)
+    return Data(x=graph.x, edge_index=graph.edge_index, **weights, **further)
 
 
 def _require(refused: Mapping[str, str], name: str) -> None:

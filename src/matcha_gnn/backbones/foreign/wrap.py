@@ -1,12 +1,13 @@
 """A trained network that somebody else wrote, as a backbone."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from matcha_gnn.backbones.base import Backbone
+from matcha_gnn.backbones.foreign.batches import Batches, collected
 from matcha_gnn.backbones.foreign.calling import (
     Head,
     OutputHead,
@@ -21,8 +22,7 @@ from matcha_gnn.backbones.foreign.calling import (
 from matcha_gnn.backbones.foreign.patches import Patch, patched
 from matcha_gnn.backbones.foreign.sites import find_gamma, find_sites, require_module
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.extras import Extras
-from matcha_gnn.graphs.memory import Graph, LocalGraph, content_hash
+from matcha_gnn.graphs.memory import LocalGraph, content_hash
 from matcha_gnn.typing import Repr
 
 
@@ -35,9 +35,11 @@ class Foreign(Backbone):
         net: the copy, in evaluation mode and without cached graphs.
         head_path: where its head is; None for its output.
         base_hash: of the caller's network.
+        batches: of the network's own loader, where it runs through one.
     """
 
     in_channels = 0
+    batches: Batches | None = None
 
     def __init__(self, net: nn.Module, head: str | None) -> None:
         super().__init__()
@@ -54,37 +56,37 @@ class Foreign(Backbone):
         return type(self.net).__name__
 
     def accept(self, x: Tensor) -> Tensor:
-        """Return the features in the network's precision; it has to know their number itself."""
+        """The features in the network's precision; how many it takes it has to know itself."""
         if x.device != self.gamma.device:
             raise IncompatibleError(f"graph is on {x.device}, {self.name} on {self.gamma.device}")
         return x.to(self.gamma.dtype)
 
-    def forward(
-        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None, **fields: Any
-    ) -> Tensor:
-        """Logits at the model's γ, [N, C].
-
-        Args:
-            x: features, [N, F].
-            edge_index: senders and receivers, [2, E].
-            edge_weight: [E], or None for ones.
-            fields: further fields that the network asks for, such as `edge_attr`.
-        """
-        graph = Graph(x, edge_index, edge_weight, Extras.of(fields, x, edge_index.shape[1]))
-        logits: Tensor = self.head(self.representation(graph))
-        return logits
-
-    def seen(self, graph: LocalGraph, patches: Iterable[Patch] = ()) -> Repr:
+    def seen(self, graph: LocalGraph, patches: Callable[[], Iterable[Patch]] = tuple) -> Repr:
         """What enters the head on a graph, with some patches in place, [N, D]."""
+        batches = None if self.batches is None else self.batches.of(graph)
+        if batches is None:
+            return self._seen(graph, patches)
+        parts, seeds = [], []
+        for batch in batches:
+            parts.append(self._seen(batch.graph, patches, len(batch.seeds)))
+            seeds.append(batch.seeds)
+        return collected(parts, seeds, graph.num_nodes)
+
+    def _seen(
+        self,
+        graph: LocalGraph,
+        patches: Callable[[], Iterable[Patch]],
+        seeds: int | None = None,
+    ) -> Repr:
         entered: list[Tensor] = []
         head = Head(self.head_path, self.head)
         # The watch comes first: a patch that mixes what enters the same layer goes around it.
-        with patched(watch_head(self.net, head, entered)), patched(patches):
+        with patched(watch_head(self.net, head, entered)), patched(patches()):
             run = Run(call(self.net, graph, self.accept(graph.x)), entered)
-        z = representation_of(self.net, head, run, graph.num_nodes)
+        z = representation_of(self.net, head, run, graph, seeds)
         if isinstance(self.head, OutputHead) and self.head.out_features != z.shape[1]:
-            self.head.widen(z.detach())
-        if not self._head_checked:
+            self.head.widen(z.shape[1], z.detach())
+        if not self._head_checked and seeds is None:
             with torch.no_grad():
                 check_head_decides(self.net, head, run, z)
             self._head_checked = True
@@ -111,7 +113,7 @@ class Wrapped(Foreign):
 
     def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
         """Z with gradients to γ and to the network's parameters, [N, D]."""
-        z = self.seen(graph, self._patches())
+        z = self.seen(graph, self._patches)
         if torch.is_grad_enabled() and self.gamma.requires_grad and not z.requires_grad:
             paths = ", ".join(site.path for site in self.sites)
             place = "the output" if self.head_path is None else f"the head {self.head_path!r}"

@@ -75,7 +75,7 @@ class GTrans(BaseMethod):
     Example:
         >>> import matcha_gnn as mg
         >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
-        >>> result = mg.adapt(mg.GPRGNN(8, 2), graph, GTrans(epochs=5))
+        >>> result = mg.predict(mg.GPRGNN(8, 2), graph, GTrans(epochs=5))
         >>> result.probs.shape
         torch.Size([100, 2])
     """

@@ -9,7 +9,6 @@ Run: python -m matcha_gnn.paper.studies.ask FOLDER --out results/ask-test.json [
      python -m matcha_gnn.paper.studies.ask show results/ask-test.json
 """
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
@@ -18,12 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from matcha_gnn.io.files import existing_file
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.paper.experiments.run import worker_pool
 from matcha_gnn.paper.studies.ask_saved import SavedRun
 from matcha_gnn.paper.studies.ask_selectors import SELECTORS, Coda, Ours, Selector
-from matcha_gnn.paper.studies.shared import arguments
+from matcha_gnn.paper.studies.shared import arguments, show_record
 from matcha_gnn.typing import FloatArray
 
 COUNTS = (5, 10, 20, 50, 100, 200)
@@ -139,9 +137,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     if args.what == "show":
-        if args.file is None:
-            parser.error("show needs the FILE of a record")
-        show(json.loads(existing_file(args.file, "file").read_text())["runs"])
+        show_record(parser, args.file, show)
         return
     paths = sorted(Path(args.what).glob("*.npz"))
     if not paths:

@@ -11,9 +11,10 @@ Run: python -m matcha_gnn.paper.studies.evidence tuning --out FILE.json [--devic
      python -m matcha_gnn.paper.studies.evidence show FILE.json
 """
 
-import json
+import copy
 import os
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import replace
@@ -30,15 +31,16 @@ import matcha_gnn as mg
 from matcha_gnn.evidence.probe import temperature_of
 from matcha_gnn.evidence.simulated import simulated_shifts
 from matcha_gnn.evidence.summarising import held_out_nodes
-from matcha_gnn.io.files import existing_file
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.methods import METHODS
 from matcha_gnn.metrics import evaluate
 from matcha_gnn.paper.experiments.run import worker_pool
 from matcha_gnn.paper.studies.evidence_cases import TEST_SEEDS, TUNING_SEEDS, pairs
-from matcha_gnn.paper.studies.shared import arguments, run_study
+from matcha_gnn.paper.studies.shared import arguments, run_study, show_record
 
 NETWORKS = {"gcn": GCN, "sage": GraphSAGE, "gat": GAT}
+ALONE = ("gpr", "gcn")
+"""Networks that are also tried without a source summary."""
 EPOCHS, LARGE = 200, 10_000_000
 BASELINES = ("cbpe", "atc", "doc", "gde", "regression")
 Record = dict[str, Any]
@@ -92,6 +94,7 @@ def work(half: str, name: str, seed: int, device: str) -> list[Record]:
             record |= run(model, target, METHODS[method]())
             if first:
                 record |= estimators(model, again, source, target)
+                record |= alone(model, target) if kind in ALONE else {}
             found.append(record)
             first = False
     return found
@@ -106,7 +109,7 @@ def run(model: mg.Backbone, target: Data, method: mg.BaseMethod) -> Record:
     """Accuracy and estimates of one adaptation."""
     scored = target.scored
     start = time.perf_counter()
-    result = mg.adapt(model, target, method)
+    result = _adapted(model, target, method)
     seconds = time.perf_counter() - start
     decision = result.decision
     assert decision is not None
@@ -148,6 +151,23 @@ def run(model: mg.Backbone, target: Data, method: mg.BaseMethod) -> Record:
             float(posterior.source.residual_correlation),
         )
     return record
+
+
+def alone(model: mg.Backbone, target: Data) -> Record:
+    """Accuracy of the default where the model has no source summary."""
+    bare = copy.deepcopy(model)
+    bare.source = None
+    result = _adapted(bare, target, mg.ERM())
+    after = evaluate(result.probs.cpu(), target.y.cpu(), target.scored.cpu())
+    assert result.decision is not None
+    return {"alone": 100 * after.accuracy, "alone_chosen": result.decision.chosen}
+
+
+def _adapted(model: mg.Backbone, target: Data, method: mg.BaseMethod) -> mg.Adaptation:
+    """The default's result; that a source model is kept is in the record, and needs no warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mg.NotAdaptedWarning)
+        return mg.adapt(model, target, method)
 
 
 def _shown(interval: Any) -> list[float]:
@@ -215,6 +235,7 @@ def show(records: Sequence[Record]) -> None:
             _line(f"{network} {method}", [r for r in own if _is(r, network, method)])
         for family in dict.fromkeys(r["family"] for r in own):
             _line(family, [r for r in own if r["family"] == family and r["method"] == "erm"])
+        _line("without a source summary", _alone(own))
         _estimates([r for r in own if "cbpe" in r and "source" in r])
     for r in records:
         if r["after"] - r["before"] < -1:
@@ -222,6 +243,13 @@ def show(records: Sequence[Record]) -> None:
                 f"hurt: {r['case']}, {r['network']} {r['method']}, seed {r['seed']}: "
                 f"{r['before']:.1f} to {r['after']:.1f} ({r['chosen']})"
             )
+
+
+def _alone(records: Sequence[Record]) -> list[Record]:
+    """Runs without a source summary, as those with one are written."""
+    return [
+        r | {"after": r["alone"], "balanced_after": float("nan")} for r in records if "alone" in r
+    ]
 
 
 def _is(record: Record, network: str, method: str) -> bool:
@@ -264,9 +292,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     if args.what == "show":
-        if args.file is None:
-            parser.error("show needs the FILE of a record")
-        show(json.loads(existing_file(args.file, "file").read_text())["runs"])
+        show_record(parser, args.file, show)
         return
     seeds = TUNING_SEEDS if args.what == "tuning" else TEST_SEEDS
     chosen = [name for name in pairs()[args.what] if name.startswith(tuple(args.cases))]

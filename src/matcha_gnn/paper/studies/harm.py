@@ -9,7 +9,6 @@ Run: python -m matcha_gnn.paper.studies.harm test --out results/harm-test.json [
      python -m matcha_gnn.paper.studies.harm show results/harm-test.json
 """
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +23,6 @@ from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import Posterior, fit_hop_weights
-from matcha_gnn.io.files import existing_file
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.methods import METHODS
 from matcha_gnn.metrics import Scores, evaluate
@@ -38,7 +36,7 @@ from matcha_gnn.paper.studies.harm_cases import (
     source_graph,
     target_graph,
 )
-from matcha_gnn.paper.studies.shared import arguments, run_study
+from matcha_gnn.paper.studies.shared import arguments, run_study, show_record
 
 STUDIED = ("erm", "t3a", "tent", "adanpc", "soga")
 Record = dict[str, Any]
@@ -208,9 +206,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     if args.what == "show":
-        if args.file is None:
-            parser.error("show needs the FILE of a record")
-        show(json.loads(existing_file(args.file, "file").read_text())["runs"])
+        show_record(parser, args.file, show)
         return
     seeds = TUNING_SEEDS if args.what == "tuning" else TEST_SEEDS
     said = {half: [case.name for case in group] for half, group in halves.items()}

@@ -11,6 +11,7 @@ from typing import Any
 
 import matcha_gnn as mg
 from matcha_gnn.backbones import BACKBONES
+from matcha_gnn.io.files import existing_file
 from matcha_gnn.paper.datasets import syn_cora
 from matcha_gnn.paper.experiments.run import train_source
 from matcha_gnn.paper.experiments.spec import Cell, source_model
@@ -43,6 +44,15 @@ def run_study(main: Callable[[], None]) -> None:
         main()
     except mg.MatchaError as error:
         sys.exit(str(error))
+
+
+def show_record(
+    parser: argparse.ArgumentParser, path: Path | None, show: Callable[[list[Any]], None]
+) -> None:
+    """Show the runs of a record; without a file it is wrong usage."""
+    if path is None:
+        parser.error("show needs the FILE of a record")
+    show(json.loads(existing_file(path, "file").read_text())["runs"])
 
 
 def read_record(path: Path) -> dict[str, Any]:

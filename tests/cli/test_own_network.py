@@ -1,0 +1,113 @@
+"""The command on a network of the user's own module."""
+
+import json
+
+import pytest
+import torch
+from torch_geometric.nn import GCN
+
+import matcha_gnn as mg
+from matcha_gnn.testing import tiny_graph
+from running import run
+
+MODULE = """
+from torch_geometric.nn import GCN
+def make():
+    return GCN(6, 8, num_layers=2, out_channels=3)
+class Net(GCN):
+    def __init__(self):
+        super().__init__(6, 8, num_layers=2, out_channels=3)
+number = 3
+def broken():
+    raise ValueError("no such thing\\nat all")
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with a module, weights, a source summary and a graph; it is the current one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / f"{tmp_path.name}_nets.py").write_text(MODULE)
+    torch.manual_seed(0)
+    net, source = GCN(6, 8, num_layers=2, out_channels=3), tiny_graph(0.8, seed=0)
+    steps = torch.optim.Adam(net.parameters(), lr=0.05)
+    for _ in range(40):
+        steps.zero_grad()
+        out = net(source.x, source.edge_index)
+        torch.nn.functional.cross_entropy(out, source.y).backward()
+        steps.step()
+    torch.save(net.state_dict(), "net.pt")
+    mg.summarise_source(net.eval(), source).save("source.safetensors")
+    mg.write_graph(tiny_graph(), "g.npz")
+    return tmp_path
+
+
+def network(place, name="make"):
+    return ("--network", f"{place.name}_nets:{name}", "--weights", "net.pt")
+
+
+@pytest.mark.parametrize("name", ["make", "Net"])
+def test_a_network_of_the_current_folder_is_adapted(place, capsys, name):
+    given = (*network(place, name), "--source", "source.safetensors")
+    code, said, _ = run(capsys, "adapt", "g.npz", "-o", "out", *given)
+    assert code == 0
+    assert "Adapted (pool)" in said.replace("\n", " ")
+    assert "No model file" in said
+    summary = json.loads((place / "out" / "summary.json").read_text())
+    assert summary["model_file"] is None
+    assert summary["accuracy_after"] > summary["accuracy_before"]
+    assert not (place / "out" / "model.safetensors").exists()
+
+
+def test_hop_weights_go_into_a_delta(place, capsys):
+    given = (*network(place), "--strategy", "matcha", "--set", "rounds=2")
+    assert run(capsys, "adapt", "g.npz", "-o", "out", *given)[0] == 0
+    assert json.loads((place / "out" / "summary.json").read_text())["model_file"] == (
+        "delta.safetensors"
+    )
+    net = GCN(6, 8, num_layers=2, out_channels=3)
+    net.load_state_dict(torch.load("net.pt", weights_only=True))
+    mg.apply_delta(net, place / "out" / "delta.safetensors")
+
+
+def test_inspect_compares_with_its_source(place, capsys):
+    given = (*network(place), "--source", "source.safetensors", "--json")
+    code, said, _ = run(capsys, "inspect", "g.npz", *given)
+    assert code == 0
+    found = json.loads(said)
+    assert found["advice"]["advice"] == "adapt"
+    assert found["source"]["edge homophily"] == pytest.approx(0.8, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "MODEL: got none; allowed: MODEL GRAPH, or GRAPH with --network"),
+        (("--network", "nets"), "--weights: got none"),
+        (("--network", "nets", "--weights", "net.pt"), "--network: got nets; allowed: MODULE:"),
+        (("--network", "no_such:Net", "--weights", "net.pt"), "No module named 'no_such'"),
+        (("--network", "HERE:none", "--weights", "net.pt"), "has no attribute 'none'"),
+        (("--network", "HERE:number", "--weights", "net.pt"), "--network: got"),
+        (("--network", "HERE:broken", "--weights", "net.pt"), "(ValueError: no such thing)"),
+        (("--network", "HERE:make", "--weights", "g.npz"), "--weights: got g.npz ("),
+        (("--network", "HERE:make", "--weights", "none.pt"), "none.pt (no such file)"),
+        (("--network", "HERE:make", "--weights", "other.pt"), "--weights: got other.pt (Missing"),
+        (("--weights", "net.pt"), "--weights: got net.pt; allowed: none without --network"),
+        (("--network", "HERE:make", "--weights", "net.pt", "--ask", "5"), "none with --network"),
+        (("--network", "HERE:make", "--weights", "net.pt", "--distributed"), "--distributed"),
+    ],
+)
+def test_what_does_not_work_is_one_line(place, capsys, arguments, says):
+    torch.save({"a": torch.ones(1)}, "other.pt")
+    given = [part.replace("HERE", f"{place.name}_nets") for part in arguments]
+    code, _, err = run(capsys, "adapt", "g.npz", "-o", "out", *given)
+    assert code == 2
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_a_summary_needs_a_model(place, capsys):
+    code, _, err = run(capsys, "inspect", "g.npz", "--source", "source.safetensors")
+    assert code == 2
+    assert "--source: got source.safetensors; allowed: none without --model or --network" in err
