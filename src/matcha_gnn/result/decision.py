@@ -9,7 +9,7 @@ from matcha_gnn.evidence import Interval, Posterior
 from matcha_gnn.typing import Parameters, Probs
 
 if TYPE_CHECKING:
-    from matcha_gnn.questions.decision import Verdict
+    from matcha_gnn.questions.verdict import Verdict
 
 UNKNOWN = "cannot be estimated"
 
@@ -84,7 +84,7 @@ class Decision:
         chosen: its name.
         candidates: all that were tried, the source first; with an obstacle nothing is estimated of
             them, and answers to questions can still decide among them.
-        posterior: the estimate that scored them; None where there is none.
+        posterior: the evidence; None where there is none.
         obstacle: why accuracy could not be estimated, or empty.
         threshold: what the lower bound of a gain had to reach; None without an estimate.
         moved_back: all nodes were moved back by the offset of their features.
@@ -110,12 +110,17 @@ class Decision:
         """Whether another model than the source's was taken."""
         return self.chosen != "source"
 
+    @property
+    def believed(self) -> Posterior | None:
+        """The evidence, unless it cannot tell."""
+        return None if self.obstacle else self.posterior
+
     def summary(self) -> str:
         """What was done and why, in one line."""
         if self.verdict:
             return self.verdict.summary(self.candidates)
         if self.obstacle:
-            return f"Kept the source model: {self.obstacle}."
+            return f"Kept the source model: {self.obstacle}.{self._help}"
         source = self.candidates[0]
         if self.adapted:
             chosen = next(c for c in self.candidates if c.name == self.chosen)
@@ -136,6 +141,13 @@ class Decision:
             f"lower bound {_below(100 * best.gain_lower_bound, threshold)}, not above the "
             f"threshold of {threshold:g}.{self._without_source}"
         )
+
+    @property
+    def _help(self) -> str:
+        """What would decide among candidates of which nothing can be estimated."""
+        if not any(one.model for one in self.candidates[1:]):
+            return ""
+        return " The classes of a few nodes would decide: ask(20), or --ask 20, says of which."
 
     @property
     def _without_source(self) -> str:

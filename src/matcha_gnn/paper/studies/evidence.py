@@ -81,7 +81,7 @@ def work(half: str, name: str, seed: int, device: str) -> list[Record]:
     # Small graphs are faster on a CPU core than on a shared accelerator.
     place = device if drawn[0].x.shape.numel() > LARGE else "cpu"
     source, target = (graph.to(place) for graph in drawn)
-    source.x, target.x = _dense(source.x), _dense(target.x)
+    source.x, target.x = dense(source.x), dense(target.x)
     classes = int(max(source.y.max(), target.y.max())) + 1
     found = []
     for kind in ("gpr", *NETWORKS):
@@ -100,7 +100,8 @@ def work(half: str, name: str, seed: int, device: str) -> list[Record]:
     return found
 
 
-def _dense(x: Tensor) -> Tensor:
+def dense(x: Tensor) -> Tensor:
+    """Features as a dense tensor."""
     return x.to_dense() if x.layout != torch.strided else x
 
 
