@@ -3,6 +3,7 @@
 import logging
 import warnings
 from collections.abc import Callable, Sequence
+from time import perf_counter
 
 import torch
 from torch import nn
@@ -21,10 +22,11 @@ from matcha_gnn.errors import (
 from matcha_gnn.evidence import Metric, Wanted
 from matcha_gnn.evidence.given import Source, with_source
 from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
-from matcha_gnn.graphs.memory import GraphLike, unlabelled
+from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.methods import ERM, METHODS, BaseMethod
+from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.registry import METHOD_GROUP, STRATEGY_GROUP, resolve_installed
 from matcha_gnn.result import Adaptation
 from matcha_gnn.strategies import STRATEGIES, Guarded, Strategy, Task, Unadapted
@@ -148,7 +150,7 @@ def predict(
 
 def run_adaptation(
     model: Backbone | nn.Module,
-    graph: GraphLike | PlannedGraph,
+    graph: Graph | GraphLike | PlannedGraph,
     method: BaseMethod | str,
     strategy: Strategy | str,
     *,
@@ -160,11 +162,8 @@ def run_adaptation(
     callbacks: Sequence[Callback] = (),
 ) -> Adaptation:
     """`adapt` without its warning, for callers that say themselves what was not possible."""
-    if isinstance(method, str):
-        method = resolve_installed("method", method, METHODS, METHOD_GROUP)()
-    if isinstance(strategy, str):
-        strategy = resolve_installed("strategy", strategy, STRATEGIES, STRATEGY_GROUP)()
-    _check(method, strategy, seed, callbacks)
+    start = perf_counter()
+    method, strategy = checked_arguments(method, strategy, seed, callbacks)
     running = _running(model, graph, source, loader)
     require_precision(running)
     require_finite(running)
@@ -173,7 +172,10 @@ def run_adaptation(
     strategy.require_metric(wanted)
     _check_classes(wanted, running)
 
+    watch = Stopwatch(running.gamma.device)
+
     def work(target: BaseGraph, quiet: bool) -> Adaptation:
+        watch.seconds["checks"] = watch.read() - start
         _, block = next(target.blocks())
         running.accept(block.x)
         if hops is not None:
@@ -183,6 +185,10 @@ def run_adaptation(
         return strategy.run(Task(running, target, method, seed, hops, progress, wanted))
 
     result = _on_graph(graph, running, method, strategy, seed, work)
+    watch.add(result.seconds)
+    watch.seconds["other"] = watch.read() - start - sum(watch.seconds.values())
+    result.seconds.clear()
+    result.seconds.update(watch.seconds)
     logger.info("%r in %.2f s", result, sum(result.seconds.values()))
     for callback in callbacks:
         callback.on_result(result)
@@ -221,7 +227,7 @@ def _check_classes(wanted: Wanted, model: Backbone) -> None:
 
 
 def _on_graph(
-    graph: GraphLike | PlannedGraph,
+    graph: Graph | GraphLike | PlannedGraph,
     model: Backbone,
     method: BaseMethod,
     strategy: Strategy,
@@ -239,13 +245,18 @@ def _on_graph(
     return work(target, False)
 
 
-def _check(
-    method: BaseMethod, strategy: Strategy, seed: int, callbacks: Sequence[Callback]
-) -> None:
-    """Every argument is of its kind; common slips say what to do."""
+def checked_arguments(
+    method: BaseMethod | str, strategy: Strategy | str, seed: int, callbacks: Sequence[Callback]
+) -> tuple[BaseMethod, Strategy]:
+    """Base method and strategy, by name or as they are; common slips say what to do."""
+    if isinstance(method, str):
+        method = resolve_installed("method", method, METHODS, METHOD_GROUP)()
+    if isinstance(strategy, str):
+        strategy = resolve_installed("strategy", strategy, STRATEGIES, STRATEGY_GROUP)()
     require_kind("method", method, BaseMethod, "a BaseMethod, such as mg.T3A()")
     require_kind("strategy", strategy, Strategy, "a Strategy, such as mg.Matcha()")
     require_whole("seed", seed, least=0, most=LARGEST_SEED)
     require_kind("callbacks", callbacks, Sequence, "a list of Callbacks")
     for callback in callbacks:
         require_kind("callbacks", callback, Callback, "a list of Callbacks")
+    return method, strategy

@@ -14,6 +14,7 @@ from matcha_gnn.evidence.gathering import Gathered, gather
 from matcha_gnn.evidence.node_features import sample_node_features
 from matcha_gnn.evidence.shift_kinds import FeatureShift, estimate_shift, stride
 from matcha_gnn.evidence.source import SourceEvidence
+from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.hops import joined
@@ -137,10 +138,20 @@ class Posterior:
             network: class probabilities of the network itself, [N, C].
             answer: those of the base method around it, [N, C].
         """
-        logs, other = (p.to(self.probs).clamp_min(_LEAST).log() for p in (network, answer))
+        logs, other = (network_logs(p.to(self.probs)) for p in (network, answer))
         mean = (logs + _as_confident(other, logs)) / 2
         pool = _pool(self.source, self.gathered, mean.softmax(1))
         return replace(self, probs=pool)
+
+    def pooled(self, network: Probs, pool: PoolWeights | BiasedPool) -> Tensor:
+        """Log-probabilities by features, edges and network, [N, C], with other weights.
+
+        Args:
+            network: class probabilities of the network itself, [N, C].
+            pool: the weights.
+        """
+        evidence = self.gathered.weighted(self.source)
+        return pool.pool(evidence, network_logs(network).to(evidence))
 
     @property
     def _number(self) -> int:
@@ -207,8 +218,12 @@ def infer(
 def _pool(source: SourceEvidence, gathered: Gathered, network: Probs) -> Probs:
     """Class probabilities by features, edges and network, [N, C]."""
     evidence = gathered.weighted(source)
-    logs = network.to(evidence).clamp_min(_LEAST).log()
-    return source.pool_weights.pool(evidence, logs).exp()
+    return source.pool_weights.pool(evidence, network_logs(network.to(evidence))).exp()
+
+
+def network_logs(network: Probs) -> Tensor:
+    """Finite log-probabilities, [N, C]."""
+    return network.clamp_min(_LEAST).log()
 
 
 def _as_confident(logs: Tensor, like: Tensor) -> Tensor:

@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_whole
 from matcha_gnn.graphs.memory import whole_in_memory
 from matcha_gnn.questions.answers import checked_answers, read_answers
-from matcha_gnn.questions.decision import Design, Verdict, decide
+from matcha_gnn.questions.decision import Design, Later, decide
+from matcha_gnn.questions.fitting import fitted_candidates
 from matcha_gnn.questions.questions import Neighbour, Opinion, Question, Questions
 from matcha_gnn.questions.sampling import IntArray
+from matcha_gnn.questions.verdict import Verdict
 from matcha_gnn.result import Adaptation, Candidate, Decision
 from matcha_gnn.strategies.taking import with_decision
+from matcha_gnn.typing import FloatArray
 
 NEIGHBOURS = 12
 """Neighbours that a question shows at most."""
@@ -57,8 +61,19 @@ def answer(result: Adaptation, answers: Mapping[int, int | str] | str | Path) ->
     read = read_answers if isinstance(answers, str | Path) else checked_answers
     known = dict(questions.answers) | read(answers, questions)
     items = tuple(each for each in questions.items if each.node not in known)
-    verdict = decide(questions.design, questions.asked, known)
-    return _with_verdict(result, verdict, replace(questions, items=items, answers=known))
+    design, asked = questions.design, questions.asked
+    assert result.decision is not None
+    # Those after are of an earlier call, fitted to fewer answers or the same.
+    candidates = result.decision.candidates[: len(design.labels)]
+    fitted = fitted_candidates(candidates[0], result.graph, asked, known)
+    later = [Later(_array(one.probs), start) for start, one in fitted.items()]
+    verdict = decide(design, asked, known, later)
+    return _with_verdict(
+        result,
+        (*candidates, *fitted.values()),
+        verdict,
+        replace(questions, items=items, answers=known),
+    )
 
 
 def _design(result: Adaptation, before: Questions | None, seed: int | None) -> Design:
@@ -81,13 +96,20 @@ def _design(result: Adaptation, before: Questions | None, seed: int | None) -> D
             "ask: the candidates' predictions are not in memory, as the graph is stored or sharded"
         )
     assert decision is not None
-    prior = None if decision.posterior is None else decision.posterior.probs
+    # Evidence that cannot tell accuracy cannot tell which questions are worth more either.
+    believed = decision.believed
     return Design(
         labels=np.stack([each.argmax(1).cpu().numpy() for each in probs]),
-        # In the precision in which it is written to files: the order depends on every bit.
-        prior=None if prior is None else prior.float().cpu().numpy(),
+        prior=None if believed is None else _array(believed.probs),
         seed=seed or 0,
     )
+
+
+def _array(probs: Tensor | None) -> FloatArray:
+    """In the precision in which it is written to files: the order depends on every bit."""
+    assert probs is not None
+    found: FloatArray = probs.float().cpu().numpy()
+    return found
 
 
 def _names(given: Sequence[str] | None, number: int) -> Sequence[str] | None:
@@ -158,22 +180,16 @@ def _opinion(candidate: Candidate, node: int) -> Opinion:
     return Opinion(candidate.name, int(label), float(confidence))
 
 
-def _with_verdict(result: Adaptation, verdict: Verdict, questions: Questions) -> Adaptation:
+def _with_verdict(
+    result: Adaptation, tried: Sequence[Candidate], verdict: Verdict, questions: Questions
+) -> Adaptation:
     """The result with the candidate that answers chose; what they estimate replaces estimates."""
     assert result.decision is not None
     candidates = tuple(
-        replace(
-            one,
-            accuracy=accuracy,
-            # Answers decide by accuracy, whatever candidates were compared by before.
-            goal=accuracy,
-            gain=gain,
-            confusion=None,
-        )
-        for one, accuracy, gain in zip(
-            result.decision.candidates, verdict.accuracies, verdict.gains, strict=True
-        )
+        # Answers decide by accuracy, whatever candidates were compared by before.
+        replace(one, accuracy=accuracy, goal=accuracy, gain=gain, confusion=None)
+        for one, accuracy, gain in zip(tried, verdict.accuracies, verdict.gains, strict=True)
     )
     chosen = candidates[verdict.taken].name
-    decision = Decision(chosen, candidates, result.decision.posterior, verdict=verdict)
+    decision = Decision(chosen, candidates, result.decision.believed, verdict=verdict)
     return replace(with_decision(result, decision), questions=questions)

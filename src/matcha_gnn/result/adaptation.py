@@ -47,8 +47,9 @@ class Adaptation:
         pic_after: the PIC loss at the adapted γ.
         trace: loss or expected accuracy, γ and class shares per round.
         status: how it ended.
-        seconds: wall-clock time by stage: inference and setup once; forward, loss, backward
-            and update over all rounds.
+        seconds: wall-clock time by stage, which add up to that of the call: checks of what was
+            given, inference and setup once; forward, loss, backward and update over all rounds;
+            evidence and fit where the strategy has them; other for what is left.
         method: the base method.
         strategy: what sought a better model.
         seed: for base methods that draw at random.

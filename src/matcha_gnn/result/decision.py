@@ -12,7 +12,7 @@ from matcha_gnn.functional import f1, recall
 from matcha_gnn.typing import Parameters, Probs
 
 if TYPE_CHECKING:
-    from matcha_gnn.questions.decision import Verdict
+    from matcha_gnn.questions.verdict import Verdict
 
 UNKNOWN = "cannot be estimated"
 
@@ -118,7 +118,7 @@ class Decision:
         chosen: its name.
         candidates: all that were tried, the source first; with an obstacle nothing is estimated of
             them, and answers to questions can still decide among them.
-        posterior: the estimate that scored them; None where there is none.
+        posterior: the evidence; None where there is none.
         obstacle: why accuracy could not be estimated, or empty.
         threshold: what the lower bound of a gain had to exceed; None without an estimate.
         moved_back: all nodes were moved back by the offset of their features.
@@ -171,6 +171,11 @@ class Decision:
             return self.verdict.permitted[self.verdict.taken]
         return bool(self.taken and self.taken.gain.low > (self.threshold or 0))
 
+    @property
+    def believed(self) -> Posterior | None:
+        """The evidence, unless it cannot tell."""
+        return None if self.obstacle else self.posterior
+
     def summary(self) -> str:
         """What was done and why, in a few sentences."""
         if self.verdict:
@@ -178,7 +183,7 @@ class Decision:
         if self.by_hand:
             return self._by_hand()
         if self.obstacle:
-            return f"Kept the source model: {self.obstacle}."
+            return f"Kept the source model: {self.obstacle}.{self._help}"
         return self._adapted() if self.adapted else self._kept()
 
     def _adapted(self) -> str:
@@ -254,6 +259,13 @@ class Decision:
         if not math.isfinite(of.low + of.high):
             return text(of.value)
         return f"{text(of.value)} (90% interval {text(of.low)} to {text(of.high)})"
+
+    @property
+    def _help(self) -> str:
+        """What would decide among candidates of which nothing can be estimated."""
+        if not any(one.model for one in self.candidates[1:]):
+            return ""
+        return " The classes of a few nodes would decide: ask(20), or --ask 20, says of which."
 
     @property
     def _without_source(self) -> str:

@@ -1,7 +1,6 @@
 """What a strategy is: an immutable object that seeks a better model on a target graph."""
 
 import abc
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -152,7 +151,7 @@ class Strategy(abc.ABC):
 
 def with_gamma(model: Backbone, gamma: Tensor) -> Backbone:
     """A copy of a model with other hop-aggregation parameters."""
-    found = copy.deepcopy(model)
+    found = model.copied()
     found.gamma.data.copy_(gamma)
     return found
 
