@@ -39,6 +39,17 @@ class Goal(abc.ABC):
     def score(self, truth: Tensor, probs: Probs) -> float:
         """Of class probabilities [n, C] where the classes [n] are known."""
 
+    def bias(self, known: Probs) -> tuple[float, ...] | None:
+        """What to add to log-probabilities so that their largest class makes the goal high.
+
+        Args:
+            known: probabilities of the true classes, [N, C].
+
+        Returns:
+            One number for each class; None where the most probable class is used as it is.
+        """
+        return None
+
     def figures(self) -> Parameters:
         """What was chosen, as JSON values."""
         return {"metric": self.name, "positive": None}
@@ -96,6 +107,10 @@ class BalancedAccuracy(Counted):
         """Of counts."""
         return recall(_hits(confusion), confusion.sum(-2)).nanmean(-1)
 
+    def bias(self, known: Probs) -> tuple[float, ...]:
+        """Every class counts alike, however rare it is: a node counts by one over its share."""
+        return tuple((-known.double().mean(0).clamp_min(1e-12).log()).tolist())
+
 
 @dataclass(frozen=True)
 class MacroF1(Counted):
@@ -133,6 +148,18 @@ class F1(_OfClass, Counted):
     def value(self, confusion: Tensor) -> Tensor:
         """Of counts."""
         return _f1(confusion)[..., self.positive].nan_to_num(0.0)
+
+    def bias(self, known: Probs) -> tuple[float, ...] | None:
+        """The threshold on the probability of the class with the largest expected F1, of two."""
+        if known.shape[1] != 2:
+            return None
+        ranked = known[:, self.positive].double().sort(descending=True).values
+        found, places = ranked.cumsum(0), torch.arange(1, len(ranked) + 1).to(ranked)
+        last = int((found / (places + found[-1])).argmax())
+        threshold = float(ranked[last : last + 2].mean().clamp(1e-6, 1 - 1e-6))
+        added = [0.0, 0.0]
+        added[self.positive] = math.log((1 - threshold) / threshold)
+        return tuple(added)
 
 
 @dataclass(frozen=True)
