@@ -1,7 +1,7 @@
 """A map of the nodes: their representations before and after, in two dimensions."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,6 +12,7 @@ from matplotlib.path import Path
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone, MovableBackbone
+from matcha_gnn.class_names import class_title
 from matcha_gnn.errors import InvalidArgumentError, optional_imports
 from matcha_gnn.evidence.belief_model import BeliefModel
 from matcha_gnn.report.figures import Picture
@@ -63,7 +64,8 @@ def node_map(result: Adaptation, projection: str = "pca") -> Picture | None:
         ):
             _draw(panel, at, label, largest)
             panel.set_title(title, fontsize=9)
-        figure.legend(handles=_key(labels, largest), loc="outside lower center", ncols=3)
+        names = [class_title(result.class_names, c) for c in range(result.probs.shape[1])]
+        figure.legend(handles=_key(labels, largest, names), loc="outside lower center", ncols=3)
         spread = _spread(rows, labels)
         (left, low), (right, high) = frame = _frame(places)
         panels[0].set(xlim=(left, right), ylim=(low, high))
@@ -163,9 +165,9 @@ def _draw(panel: Axes, at: FloatArray, labels: IntArray, largest: list[int]) -> 
     panel.spines[:].set_visible(True)
 
 
-def _key(labels: list[IntArray], largest: list[int]) -> list[Line2D]:
+def _key(labels: list[IntArray], largest: list[int], names: Sequence[str]) -> list[Line2D]:
     chosen = zip(largest, COLOURS, strict=False)
-    entries = [(f"class {c}", colour, COLOURED_OPACITY) for c, colour in chosen]
+    entries = [(names[c], colour, COLOURED_OPACITY) for c, colour in chosen]
     if not all(np.isin(each, largest).all() for each in labels):
         entries.append(("other classes", INK, OTHERS))
     return [
