@@ -8,7 +8,10 @@ import pytest
 import matcha_gnn as mg
 from matcha_gnn.io import outputs
 
-OWN = {"predictions.npz", "model.safetensors", "history.csv", "report.html", "summary.json"}
+OWN = {
+    *("predictions.npz", "changed.csv", "model.safetensors", "history.csv", "report.html"),
+    "summary.json",
+}
 
 
 @pytest.fixture(scope="module")

@@ -31,9 +31,10 @@ def candidate_gains(result: Adaptation) -> Picture | None:
         f"intervals; at the right its {title}. Dot: {decision.chosen}, which is taken."
     )
     if not decision.verdict:
+        least = _points(result, decision.threshold or 0.0)
         caption += (
             " One is taken only if the lower end of its interval is above the threshold of "
-            f"{_points(result, decision.threshold or 0.0)}{result.goal.unit} (dashed)."
+            f"{least}{result.goal.unit}{' (dashed)' if decision.threshold else ''}."
         )
     return Picture(f"Candidates by {title}", svg, caption)
 

@@ -26,6 +26,8 @@ COLOURED_OPACITY, OTHERS = 0.75, 0.3
 """Opacity of nodes whose class has a colour, and of the rest."""
 OUTSIDE = 0.005
 """Share of points at each side that the frame of the map may leave out."""
+FLAT = 1e-6
+"""Spread across a map, as a share of that along it, from which nodes lie on a line."""
 POINT = 2.6
 """Diameter of a node, in points."""
 PERPLEXITY = 30
@@ -45,8 +47,8 @@ def node_map(result: Adaptation, projection: str = "pca") -> Picture | None:
         projection: "pca" or "tsne".
 
     Returns:
-        None where the state before is not known, as the encoder itself moved, or numbers are not
-        finite.
+        None where the state before is not known, as the encoder itself moved, where numbers are not
+        finite, or where all nodes lie on a line, as by logits of two classes.
     """
     project = _projection(projection)
     shown = sample_nodes(len(result.labels))
@@ -54,6 +56,8 @@ def node_map(result: Adaptation, projection: str = "pca") -> Picture | None:
     if rows is None:
         return None
     places = project(np.concatenate([_scaled(each) for each in rows]))
+    if places.std(0).min() < FLAT * places.std(0).max():
+        return None
     labels = [each.cpu().numpy()[shown] for each in (result.labels_before, result.labels)]
     largest = _largest(labels[1], result.probs.shape[1])
     with sheet(2.7) as (figure, axes):

@@ -133,7 +133,8 @@ def render_page(
         shift=shift_card(result),
         scores=scores,
         scored=_scored(result, mask),
-        headline=[each for each in (candidate_gains(result), _moves(outlook)) if each],
+        gains=candidate_gains(result),
+        moves=_moves(outlook),
         pictures=[
             each for each in (confidence_histograms(result), node_map(result, projection)) if each
         ],
@@ -187,8 +188,8 @@ def workings(result: Adaptation) -> list[Picture]:
 def pictures(result: Adaptation, projection: str = "pca") -> list[Picture]:
     """All figures, in the order of the page; those that cannot be drawn are left out."""
     drawn = (
-        candidate_gains(result),
         _moves(outlook_of(result)),
+        candidate_gains(result),
         confidence_histograms(result),
         node_map(result, projection),
         *workings(result),
