@@ -5,11 +5,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
+import torch
 from torch import nn
 
 from matcha_gnn.backbones import Backbone, Loader, as_backbone
 from matcha_gnn.backbones.checks import require_finite, require_precision
 from matcha_gnn.callbacks import Callback, progress_of
+from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import (
     InvalidArgumentError,
     NotAdaptedWarning,
@@ -17,6 +19,7 @@ from matcha_gnn.errors import (
     require_one_graph,
     require_whole,
 )
+from matcha_gnn.evidence import Metric, Wanted
 from matcha_gnn.evidence.given import Source, with_source
 from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
@@ -40,6 +43,9 @@ def adapt(
     strategy: Strategy | str = Guarded(),  # noqa: B008 (immutable)
     *,
     source: Source | None = None,
+    metric: str | Metric = "accuracy",
+    positive: int | str | None = None,
+    classes: Sequence[str] | None = None,
     loader: Loader | None = None,
     hops: Hops | None = None,
     seed: int = 0,
@@ -62,6 +68,13 @@ def adapt(
         strategy: how a better model is sought, or its name, such as "matcha".
         source: of the model, where it does not carry it: what `summarise_source` returned, the
             path that it was saved to, or the labelled graph itself.
+        metric: what is to be high: "accuracy", "balanced_accuracy", "macro_f1", "f1",
+            "average_precision", or a function of true classes [n] and a candidate's class
+            probabilities [n, C]. It is estimated without labels, and candidates are compared by it.
+        positive: the class that "f1" and "average_precision" are of, by number or name; by default
+            the rarer of two classes on the source.
+        classes: names of the classes, [C], for sentences and pages; by default the graph's
+            `class_names`, or else numbers.
         loader: through which a network of PyG's runs: batches of `graph` with `batch_size` and
             `n_id`, such as a `NeighborLoader` over all nodes, or a function that makes them of a
             `Data`. Graphs that such batches do not sample run in one batch.
@@ -94,6 +107,7 @@ def adapt(
         method,
         strategy,
         source=source,
+        wanted=wanted_by(metric, positive, classes, graph),
         loader=loader,
         hops=hops,
         seed=seed,
@@ -141,6 +155,7 @@ def run_adaptation(
     strategy: Strategy | str,
     *,
     source: Source | None = None,
+    wanted: Wanted = Wanted(),  # noqa: B008 (immutable)
     loader: Loader | None = None,
     hops: Hops | None = None,
     seed: int = 0,
@@ -154,6 +169,8 @@ def run_adaptation(
     require_finite(running)
     method.require(running)
     strategy.require(running, method)
+    strategy.require_metric(wanted)
+    _check_classes(wanted, running)
 
     watch = Stopwatch(running.gamma.device)
 
@@ -165,7 +182,7 @@ def run_adaptation(
             hops.require(running.hops_key(target))
         logger.info("adapting to %d nodes by %s", target.num_nodes, strategy)
         progress = progress_of(callbacks, quiet)
-        return strategy.run(Task(running, target, method, seed, hops, progress))
+        return strategy.run(Task(running, target, method, seed, hops, progress, wanted))
 
     result = _on_graph(graph, running, method, strategy, seed, work)
     watch.add(result.seconds)
@@ -187,6 +204,26 @@ def _running(
         raise InvalidArgumentError("loader", "one for a graph that is not in memory", "none there")
     running = as_backbone(model, graph, loader)
     return running if source is None else with_source(running, source)
+
+
+def wanted_by(
+    metric: str | Metric,
+    positive: int | str | None,
+    classes: Sequence[str] | None,
+    graph: object,
+) -> Wanted:
+    """What a caller wants to be high; names of the classes are also taken from the graph."""
+    given = getattr(graph, "class_names", None) if classes is None else classes
+    return Wanted(metric, positive, checked_names(given))
+
+
+def _check_classes(wanted: Wanted, model: Backbone) -> None:
+    """Refuse names and a positive class that do not fit, where classes are known before a run."""
+    summary = model.source
+    number = len(summary.class_prior) if summary else getattr(model.head, "out_features", 0)
+    if number:
+        # Without a summary the shares are those of its stand-in, which are not known yet.
+        wanted.goal(number, summary.class_prior if summary else torch.ones(number))
 
 
 def _on_graph(

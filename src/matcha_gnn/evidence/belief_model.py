@@ -27,7 +27,8 @@ class BeliefModel(Backbone):
     Args:
         network: with a source summary.
         answer: "pool", "belief" or "probe".
-        pool: weights and biases of the pool, where they were fitted to answers; the source's else.
+        pool: weights and biases of the pool, where they were fitted to answers or to a metric; the
+            source's else.
     """
 
     gamma_decides = False
@@ -53,8 +54,7 @@ class BeliefModel(Backbone):
     @property
     def name(self) -> str:
         """What messages call this model."""
-        fitted = " fitted to answers" if self.pool else ""
-        return f"{self.network.name} with {self.answer}{fitted}"
+        return f"{self.network.name} with {'biased ' if self.pool else ''}{self.answer}"
 
     def accept(self, x: Tensor) -> Tensor:
         """As the network does."""

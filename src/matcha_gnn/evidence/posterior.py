@@ -1,6 +1,7 @@
 """Class probabilities of every node from features, edges and network, without labels."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -105,7 +106,7 @@ class Posterior:
         held = int(self.source.held_out)
         variance += value * (1 - value) / held if held else 0.0
         around = NORMAL_90 * math.sqrt(max(variance, 0.0)) + self.source.estimate_error
-        bounds = [self._total(self._at(p, labels)) / number for p in self._perturbed(self.probs)]
+        bounds = [self._total(self._at(p, labels)) / number for p in perturbed(self.probs)]
         low, high = min(bounds, default=value), max(bounds, default=value)
         return Interval(value, max(0.0, low - around), min(1.0, high + around))
 
@@ -122,7 +123,7 @@ class Posterior:
         around = NORMAL_90 * math.sqrt(max(variance, 0.0))
         bounds = [
             self._total(self._at(p, labels[differ]) - self._at(p, over[differ])) / number
-            for p in self._perturbed(probs)
+            for p in perturbed(probs)
         ]
         low, high = min(bounds, default=value), max(bounds, default=value)
         return Interval(value, low - around, high + around)
@@ -164,16 +165,14 @@ class Posterior:
     def _at(probs: Probs, labels: Tensor) -> Tensor:
         return probs.gather(1, labels[:, None].to(probs.device))[:, 0]
 
-    @staticmethod
-    def _perturbed(probs: Probs) -> list[Probs]:
-        """Probabilities where the odds of one class are larger or smaller."""
-        found = []
-        for each in range(probs.shape[1]):
-            for factor in (CLASS_ODDS, 1 / CLASS_ODDS):
-                changed = probs.clone()
-                changed[:, each] *= factor
-                found.append(changed / changed.sum(1, keepdim=True))
-        return found
+
+def perturbed(probs: Probs) -> Iterator[Probs]:
+    """Probabilities where the odds of one class are larger or smaller, for each class."""
+    for each in range(probs.shape[1]):
+        for factor in (CLASS_ODDS, 1 / CLASS_ODDS):
+            changed = probs.clone()
+            changed[:, each] *= factor
+            yield changed / changed.sum(1, keepdim=True)
 
 
 @torch.no_grad()

@@ -61,7 +61,7 @@ class PoolWeights(NamedTuple):
 
 
 class BiasedPool(NamedTuple):
-    """The pool with weights and biases that were fitted to a person's answers.
+    """The pool with weights and biases that were fitted to a person's answers, or to a metric.
 
     Attributes:
         weights: of evidence and network.

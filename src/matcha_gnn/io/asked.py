@@ -219,9 +219,11 @@ def _questions(
 def _candidate(figures: Any, probs: Tensor, model: Backbone) -> Candidate:
     gain = figures["expected_gain"], figures["gain_lower_bound"], figures["gain_upper_bound"]
     accuracy = (figures[n] for n in ("expected_accuracy", "accuracy_low", "accuracy_high"))
+    goal = (figures[n] for n in ("expected_goal", "goal_low", "goal_high"))
     return Candidate(
         figures["name"],
         Interval(*accuracy),
+        Interval(*goal),
         Interval(*gain),
         figures["changed"],
         probs,

@@ -67,6 +67,12 @@ def fitted_candidates(
         probs = posterior.pooled(network, pool).to(fitted.gamma).softmax(1)
         changed = float((probs.argmax(1) != labels_before.to(probs.device)).double().mean())
         found[start] = Candidate(
-            f"fitted to {start} answers", _UNKNOWN, _UNKNOWN, changed, probs, fitted.frozen()
+            f"fitted to {start} answers",
+            _UNKNOWN,
+            _UNKNOWN,
+            _UNKNOWN,
+            changed,
+            probs,
+            fitted.frozen(),
         )
     return found

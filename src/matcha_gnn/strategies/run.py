@@ -15,6 +15,7 @@ from torch import Tensor
 
 from matcha_gnn.backbones import Backbone, LinearBackbone
 from matcha_gnn.backbones.foreign.patches import Patch, patched
+from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import NonFiniteError
 from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.hops import Hops
@@ -235,6 +236,7 @@ def finished(
         seed=task.seed,
         graph=task.graph,
         decision=decision,
+        class_names=checked_names(task.wanted.classes or None, run.prediction.probs.shape[1]),
     )
 
 
