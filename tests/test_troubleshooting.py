@@ -30,9 +30,7 @@ def pieces(message):
 
 
 def test_every_quoted_message_is_one_of_the_code():
-    known = "\n".join(
-        text for path in sorted(PACKAGE.rglob("*.py")) for text in set(strings(path))
-    )
+    known = "\n".join(text for path in sorted(PACKAGE.rglob("*.py")) for text in set(strings(path)))
     missing = {m: piece for m in MESSAGES for piece in pieces(m) if piece not in known}
     assert len(MESSAGES) > 60
     assert not missing
