@@ -23,7 +23,7 @@ lint: .venv/.installed-dev ## formatting, lint and types
 	$(BIN)/mypy
 
 bench: .venv/.installed-dev ## speed, as ratios within one run
-	for name in first_call round propagate inference train; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	for name in whole first_call round propagate inference train; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 	$(BIN)/python benchmarks/draw.py
 
 docs: .venv/.installed-docs ## the documentation, into site/

@@ -39,12 +39,13 @@ def peak_memory(work: Callable[[], object], device: str) -> int:
         return torch.cuda.max_memory_allocated() - before
     ctypes.CDLL(None).malloc_trim(0)  # what was freed is not held any more,
     Path("/proc/self/clear_refs").write_text("5")  # and the peak starts anew
-    before = _status("VmRSS")
+    before = memory_status("VmRSS")
     work()
-    return _status("VmHWM") - before
+    return memory_status("VmHWM") - before
 
 
-def _status(field: str) -> int:
+def memory_status(field: str) -> int:
+    """Bytes that the system counts for this process: VmRSS now, VmHWM at the peak."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
 

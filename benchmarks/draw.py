@@ -1,7 +1,8 @@
 """Draw the records of the benchmarks, and write them as tables into docs/kernels.md.
 
 Run: python benchmarks/draw.py
-Writes docs/roofline.svg and docs/scaling.svg, one panel for each machine that has records.
+Writes docs/roofline.svg, docs/scaling.svg and docs/whole.svg, one panel for each machine that has
+records.
 """
 
 import json
@@ -24,7 +25,15 @@ SHOWN = {
     "scipy_ms": ("SciPy CSR", PINK, "D"),
     "pyg_ms": ("PyG message passing", ORANGE, "^"),
 }
+WHOLE = {
+    "predict_of_pyg": ("predict", BLUE, "o"),
+    "default_of_pyg": ("adapt, default", PINK, "s"),
+    "closed_form_of_pyg": ("adapt, closed form", GREY, "D"),
+    "belief_of_pyg": ("adapt, belief", ORANGE, "^"),
+    "matcha_of_pyg": ("adapt, published", BLACK, "v"),
+}
 PICTURES = {
+    "whole": "\n![Whole runs in units of PyG's inference against the number of nodes](whole.svg)\n",
     "round": "\n![Speed of a round against what one read allows](roofline.svg)\n",
     "propagate": "\n![Times against the number of nodes](scaling.svg)\n",
 }
@@ -79,6 +88,18 @@ def scaling(axes: Any, record: dict[str, Any], keys: tuple[str, ...], title: str
     axes.legend(fontsize=8)
 
 
+def whole_runs(axes: Any, record: dict[str, Any]) -> None:
+    """From a Data to a result, in units of PyG's own inference."""
+    rows = sorted(record["shapes"], key=lambda row: row["nodes"])
+    for key, (label, colour, marker) in WHOLE.items():
+        ratios = [row[key] for row in rows]
+        axes.plot([r["nodes"] for r in rows], ratios, marker + "-", color=colour, label=label)
+    axes.axhline(1, ls="--", color=BLACK, lw=1, label="PyG's inference")
+    axes.set(xscale="log", yscale="log", xlabel="nodes", ylabel="PyG inferences")
+    axes.set_title(record["machine"], fontsize=10)
+    axes.legend(fontsize=8)
+
+
 def panels(rows: int, columns: int) -> tuple[Any, Any]:
     size = (5 * columns, 4 * rows)
     return plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
@@ -98,7 +119,7 @@ def table(record: dict[str, Any]) -> str:
 
 
 def with_tables(text: str) -> str:
-    for name in ("first-call", "round", "propagate", "inference", "train"):
+    for name in ("whole", "first-call", "round", "propagate", "inference", "train"):
         made = "\n".join(table(record) for record in records(name)) or "No record yet.\n"
         made += rounds(records(name)) + PICTURES.get(name, "")
         text = re.sub(
@@ -136,6 +157,11 @@ def main() -> None:
     for axis, record in zip(below, products, strict=False):
         scaling(axis, record, PRODUCT, "one hop, D = 32, 6 entries a row")
     figure.savefig(DOCS / "scaling.svg", metadata={"Date": None})
+    if runs := records("whole"):
+        figure, ((*axes,),) = panels(1, len(runs))
+        for axis, record in zip(axes, runs, strict=True):
+            whole_runs(axis, record)
+        figure.savefig(DOCS / "whole.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -28,13 +28,16 @@ class PlainGPRGNN:
     def normalised(self, graph):
         return gcn_norm(graph.edge_index, None, graph.num_nodes, dtype=graph.x.dtype)
 
-    def __call__(self, x, edges, weight):
+    def representation(self, x, edges, weight, gamma):
         h = torch.relu(self.model.norm(self.model.linear(x)))
-        z = self.model.gamma[0] * h
-        for weight_of_hop in self.model.gamma[1:]:
+        z = gamma[0] * h
+        for weight_of_hop in gamma[1:]:
             h = self.passing(h, edges, weight)
             z = z + weight_of_hop * h
-        return self.model.head(z)
+        return z
+
+    def __call__(self, x, edges, weight):
+        return self.model.head(self.representation(x, edges, weight, self.model.gamma))
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
 import copy
 import json
 import math
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -274,8 +275,26 @@ def test_gamma_that_leaves_every_scale_comes_back_finite():
 
 def test_seconds_are_told_by_the_papers_stages():
     seconds = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=2)).seconds
-    assert set(seconds) == {"inference", "setup", "forward", "loss", "backward", "update"}
+    stages = ["checks", "inference", "setup", "forward", "loss", "backward", "update", "other"]
+    assert list(seconds) == stages
     assert all(value >= 0 for value in seconds.values())
+
+
+STRATEGIES = [mg.Guarded(), mg.Matcha(rounds=5), mg.ClosedForm(), mg.Belief(), mg.Fitted(), None]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_seconds_add_up_to_the_wall_clock(strategy):
+    model, graph = trained_model(), tiny_graph()
+    start = perf_counter()
+    if strategy is None:
+        seconds = mg.predict(model, graph).seconds
+    else:
+        seconds = mg.adapt(model, graph, strategy=strategy).seconds
+    wall = perf_counter() - start
+    assert 0.9 * wall <= sum(seconds.values()) <= wall
+    # Stages that were counted twice would leave less than nothing.
+    assert seconds["other"] >= 0
 
 
 def test_progress_is_called_after_each_round():

@@ -57,5 +57,12 @@ def test_labels_are_not_read(model):
 
 
 def test_without_a_source_summary_it_is_refused():
+    model = mg.GPRGNN(64, 2)
+    mg.fit(model, mg.datasets.csbm(2000, 64, homophily=0.9, signal=2, seed=0), epochs=50)
+    model.source = None
+    target = mg.datasets.csbm(2000, 64, homophily=0.1, signal=2, seed=1)
+    assert mg.adapt(model, target).status is mg.Status.ADAPTED
+    with pytest.raises(mg.IncompatibleError, match="summarise_source"):
+        mg.diagnose(model, target)
     with pytest.raises(mg.IncompatibleError, match="summarise_source"):
         mg.diagnose(mg.GPRGNN(8, 2), mg.datasets.csbm(100, 8))

@@ -10,7 +10,7 @@ import pytest
 
 import matcha_gnn as mg
 from matcha_gnn.backbones import BACKBONES
-from matcha_gnn.cli.app import _names
+from matcha_gnn.cli.options import names_of
 from matcha_gnn.datasets.catalogue import known_graphs
 from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import METHODS
@@ -37,7 +37,7 @@ def test_what_is_registered_is_public_and_documented(package):
 
 @pytest.mark.parametrize("package", [*REGISTRIES, "datasets"])
 def test_the_help_names_what_is_registered(package):
-    named = set(_names(package).split(", "))
+    named = set(names_of(package).split(", "))
     known = set(known_graphs() if package == "datasets" else REGISTRIES[package])
     if package == "datasets":
         assert known <= named
@@ -78,12 +78,12 @@ NEW = {
 }
 USE = """
 import matcha_gnn as mg
-from matcha_gnn.cli.app import _names
+from matcha_gnn.cli.options import names_of
 from matcha_gnn.backbones import BACKBONES
 graph = mg.datasets.csbm(100, 4, seed=0)
 model = mg.GPRGNN(4, 2)
 for package in ("methods", "strategies", "losses", "backbones", "datasets"):
-    assert "new" in _names(package).split(", "), package
+    assert "new" in names_of(package).split(", "), package
 assert mg.datasets.make_graph("new").num_nodes == 50
 assert "New" in mg.__all__ and BACKBONES["new"].__name__ == "New"
 """

@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -87,3 +90,16 @@ def test_hops_are_reused_for_other_gamma_and_head():
     fresh = mg.adapt(model, graph, strategy=mg.Matcha(rounds=3))
     cached = mg.adapt(model, graph, strategy=mg.Matcha(rounds=3), hops=hops)
     assert torch.equal(fresh.probs, cached.probs)
+
+
+def test_hops_are_freed_at_once():
+    hops, head = Hops(torch.randn(50, 4, 32)), torch.nn.Linear(32, 2)
+    hops.classify(torch.ones(4), head)
+    assert hops._kept, "a classifier is kept"
+    gone = weakref.ref(hops)
+    gc.disable()
+    try:
+        del hops
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -9,7 +9,8 @@ Reading order, which is also the data flow:
 5. `losses`     what the hop weights γ minimise; `evidence`, what is known without labels
 6. `strategies` how a better model is sought: Algorithm 1, closed form, the guard
 7. `adaptation` the entry points; `result`, predictions, decision, trace, status
-8. `report`, `cli`; `paper`, what exists only to reproduce the paper
+8. `watching`   a stream of graphs: expected accuracy, alarms, state
+9. `report`, `cli`; `paper`, what exists only to reproduce the paper
 
 Names are loaded when first used, so that `matcha --help` does not wait for torch. Methods,
 strategies, losses and backbones need no line here: what their packages export is `mg.NAME`.
@@ -51,6 +52,7 @@ _HOME = {
     "matcha_gnn.evidence.summarising": ("summarise_source",),
     "matcha_gnn.evidence.summary": ("SourceSummary",),
     "matcha_gnn.train": ("fit",),
+    "matcha_gnn.watching": ("Alarm", "AlarmKind", "Step", "Watch"),
 }
 """Where the other public names are."""
 _MODULES = {
@@ -109,6 +111,10 @@ if TYPE_CHECKING:
     from matcha_gnn.result import Status as Status
     from matcha_gnn.strategies import *  # noqa: F403
     from matcha_gnn.train import fit as fit
+    from matcha_gnn.watching import Alarm as Alarm
+    from matcha_gnn.watching import AlarmKind as AlarmKind
+    from matcha_gnn.watching import Step as Step
+    from matcha_gnn.watching import Watch as Watch
 
 
 def __getattr__(name: str) -> Any:

@@ -3,12 +3,15 @@
 import logging
 import warnings
 from collections.abc import Callable, Sequence
+from time import perf_counter
 
+import torch
 from torch import nn
 
 from matcha_gnn.backbones import Backbone, Loader, as_backbone
 from matcha_gnn.backbones.checks import require_finite, require_precision
 from matcha_gnn.callbacks import Callback, progress_of
+from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import (
     InvalidArgumentError,
     NotAdaptedWarning,
@@ -16,12 +19,14 @@ from matcha_gnn.errors import (
     require_one_graph,
     require_whole,
 )
+from matcha_gnn.evidence import Metric, Wanted
 from matcha_gnn.evidence.given import Source, with_source
 from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
-from matcha_gnn.graphs.memory import GraphLike, unlabelled
+from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.methods import ERM, METHODS, BaseMethod
+from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.registry import METHOD_GROUP, STRATEGY_GROUP, resolve_installed
 from matcha_gnn.result import Adaptation
 from matcha_gnn.strategies import STRATEGIES, Guarded, Strategy, Task, Unadapted
@@ -38,6 +43,9 @@ def adapt(
     strategy: Strategy | str = Guarded(),  # noqa: B008 (immutable)
     *,
     source: Source | None = None,
+    metric: str | Metric = "accuracy",
+    positive: int | str | None = None,
+    classes: Sequence[str] | None = None,
     loader: Loader | None = None,
     hops: Hops | None = None,
     seed: int = 0,
@@ -60,6 +68,13 @@ def adapt(
         strategy: how a better model is sought, or its name, such as "matcha".
         source: of the model, where it does not carry it: what `summarise_source` returned, the
             path that it was saved to, or the labelled graph itself.
+        metric: what is to be high: "accuracy", "balanced_accuracy", "macro_f1", "f1",
+            "average_precision", or a function of true classes [n] and a candidate's class
+            probabilities [n, C]. It is estimated without labels, and candidates are compared by it.
+        positive: the class that "f1" and "average_precision" are of, by number or name; by default
+            the rarer of two classes on the source.
+        classes: names of the classes, [C], for sentences and pages; by default the graph's
+            `class_names`, or else numbers.
         loader: through which a network of PyG's runs: batches of `graph` with `batch_size` and
             `n_id`, such as a `NeighborLoader` over all nodes, or a function that makes them of a
             `Data`. Graphs that such batches do not sample run in one batch.
@@ -92,6 +107,7 @@ def adapt(
         method,
         strategy,
         source=source,
+        wanted=wanted_by(metric, positive, classes, graph),
         loader=loader,
         hops=hops,
         seed=seed,
@@ -134,38 +150,45 @@ def predict(
 
 def run_adaptation(
     model: Backbone | nn.Module,
-    graph: GraphLike | PlannedGraph,
+    graph: Graph | GraphLike | PlannedGraph,
     method: BaseMethod | str,
     strategy: Strategy | str,
     *,
     source: Source | None = None,
+    wanted: Wanted = Wanted(),  # noqa: B008 (immutable)
     loader: Loader | None = None,
     hops: Hops | None = None,
     seed: int = 0,
     callbacks: Sequence[Callback] = (),
 ) -> Adaptation:
     """`adapt` without its warning, for callers that say themselves what was not possible."""
-    if isinstance(method, str):
-        method = resolve_installed("method", method, METHODS, METHOD_GROUP)()
-    if isinstance(strategy, str):
-        strategy = resolve_installed("strategy", strategy, STRATEGIES, STRATEGY_GROUP)()
-    _check(method, strategy, seed, callbacks)
+    start = perf_counter()
+    method, strategy = checked_arguments(method, strategy, seed, callbacks)
     running = _running(model, graph, source, loader)
     require_precision(running)
     require_finite(running)
     method.require(running)
     strategy.require(running, method)
+    strategy.require_metric(wanted)
+    _check_classes(wanted, running)
+
+    watch = Stopwatch(running.gamma.device)
 
     def work(target: BaseGraph, quiet: bool) -> Adaptation:
+        watch.seconds["checks"] = watch.read() - start
         _, block = next(target.blocks())
         running.accept(block.x)
         if hops is not None:
             hops.require(running.hops_key(target))
         logger.info("adapting to %d nodes by %s", target.num_nodes, strategy)
         progress = progress_of(callbacks, quiet)
-        return strategy.run(Task(running, target, method, seed, hops, progress))
+        return strategy.run(Task(running, target, method, seed, hops, progress, wanted))
 
     result = _on_graph(graph, running, method, strategy, seed, work)
+    watch.add(result.seconds)
+    watch.seconds["other"] = watch.read() - start - sum(watch.seconds.values())
+    result.seconds.clear()
+    result.seconds.update(watch.seconds)
     logger.info("%r in %.2f s", result, sum(result.seconds.values()))
     for callback in callbacks:
         callback.on_result(result)
@@ -183,8 +206,28 @@ def _running(
     return running if source is None else with_source(running, source)
 
 
+def wanted_by(
+    metric: str | Metric,
+    positive: int | str | None,
+    classes: Sequence[str] | None,
+    graph: object,
+) -> Wanted:
+    """What a caller wants to be high; names of the classes are also taken from the graph."""
+    given = getattr(graph, "class_names", None) if classes is None else classes
+    return Wanted(metric, positive, checked_names(given))
+
+
+def _check_classes(wanted: Wanted, model: Backbone) -> None:
+    """Refuse names and a positive class that do not fit, where classes are known before a run."""
+    summary = model.source
+    number = len(summary.class_prior) if summary else getattr(model.head, "out_features", 0)
+    if number:
+        # Without a summary the shares are those of its stand-in, which are not known yet.
+        wanted.goal(number, summary.class_prior if summary else torch.ones(number))
+
+
 def _on_graph(
-    graph: GraphLike | PlannedGraph,
+    graph: Graph | GraphLike | PlannedGraph,
     model: Backbone,
     method: BaseMethod,
     strategy: Strategy,
@@ -202,13 +245,18 @@ def _on_graph(
     return work(target, False)
 
 
-def _check(
-    method: BaseMethod, strategy: Strategy, seed: int, callbacks: Sequence[Callback]
-) -> None:
-    """Every argument is of its kind; common slips say what to do."""
+def checked_arguments(
+    method: BaseMethod | str, strategy: Strategy | str, seed: int, callbacks: Sequence[Callback]
+) -> tuple[BaseMethod, Strategy]:
+    """Base method and strategy, by name or as they are; common slips say what to do."""
+    if isinstance(method, str):
+        method = resolve_installed("method", method, METHODS, METHOD_GROUP)()
+    if isinstance(strategy, str):
+        strategy = resolve_installed("strategy", strategy, STRATEGIES, STRATEGY_GROUP)()
     require_kind("method", method, BaseMethod, "a BaseMethod, such as mg.T3A()")
     require_kind("strategy", strategy, Strategy, "a Strategy, such as mg.Matcha()")
     require_whole("seed", seed, least=0, most=LARGEST_SEED)
     require_kind("callbacks", callbacks, Sequence, "a list of Callbacks")
     for callback in callbacks:
         require_kind("callbacks", callback, Callback, "a list of Callbacks")
+    return method, strategy

@@ -1,19 +1,23 @@
-"""Callbacks of an adaptation, called for every recorded round and at the end.
+"""Callbacks of an adaptation, called for every recorded round and at the end, and of a watch.
 
-They are called after the run: a round is too short to wait for them. The trackers write to a
-library that the user has installed and set up.
+Those of an adaptation are called after the run: a round is too short to wait for them. The trackers
+write to a library that the user has installed and set up.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from matcha_gnn.errors import optional_imports
+from matcha_gnn.io.files import append_line, replacing
+from matcha_gnn.io.jsontext import json_text
 from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
     from matcha_gnn.result import Adaptation
+    from matcha_gnn.watching import Step
 
 
 class Callback:
@@ -45,6 +49,9 @@ class Callback:
 
     def on_end(self, result: "Adaptation") -> None:
         """The run is over."""
+
+    def on_graph(self, step: "Step") -> None:
+        """A graph of a stream was observed; called by `Watch`, which calls nothing else."""
 
 
 class ShowProgress(Callback):
@@ -106,6 +113,13 @@ class TensorBoard(Callback):
             self._writer.add_text(name, str(value))
         self._writer.flush()
 
+    def on_graph(self, step: "Step") -> None:
+        """One point on every curve, and the alarms as text."""
+        self.on_round(step.number, step.numbers())
+        for alarm in step.alarms:
+            self._writer.add_text(f"alarm: {alarm.kind}", str(alarm), step.number)
+        self._writer.flush()
+
 
 class MLflow(Callback):
     """Metrics and settings of MLflow's active run.
@@ -128,6 +142,11 @@ class MLflow(Callback):
         self._mlflow.log_params(result.configuration())
         self._mlflow.set_tags(_outcome(result))
 
+    def on_graph(self, step: "Step") -> None:
+        """One step of every metric, and the newest alarms as a tag."""
+        self.on_round(step.number, step.numbers())
+        self._mlflow.set_tags({"alarms": " ".join(map(str, step.alarms)) or "none"})
+
 
 class WandB(Callback):
     """History and summary of a run of Weights & Biases.
@@ -147,6 +166,95 @@ class WandB(Callback):
         """Settings as configuration, the outcome as summary."""
         self._run.config.update(result.configuration())
         self._run.summary.update(_outcome(result))
+
+    def on_graph(self, step: "Step") -> None:
+        """One line of the history, and the newest alarms in the summary."""
+        self.on_round(step.number, step.numbers())
+        self._run.summary.update({"alarms": " ".join(map(str, step.alarms)) or "none"})
+
+
+class JSONLines(Callback):
+    """A line of JSON for every graph of a stream, added to a file.
+
+    A line is on the disk when the call ends; what does not exist is null.
+
+    Args:
+        path: of the file; its folder must exist.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+
+    def on_graph(self, step: "Step") -> None:
+        """Add its line."""
+        append_line(self._path, json_text(step.figures(), indent=None))
+
+
+class Prometheus(Callback):
+    """The newest graph of a stream as a text file that Prometheus' node exporter collects.
+
+    Args:
+        path: a file named .prom in the folder of the textfile collector; it is replaced as a whole.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+
+    def on_graph(self, step: "Step") -> None:
+        """Replace the file."""
+        with replacing(self._path) as beside:
+            beside.write_text(metrics_text(step), encoding="utf-8", newline="\n")
+
+
+METRICS = {
+    "accuracy": "Expected accuracy of the model in use on the newest graph.",
+    "low": "Lower bound of the expected accuracy, 90% interval.",
+    "high": "Upper bound of the expected accuracy, 90% interval.",
+    "source_accuracy": "Expected accuracy of the source model on the newest graph.",
+    "measured": "Accuracy of the model in use by labels, where there are some.",
+    "changed": "Share of labels that differ from the source model's.",
+    "degree": "Average incoming degree.",
+    "homophily": "Estimated share of edges inside a class.",
+    "shares_moved": "Distance between class shares of source and graph.",
+    "drift": "Offset of node features in standard deviations within classes.",
+    "confidence": "Mean largest probability of the source model.",
+    "nodes": "Nodes of the newest graph.",
+    "edges": "Edges of the newest graph.",
+    "adapted": "1 where another model than the source's was taken.",
+    "seconds": "Seconds that the newest graph took.",
+}
+"""Names of `Step.numbers`, and what Prometheus says of them."""
+
+
+def metrics_text(step: "Step") -> str:
+    r"""A step in Prometheus' text format; a figure that cannot be estimated is left out.
+
+    Example:
+        >>> from matcha_gnn.watching import Step
+        >>> text = metrics_text(Step(3, "2026-05-01T00:00:00+00:00", accuracy=0.81))
+        >>> print(*text.splitlines()[:3], sep="\n")
+        # HELP matcha_accuracy Expected accuracy of the model in use on the newest graph.
+        # TYPE matcha_accuracy gauge
+        matcha_accuracy 0.81
+    """
+    found, lines = step.numbers(), []
+    for name, meaning in METRICS.items():
+        if name in found:
+            lines += _metric(name, "gauge", meaning, {"": found[name]})
+    rung = {n.removeprefix("alarm_"): v for n, v in found.items() if n.startswith("alarm_")}
+    rung = {f'{{kind="{kind}"}}': value for kind, value in rung.items()}
+    lines += _metric("alarm", "gauge", "1 where the alarm rings on the newest graph.", rung)
+    usable = {"": float(not step.problem)}
+    lines += _metric("usable", "gauge", "0 where the newest graph could not be used.", usable)
+    lines += _metric("graphs_total", "counter", "Graphs so far.", {"": float(step.number)})
+    when = {"": datetime.fromisoformat(step.time).timestamp()}
+    lines += _metric("graph_time_seconds", "gauge", "Time of the newest graph.", when)
+    return "\n".join(lines) + "\n"
+
+
+def _metric(name: str, kind: str, meaning: str, values: dict[str, float]) -> list[str]:
+    head = [f"# HELP matcha_{name} {meaning}", f"# TYPE matcha_{name} {kind}"]
+    return head + [f"matcha_{name}{labels} {value!r}" for labels, value in values.items()]
 
 
 def _outcome(result: "Adaptation") -> dict[str, Any]:

@@ -11,14 +11,41 @@ from matcha_gnn.backbones import Backbone, Loader, MovableBackbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
 from matcha_gnn.evidence.given import Source
 from matcha_gnn.evidence.shift_kinds import ShiftKind
-from matcha_gnn.evidence.summary import CONFIDENCE_BINS
-from matcha_gnn.graphs.memory import GraphLike, unlabelled
+from matcha_gnn.evidence.summary import CONFIDENCE_BINS, SourceSummary
+from matcha_gnn.graphs.memory import GraphLike, whole_in_memory
 from matcha_gnn.methods import ERM, BaseMethod
 from matcha_gnn.metrics import average_degree
+from matcha_gnn.result import Adaptation, Decision
 from matcha_gnn.strategies import Guarded
 
 ADAPT, LEAVE = "adapt", "leave it"
 MEND_FEATURES = "adapt with Tent or T3A (attribute shift)"
+
+
+@dataclass(frozen=True, eq=False)
+class AccuracyEstimate:
+    """How right a model is expected to be on a graph without labels.
+
+    Attributes:
+        value: expected share of labels that are true; NaN where it cannot be told.
+        low: lower bound that holds nine times in ten.
+        high: upper bound.
+        per_class: expected share of true labels among nodes that are given each class, [C]; NaN
+            for a class that no node is given.
+        reason: why it cannot be told, or empty.
+    """
+
+    value: float
+    low: float
+    high: float
+    per_class: Tensor
+    reason: str = ""
+
+    def __repr__(self) -> str:
+        """One line."""
+        if self.reason:
+            return f"AccuracyEstimate({self.reason})"
+        return f"AccuracyEstimate({self.value:.1%}, 90% interval {self.low:.1%} to {self.high:.1%})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +62,7 @@ class Diagnosis:
         confidence: mean largest probability of the source model.
         expected_accuracy: of the source model and of the best candidate, on the target; NaN where
             it cannot be estimated.
+        estimate: of the source model's accuracy on the target, with its interval and per class.
         advice: "adapt", "adapt with Tent or T3A (attribute shift)" or "leave it".
         reason: one sentence.
     """
@@ -47,6 +75,7 @@ class Diagnosis:
     drift: float
     confidence: tuple[float, float]
     expected_accuracy: tuple[float, float]
+    estimate: AccuracyEstimate
     advice: str
     reason: str
 
@@ -82,14 +111,31 @@ def diagnose(
     """
     result = run_adaptation(model, graph, ERM(), Guarded(), source=source, loader=loader)
     summary, decision = result.model.source, result.decision
-    if summary is None or decision is None:
+    if summary is None or decision is None or _stood_in(decision):
         raise IncompatibleError(
             "diagnose needs a source summary: give source=mg.summarise_source(model, "
             "source_graph), or train the model with mg.fit"
         )
+    return shift_card(model, summary, result, decision)
+
+
+def shift_card(
+    model: Backbone | nn.Module, summary: SourceSummary, result: Adaptation, decision: Decision
+) -> Diagnosis:
+    """The shift card of a result that is at hand.
+
+    Args:
+        model: what was adapted.
+        summary: of its source.
+        result: on a graph in memory.
+        decision: made by evidence.
+
+    Raises:
+        NoEvidenceError: accuracy could not be estimated on this graph.
+    """
     if decision.posterior is None:
         raise NoEvidenceError(decision.obstacle)
-    posterior, target = decision.posterior, unlabelled(graph)
+    posterior, target = decision.posterior, whole_in_memory(result.graph, "the shift card")
     shift = posterior.shift
     expected = [c.expected_accuracy for c in decision.candidates] or [math.nan]
     middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS
@@ -114,35 +160,10 @@ def diagnose(
             float(result.probs_before.amax(1).double().mean()),
         ),
         expected_accuracy=(expected[0], max(expected)),
+        estimate=_estimated(result),
         advice=advice,
         reason=decision.summary(),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class AccuracyEstimate:
-    """How right a model is expected to be on a graph without labels.
-
-    Attributes:
-        value: expected share of labels that are true; NaN where it cannot be told.
-        low: lower bound that holds nine times in ten.
-        high: upper bound.
-        per_class: expected share of true labels among nodes that are given each class, [C]; NaN
-            for a class that no node is given.
-        reason: why it cannot be told, or empty.
-    """
-
-    value: float
-    low: float
-    high: float
-    per_class: Tensor
-    reason: str = ""
-
-    def __repr__(self) -> str:
-        """One line."""
-        if self.reason:
-            return f"AccuracyEstimate({self.reason})"
-        return f"AccuracyEstimate({self.value:.1%}, 90% interval {self.low:.1%} to {self.high:.1%})"
 
 
 def estimate_accuracy(
@@ -175,20 +196,30 @@ def estimate_accuracy(
     """
     nothing_tried = Guarded(strategies=())
     result = run_adaptation(model, graph, method, nothing_tried, source=source, loader=loader)
+    return _estimated(result)
+
+
+def _estimated(result: Adaptation) -> AccuracyEstimate:
+    """The accuracy of the labels before adaptation, from the evidence that a result has."""
     decision, labels = result.decision, result.labels_before
     nothing = torch.full((result.probs.shape[1],), math.nan)
     if decision is None or decision.posterior is None or decision.obstacle:
         reason = decision.obstacle if decision else ""
         return AccuracyEstimate(math.nan, 0.0, 1.0, nothing, reason)
-    posterior = decision.posterior
-    if bool(posterior.source.stand_in):
+    if _stood_in(decision):
         reason = "accuracy cannot be estimated without statistics of the source graph"
         return AccuracyEstimate(math.nan, 0.0, 1.0, nothing, reason)
+    posterior = decision.posterior
     found = posterior.accuracy(labels)
     hits = posterior.probs.gather(1, labels[:, None].to(posterior.probs.device))[:, 0].cpu()
     counts = torch.bincount(labels.cpu(), minlength=len(nothing))
     sums = torch.zeros(len(nothing), dtype=hits.dtype).index_add_(0, labels.cpu(), hits)
     return AccuracyEstimate(found.value, found.low, found.high, (sums / counts).float())
+
+
+def _stood_in(decision: Decision) -> bool:
+    """Whether the network's own labels stood in for a source summary."""
+    return decision.posterior is not None and bool(decision.posterior.source.stand_in)
 
 
 def _length(offset: Tensor, covariance: Tensor) -> float:

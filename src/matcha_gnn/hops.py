@@ -64,6 +64,7 @@ class Hops:
         stack: [N, K+1, D], node-major: a node's hops lie side by side in memory.
         key: what the stack was made from; None for hops that are not passed on.
         shard: the shard of these nodes.
+        mixed: Z at one γ is the only hop, and stands for the hops of a model whose γ stays.
 
     Example:
         >>> hops = Hops(torch.tensor([[[1.0], [2.0]], [[3.0], [0.0]]]))
@@ -78,7 +79,8 @@ class Hops:
     stack: HopStack
     key: HopsKey | None = None
     shard: Shard = WHOLE
-    _kept: dict[tuple[int, ...], tuple[kernels.Classifier | None, Tensor, "Hops"]] = field(
+    mixed: bool = False
+    _kept: dict[tuple[int, ...], tuple[kernels.Classifier | None, Tensor, "Hops | None"]] = field(
         default_factory=dict, init=False, repr=False
     )
     _logits: list[tuple[Tensor, Tensor]] = field(default_factory=list, init=False, repr=False)
@@ -168,7 +170,12 @@ class Hops:
         one read of the stack.
         """
         over = over or self
-        if isinstance(head, nn.Linear) and (in_one_read := self._classifier(head, over)):
+        once = self.mixed and self._second_pass_pays(getattr(head, "out_features", 0))
+        if (
+            isinstance(head, nn.Linear)
+            and not once
+            and (in_one_read := self._classifier(head, over))
+        ):
             probs, sums, mass = in_one_read(hop_weights)
             sums, mass = self.shard.total(sums, mass)
             return probs, sums, mass
@@ -224,8 +231,10 @@ class Hops:
         return kernels.whole_sums_pay(self.shape[1], num_classes, self.device)
 
     def _whole_sums_pay_after_mixing(self, num_classes: int) -> bool:
-        second_pays = self.one_block and kernels.second_pass_pays(self.stack, num_classes)
-        return self._whole_sums_pay(num_classes) and not second_pays
+        return self._whole_sums_pay(num_classes) and not self._second_pass_pays(num_classes)
+
+    def _second_pass_pays(self, num_classes: int) -> bool:
+        return self.one_block and kernels.second_pass_pays(self.stack, num_classes)
 
     def _keeps_logits(self, num_classes: int) -> bool:
         """Whether one read costs less, and hop logits are few compared with the stack."""
@@ -239,8 +248,10 @@ class Hops:
         key = (weight.data_ptr(), *versions, id(over))
         if key not in self._kept:
             self._kept.clear()
-            # Holding the weight keeps its address, which is in the key, from being used again.
-            self._kept[key] = self._new_classifier(head, over), weight, over
+            # Holding the weight keeps its address, which is in the key, from being used again. Hops
+            # that held themselves would stay in memory until cycles are looked for.
+            other = None if over is self else over
+            self._kept[key] = self._new_classifier(head, over), weight, other
         return self._kept[key][0]
 
     def _new_classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier | None:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.errors import InvalidArgumentError, require_kind
+from matcha_gnn.functional import f1, recall
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,10 @@ def evaluate(predicted: Tensor, labels: Tensor, mask: Tensor | None = None) -> S
     if not len(labels):
         raise InvalidArgumentError("mask", "no node", "at least one node to score")
     hits, true, given = _counts(predicted.long(), labels.long())
-    recall = hits / true.clamp_min(1)
-    f1 = 2 * hits / (true + given).clamp_min(1)
     return Scores(
         accuracy=float(hits.sum() / true.sum()),
-        balanced_accuracy=float(recall[true > 0].mean()),
-        macro_f1=float(f1.mean()),
+        balanced_accuracy=float(recall(hits, true).nanmean()),
+        macro_f1=float(f1(hits, true, given).nanmean()),
     )
 
 

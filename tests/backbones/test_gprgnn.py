@@ -393,3 +393,33 @@ def test_the_first_layer_in_evaluation_has_the_value_and_gradients_of_a_linear_l
         strict=True,
     ):
         torch.testing.assert_close(got, expected)
+
+
+def test_the_batch_norm_is_folded_in_evaluation_alone_and_changes_nothing():
+    torch.manual_seed(0)
+    model = GPRGNN(7, 3, hidden_channels=5)
+    model.norm.running_mean.normal_()
+    model.norm.running_var.uniform_(0.5, 2)
+    model.norm.weight.data.normal_()
+    model.norm.bias.data.normal_()
+    x = torch.randn(20, 7)
+    model.eval()
+    plain = model.after_norm(model.norm(model.before_norm(x))).detach()
+    with torch.no_grad():
+        torch.testing.assert_close(model.encode(x), plain)
+        torch.testing.assert_close(model.encode(x.to_sparse_csr()), plain)
+        model.norm.train()
+        batch = model.after_norm(model.norm(model.before_norm(x)))
+        torch.testing.assert_close(model.encode(x), batch)
+    assert model.eval().encode(x).requires_grad
+
+
+def test_an_encoder_with_parts_of_its_own_is_not_folded():
+    class Shifted(GPRGNN):
+        def after_norm(self, h):
+            return super().after_norm(h) + 1
+
+    model, x = Shifted(7, 3, hidden_channels=5).eval(), torch.randn(4, 7)
+    with torch.no_grad():
+        expected = torch.relu(model.norm(model.linear(x))) + 1
+        torch.testing.assert_close(model.encode(x), expected)

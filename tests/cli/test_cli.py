@@ -100,6 +100,10 @@ def test_make_graph_train_inspect_and_adapt_in_a_row(tmp_path, capsys):
     facts = json.loads(said)
     assert facts["graph"]["nodes"] == 300
     assert facts["source"]["edge homophily"] == pytest.approx(0.8, abs=0.1)
+    estimate = mg.estimate_accuracy(loaded, mg.read_graph(graph))
+    bounds = f"(90% interval {estimate.low:.3f} to {estimate.high:.3f})"
+    assert facts["graph"]["expected accuracy"] == f"{estimate.value:.3f} {bounds}"
+    assert len(facts["graph"]["expected accuracy per class"].split(", ")) == 3
     code, said, _ = run(capsys, "inspect", graph)
     assert code == 0
     assert "average degree" in said

@@ -123,6 +123,17 @@ def test_hops_equal_the_powers_of_the_matrix(num_hops):
         assert_close(stack[:, k], torch.linalg.matrix_power(dense, k) @ stack[:, 0].double())
 
 
+def test_a_step_of_horners_rule_equals_the_dense_product():
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(0, 40, (2, 90), generator=generator).to(DEVICE)
+    adjacency = Adjacency.normalised(edges, 40, None, torch.float32)
+    h, base = torch.randn(2, 40, 5, generator=generator).to(DEVICE)
+    found = torch.empty_like(h)
+    gpu.hop_plus(adjacency.matrix, h, -0.3, base, found)
+    dense = adjacency.matrix.to_dense().double()
+    assert_close(found, dense @ h.double() - 0.3 * base.double())
+
+
 def test_logits_that_are_not_finite_give_predictions_that_are_not():
     stack, head, hop_weights = draw(20, 3, 4, 2)
     logits = reference.hop_logits(stack, head.weight)

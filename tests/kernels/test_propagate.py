@@ -1,5 +1,7 @@
 """The normalised adjacency and the polynomial filter against PyG, dense algebra and gradcheck."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -340,3 +342,30 @@ def test_autograd_gets_the_sparse_product():
     dense = adjacency.matrix.to_dense()
     expected = (torch.eye(NODES) + dense + dense @ dense).sum(0)
     torch.testing.assert_close(h.grad, expected[:, None].expand(-1, 4))
+
+
+def test_hops_and_horners_rule_do_not_depend_on_the_blocks_of_rows(monkeypatch):
+    edge_index = torch.randint(0, 500, (2, 3_000), generator=torch.Generator().manual_seed(0))
+    adjacency = Adjacency.normalised(edge_index, 500, None, torch.float32)
+    h, hop_weights = features(500, 8, dtype=torch.float32), torch.tensor([0.3, -1.0, 0.5, 0.2])
+    stack, mixed = propagate(adjacency, h, 3), filter_hops(adjacency, h, hop_weights)
+    monkeypatch.setattr(sys.modules["matcha_gnn.kernels.propagate"], "_BLOCK", 8 * 70)
+    assert len(list(adjacency.row_blocks(8))) == 8
+    assert torch.equal(propagate(adjacency, h, 3), stack)
+    assert torch.equal(filter_hops(adjacency, h, hop_weights), mixed)
+    dense = adjacency.matrix.to_dense().double()
+    powers = torch.stack([torch.linalg.matrix_power(dense, k) @ h.double() for k in range(4)], 1)
+    torch.testing.assert_close(stack.double(), powers, rtol=1e-5, atol=1e-6)
+    expected = torch.einsum("nkd,k->nd", powers, hop_weights.double())
+    torch.testing.assert_close(mixed.double(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_without_gradients_the_filter_keeps_no_hops_and_gives_the_same():
+    h, hop_weights = features(NODES, 3), features(4, seed=1).requires_grad_()
+    adjacency = ours(edges("directed"))
+    with_history = filter_hops(adjacency, h, hop_weights)
+    with torch.no_grad():
+        without = filter_hops(adjacency, h, hop_weights)
+    assert with_history.requires_grad
+    assert not without.requires_grad
+    torch.testing.assert_close(with_history.detach(), without)

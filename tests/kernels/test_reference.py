@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from matcha_gnn import kernels
-from matcha_gnn.kernels import cpu, cpu_loops, reference, threads, two_pass
+from matcha_gnn.kernels import cpu, reference, threads, two_pass
 from matcha_gnn.kernels.devices import DEVICES
 
 SHAPES = [(1, 1, 1, 2), (3, 1, 5, 2), (7, 10, 32, 2), (513, 4, 8, 3), (1030, 6, 33, 9)]
@@ -24,15 +24,14 @@ def draw(num_nodes, num_hops, width, num_classes):
     return stack, weight, bias, torch.randn(num_hops, generator=generator)
 
 
-@pytest.fixture(params=["numpy", "compiled"])
-def way(request, monkeypatch):
-    monkeypatch.setattr(cpu, "COMPILED_FROM", 0 if request.param == "compiled" else 1 << 60)
+@pytest.fixture
+def small_blocks(monkeypatch):
     monkeypatch.setattr(cpu, "SUMMED", 10)
     monkeypatch.setattr(cpu, "GROUP", 3)
     monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], block_floats=5000))
 
 
-@pytest.mark.usefixtures("way")
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_fast_classify_equals_a_plain_head_and_softmax(shape):
     stack, weight, bias, hop_weights = draw(*shape)
@@ -54,7 +53,7 @@ def test_fast_classify_equals_a_plain_head_and_softmax(shape):
     np.testing.assert_allclose(mass, expected[2], rtol=1e-5)
 
 
-@pytest.mark.usefixtures("way")
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_fast_class_sums_equal_the_reference(shape):
     stack = draw(*shape)[0]
@@ -64,7 +63,7 @@ def test_fast_class_sums_equal_the_reference(shape):
     np.testing.assert_allclose(reference.class_sums(stack, weights), expected, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.usefixtures("way")
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_fast_mix_equals_the_reference(shape):
     stack, _, _, hop_weights = draw(*shape)
@@ -73,7 +72,7 @@ def test_fast_mix_equals_the_reference(shape):
     torch.testing.assert_close(cpu.mix(stack, hop_weights).double(), exact, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.usefixtures("way")
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_fast_slopes_and_gram_equal_the_reference_in_double_precision(shape):
     stack = draw(*shape)[0] + 1
@@ -88,7 +87,7 @@ def test_fast_slopes_and_gram_equal_the_reference_in_double_precision(shape):
     np.testing.assert_allclose(cpu.hop_slopes(stack, probs, directions), slopes, **close)
     np.testing.assert_allclose(kernels.hop_slopes(stack, probs, directions), slopes, **close)
     form = reference.gram(exact, mean)
-    np.testing.assert_allclose(cpu.gram(stack, mean), form, atol=1e-6 * size)
+    np.testing.assert_allclose(kernels.gram(stack, mean), form, atol=1e-6 * size)
 
 
 def test_mix_keeps_gradients_where_they_are_asked_for():
@@ -120,8 +119,7 @@ def test_gram_of_many_nodes_keeps_its_digits():
     stack = torch.randn(30_001, 4, 32, generator=torch.Generator().manual_seed(0)).relu()
     mean = stack.double().mean(0).numpy()
     exact = reference.gram(stack.double(), mean)
-    for kernel in (reference.gram, cpu.gram):
-        np.testing.assert_allclose(kernel(stack, mean), exact, atol=1e-6 * exact.max())
+    np.testing.assert_allclose(reference.gram(stack, mean), exact, atol=1e-6 * exact.max())
 
 
 def test_gram_equals_numpy():
@@ -144,17 +142,6 @@ def test_logits_that_are_not_finite_give_predictions_that_are_not(broken, num_cl
     assert np.isnan(mass).all()
 
 
-@pytest.mark.parametrize("parts", [2, 3, 7])
-def test_many_threads_give_the_numbers_of_one(parts, monkeypatch):
-    stack = draw(1030, 6, 33, 9)[0]
-    mean = reference.node_sums(stack) / 1030
-    monkeypatch.setattr(cpu, "COMPILED_FROM", 0)
-    one = cpu.gram(stack, mean)
-    cuts = np.arange(parts + 1, dtype=np.intp) * 1030 // parts
-    monkeypatch.setattr(cpu_loops, "cuts_of", lambda array: cuts)
-    np.testing.assert_allclose(cpu.gram(stack, mean), one, rtol=1e-4, atol=1e-3)
-
-
 def test_no_nodes_have_sums_of_zero():
     stack = torch.empty(0, 3, 4)
     assert cpu.mix(stack, torch.ones(3)).shape == (0, 4)
@@ -169,12 +156,6 @@ def test_an_error_in_a_thread_is_not_lost():
 
     with pytest.raises(ZeroDivisionError):
         threads.run(loop, 3)
-
-
-def test_ranges_cover_all_nodes_and_small_stacks_are_not_cut():
-    assert threads.cuts(10, 100, 8).tolist() == [0, 10]
-    assert threads.cuts(10, 3 * threads.SMALLEST_RANGE, 8).tolist() == [0, 3, 6, 10]
-    assert len(threads.cuts(1000, 1 << 30, 8)) == 9
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -201,8 +182,6 @@ def test_everything_works_without_the_compilers(missing):
 import sys
 sys.modules["{missing}"] = None
 import matcha_gnn as mg
-from matcha_gnn.kernels import cpu
-cpu.COMPILED_FROM = 0
 graph = mg.datasets.csbm(num_nodes=300, num_features=16, shares=(0.1,) * 10, seed=0)
 model = mg.GPRGNN(16, 10, hidden_channels=8, K=9)
 mg.fit(model, graph, epochs=2)

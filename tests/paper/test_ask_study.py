@@ -9,11 +9,20 @@ import pytest
 import torch
 
 import matcha_gnn as mg
+from matcha_gnn.evidence.weighing import PoolWeights
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.studies import ask, ask_refit, ask_runs
-from matcha_gnn.paper.studies.ask_runs import SavedRun
-from matcha_gnn.paper.studies.ask_selectors import SELECTORS, Coda, ModelPicker, Ours
-from matcha_gnn.paper.studies.harm_cases import Case, Source
+from matcha_gnn.paper.studies.ask_saved import SavedRun
+from matcha_gnn.paper.studies.ask_selectors import (
+    SELECTORS,
+    Coda,
+    ModelPicker,
+    Ours,
+    Unfitted,
+)
+from matcha_gnn.paper.studies.evidence_cases import Pair
+from matcha_gnn.paper.studies.worlds import World
+from matcha_gnn.questions.decision import FITTED_AT
 
 
 def made_run(gain=0.2, nodes=800, classes=3, real=False):
@@ -83,6 +92,21 @@ def test_coda_starts_from_the_consensus():
     assert grown.tolist() == places
 
 
+def test_candidates_fitted_to_answers_are_compared_too():
+    run = made_run(gain=0.3)
+    # The evidence knows all, but for a bias that answers tell.
+    evidence = 4 * np.eye(3)[run.truth] + np.array([6.0, 0.0, 0.0])
+    own = {"evidence": evidence, "network": np.zeros_like(evidence), "pool": np.array([0.8, 0.2])}
+    selector = Ours(replace(run, **own), np.random.default_rng(0))
+    selector.ask(200)
+    assert len(selector.accuracies) == len(run.names) + len(FITTED_AT)
+    assert selector.accuracies[-1] > 95 > run.accuracies.max()
+    assert selector.choice(19) < len(run.names) <= selector.choice(200)
+    unfitted = Unfitted(replace(run, **own), np.random.default_rng(0))
+    unfitted.ask(200)
+    assert unfitted.choice(200) < len(run.names) == len(unfitted.accuracies)
+
+
 def test_saved_runs_come_back(tmp_path):
     run = made_run()
     run.save(tmp_path / "run.npz")
@@ -94,20 +118,22 @@ def test_saved_runs_come_back(tmp_path):
     assert again.accuracies == pytest.approx(run.accuracies)
 
 
-def test_candidates_of_a_shift_are_collected_once(tmp_path, capsys):
-    options = {"num_nodes": 500, "num_features": 16, "signal": 2.0, "degree": 4.0}
-    source = Source("csbm", options | {"homophily": 0.9}, {"epochs": 20}, 8, 3)
-    case = Case("small", "small, homophily 0.9-0.1", source, {"homophily": 0.1})
-    ask_runs.collect_all([case], [0], ["erm"], tmp_path, "cpu")
+def test_candidates_of_a_shift_are_collected_once(tmp_path):
+    world = World(nodes=500, features=16)
+    pair = Pair("small", world, replace(world, homophily=0.2))
+    (said,) = ask_runs.work(pair, "small, .8-.2", 0, ["erm"], tmp_path)
+    assert said.startswith("small, .8-.2, erm, seed 0: {'source': ")
     (path,) = tmp_path.glob("*.npz")
     run = SavedRun.load(path)
     assert run.names[0] == "source"
     assert len(run.names) == len({row.tobytes() for row in run.labels}) > 2
     assert run.prior.shape == (500, 2)
     written = path.stat().st_mtime_ns
-    ask_runs.collect_all([case], [0], ["erm"], tmp_path, "cpu")
+    assert ask_runs.work(pair, "small, .8-.2", 0, ["erm"], tmp_path) == []
     assert path.stat().st_mtime_ns == written
-    assert capsys.readouterr().out.count("seed 0") == 1
+    logs = [torch.from_numpy(each) for each in (run.evidence, run.network)]
+    pooled = PoolWeights(*run.pool.tolist()).pool(*logs).exp().numpy()
+    assert pooled == pytest.approx(run.prior, abs=1e-4)
 
 
 def test_the_benchmark_writes_and_shows_its_tables(tmp_path, monkeypatch, capsys):
@@ -122,7 +148,8 @@ def test_the_benchmark_writes_and_shows_its_tables(tmp_path, monkeypatch, capsys
     record = json.loads(out.read_text())
     assert {run["real"] for run in record["runs"]} == {False, True}
     first = record["runs"][0]
-    assert {"ours", "CODA", "random, plain rule"} <= set(first["rules"])
+    assert {"ours", "ours, nothing fitted", "CODA", "random, plain rule"} <= set(first["rules"])
+    assert "ours, nothing fitted, plain rule" not in first["rules"]
     ours = first["rules"]["ours"]
     assert len(ours["mean"]) == len(ours["hurt"]) == len(ask.COUNTS)
     assert ours["mean"][-1] == pytest.approx(first["best"], abs=1e-3)

@@ -39,7 +39,7 @@ from matcha_gnn.paper.studies.plain_networks import trained as plain_trained
 from matcha_gnn.testing import tiny_graph, trained_model
 
 NAMES = [module.name for module in pkgutil.iter_modules(studies.__path__)]
-LIBRARIES = ("ask_runs", "ask_selectors", "evidence_cases", "harm_cases", "plain_networks")
+LIBRARIES = ("ask_saved", "ask_selectors", "evidence_cases", "harm_cases", "plain_networks")
 LIBRARIES += ("shared", "worlds")
 COMMANDS = [name for name in NAMES if name not in LIBRARIES]
 TINY = Source(

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from matcha_gnn.questions.decision import ERROR_RATE, Design, choose, decide
-from matcha_gnn.questions.sampling import MARGIN, draw_order
+from matcha_gnn.questions.decision import Design, choose, decide
+from matcha_gnn.questions.sampling import MARGIN, believed_gains, draw_order
 from matcha_gnn.questions.sequential import Bets, adjusted, lower_bound
+from matcha_gnn.questions.verdict import ERROR_RATE
 
 REPETITIONS = 10_000
 
@@ -68,12 +69,14 @@ def wealths(labels, truth, prior, count, hide=None):
     right = (labels[:, nodes] == truth[nodes]).astype(float)
     found = []
     for k in range(1, len(labels)):
-        beliefs = None if design.beliefs is None else design.beliefs[k - 1]
+        beliefs = None if prior is None else believed_gains(labels, prior)[k - 1]
         bets = Bets(nodes, design.weights, labels[k] != labels[0], beliefs)
         gains = right[k] - right[0]
         gains = gains if hide is None else hide(gains)
         found.append(bets.wealth(gains, -MARGIN * labels.shape[1]))
-    return adjusted(np.stack(found), design.shares)
+    aside = len(design.error_shares) - len(found)
+    found += [np.zeros_like(found[0])] * aside
+    return adjusted(np.stack(found), design.error_shares, aside)[: len(labels) - 1]
 
 
 CASES = {
@@ -140,7 +143,8 @@ def test_wealth_is_a_martingale_at_the_edge_of_the_hypothesis():
     design = Design(labels, helpful_prior(labels, truth))
     nodes = orders(design.weights, 5)
     gains = (labels[1, nodes] == truth[nodes]) - (labels[0, nodes] == truth[nodes]).astype(float)
-    bets = Bets(nodes, design.weights, labels[1] != labels[0], design.beliefs[0])
+    beliefs = believed_gains(labels, design.prior)[0]
+    bets = Bets(nodes, design.weights, labels[1] != labels[0], beliefs)
     wealth = bets.wealth(gains, -MARGIN * 400)[:, -1]
     assert wealth.mean() == pytest.approx(1, abs=4 * wealth.std() / np.sqrt(REPETITIONS))
     assert wealth.std() > 0.5
@@ -176,6 +180,22 @@ def test_the_adjustment_is_the_smallest_mean_over_groups():
     means = {tuple(g): wealth[g] @ shares[g] / shares[g].sum() for g in groups}
     for k, found in enumerate(adjusted(wealth, shares)):
         assert found == pytest.approx(min(mean for g, mean in means.items() if k in g))
+
+
+def test_later_candidates_belong_to_every_group():
+    rng = np.random.default_rng(0)
+    wealth, shares = rng.exponential(10, 5), np.array([0.4, 0.3, 0.1, 0.1, 0.1])
+    found = adjusted(wealth, shares, later=2)
+    groups = [[k for k in range(3) if number >> k & 1] for number in range(8)]
+    for k in range(5):
+        means = []
+        for group in groups:
+            if k < 3 and k not in group:
+                continue
+            counted = {*group, k}
+            total = sum(shares[j] for j in {*group, 3, 4})
+            means.append(sum(shares[j] * wealth[j] for j in counted) / total)
+        assert found[k] == pytest.approx(min(means))
 
 
 def test_bounds_of_a_gain_hold_at_any_time():

@@ -48,3 +48,19 @@ def browser():
         started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield started
         started.close()
+
+
+@pytest.fixture
+def visit():
+    """Open a file in a browser's context; complaints and further requests land in a list."""
+
+    def visited(context, path):
+        page, seen = context.new_page(), []
+        page.on("console", lambda message: seen.append(message.text))
+        page.on("pageerror", lambda error: seen.append(str(error)))
+        page.on("request", lambda request: seen.append(request.url))
+        page.goto(path.as_uri())
+        assert seen.pop(0) == path.as_uri()
+        return page, seen
+
+    return visited

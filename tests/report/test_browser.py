@@ -62,7 +62,7 @@ def write_kept(path):
 
 
 @pytest.fixture
-def opened(browser, pages):
+def opened(browser, pages, visit):
     """Open a page by name; every complaint and request of it lands in a list."""
     contexts = []
 
@@ -71,14 +71,7 @@ def opened(browser, pages):
             viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
         )
         contexts.append(context)
-        page, seen = context.new_page(), []
-        page.on("console", lambda message: seen.append(message.text))
-        page.on("pageerror", lambda error: seen.append(str(error)))
-        page.on("request", lambda request: seen.append(request.url))
-        address = pages[name].as_uri()
-        page.goto(address)
-        assert seen.pop(0) == address
-        return page, seen
+        return visit(context, pages[name])
 
     yield open_page
     for context in contexts:

@@ -39,7 +39,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(browser):
+def opened(browser, visit):
     """Open a page; complaints and requests beside the page itself land in a list."""
     contexts = []
 
@@ -48,13 +48,7 @@ def opened(browser):
             size = {"width": width, "height": 900}
             context = browser.new_context(viewport=size, offline=True)
             contexts.append(context)
-        page, seen = context.new_page(), []
-        page.on("console", lambda message: seen.append(message.text))
-        page.on("pageerror", lambda error: seen.append(str(error)))
-        page.on("request", lambda request: seen.append(request.url))
-        page.goto(path.as_uri())
-        assert seen.pop(0) == path.as_uri()
-        return page, seen
+        return visit(context, path)
 
     yield open_page
     for context in contexts:

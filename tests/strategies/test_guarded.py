@@ -203,17 +203,18 @@ def test_the_hops_are_read_at_most_ten_times(model, shift, monkeypatch):
 
 
 def test_a_kept_source_says_what_could_be_gained(model):
-    weights = mg.Guarded(strategies=(mg.ClosedForm(), mg.Fitted()), margin=0.02)
+    weights = mg.Guarded(strategies=(mg.ClosedForm(), mg.Fitted()), min_gain=0.02)
     target = mg.datasets.csbm(**SIZE, homophily=0.85, seed=1)
     decision = mg.adapt(model, target, strategy=weights).decision
     assert decision.chosen == "source"
     best = max(decision.candidates[1:], key=lambda c: c.gain_lower_bound)
     assert best.gain_lower_bound <= decision.threshold == 0.02
+    own = decision.candidates[0].accuracy
     assert decision.summary() == (
-        "Kept the source model: estimated accuracy "
-        f"{decision.candidates[0].expected_accuracy:.1%}; best "
-        f"candidate ({best.name}): expected gain {100 * best.expected_gain:+z.1f} points, "
-        f"lower bound {100 * best.gain_lower_bound:+z.1f}, not above the threshold of 2."
+        f"Kept the source model: estimated accuracy {own.value:.1%} (90% interval {own.low:.1%} to "
+        f"{own.high:.1%}). Best candidate ({best.name}): expected "
+        f"{100 * best.expected_gain:+z.1f} points, at least {100 * best.gain_lower_bound:+z.1f}; "
+        "below the threshold of 2."
     )
     for one in decision.candidates:
         expected = one.expected_accuracy - decision.candidates[0].expected_accuracy
@@ -224,14 +225,17 @@ def test_a_kept_source_says_what_could_be_gained(model):
 @pytest.mark.parametrize(
     ("bound", "threshold", "said"),
     [
-        (0.0052, 0.02, "lower bound +0.5, not above the threshold of 2."),
-        (0.02049, 0.0205, "lower bound +2.0, not above the threshold of 2.05."),
-        (-0.00001, 0.0, "lower bound +0.0, not above the threshold of 0."),
+        (0.0052, 0.02, "expected +4.9 points, at least +0.5; below the threshold of 2."),
+        (0.02049, 0.0205, "at least +2.0; below the threshold of 2.05."),
+        (0.01999, 0.02, "at least +1.999; below the threshold of 2."),
+        (-0.00001, 0.0, "at least -0.001; below the threshold of 0."),
+        (0.0, 0.0, "at least +0.0; not above the threshold of 0."),
     ],
 )
 def test_a_bound_is_never_printed_as_if_it_reached_the_threshold(bound, threshold, said):
-    source = Candidate("source", Interval(0.869, 0.8, 0.9), NOTHING, 0)
-    tried = source, Candidate("fitted", source.accuracy, Interval(0.049, bound, 0.1), 0.1)
+    own = Interval(0.869, 0.8, 0.9)
+    source = Candidate("source", own, own, NOTHING, 0)
+    tried = source, Candidate("fitted", own, own, Interval(0.049, bound, 0.1), 0.1)
     assert Decision("source", tried, None, threshold=threshold).summary().endswith(said)
 
 
@@ -305,17 +309,22 @@ def test_an_estimate_that_is_not_finite_keeps_the_source(model, monkeypatch):
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_candidate_that_is_not_a_number_is_not_shown_as_one(place):
     known, unknown = Interval(0.9, 0.8, 1.0), Interval(math.nan, math.nan, math.nan)
-    tried = [Candidate("source", known, NOTHING, 0), Candidate("fitted", known, NOTHING, 0.1)]
-    tried[place] = dataclasses.replace(tried[place], accuracy=unknown, gain=unknown)
+    tried = [
+        Candidate("source", known, known, NOTHING, 0),
+        Candidate("fitted", known, known, NOTHING, 0.1),
+    ]
+    broken = dict.fromkeys(("accuracy", "goal", "gain"), unknown)
+    tried[place] = dataclasses.replace(tried[place], **broken)
     kept = Decision("source", tuple(tried), None, threshold=0.02)
-    assert kept.summary() == "Kept the source model: its accuracy cannot be estimated."
+    assert "cannot be estimated" in kept.summary() or "No other candidate" in kept.summary()
+    assert "nan" not in kept.summary()
     taken = Decision("fitted", tuple(tried), None, threshold=0.02)
     assert "cannot be estimated" in taken.summary()
     assert "nan" not in taken.summary()
 
 
-def test_class_shares_that_jump_in_a_guarded_run_are_a_warning():
-    """A true change of class shares: the jump is right, and shown."""
+def test_class_shares_that_jump_are_an_alarm_in_a_guarded_run_too():
+    """A true change of class shares: the jump is right, and a person has to know of it."""
     options = {"num_nodes": 1500, "num_features": 32, "signal": 1.3}
     source = mg.datasets.csbm(**options, homophily=0.85, shares=(0.95, 0.05), seed=0)
     target = mg.datasets.csbm(**options, homophily=0.5, shares=(0.05, 0.95), seed=1)
@@ -324,9 +333,9 @@ def test_class_shares_that_jump_in_a_guarded_run_are_a_warning():
     result = mg.adapt(net, target)
     assert result.status is mg.Status.ADAPTED
     assert gain(result, target) > 0.5
-    assert result.severity == "warning"
+    assert result.severity == "alarm"
     (alarm,) = result.alarms
-    assert result.summary() == f"{result.decision.summary()} {alarm}"
+    assert result.summary() == f"{alarm} {result.decision.summary()}"
 
 
 def test_the_taken_model_answers_the_next_graph_in_the_same_way(model):

@@ -84,7 +84,8 @@ PARTS: dict[type, dict[str, Case]] = {
     mg.Unadapted: {},
     mg.Guarded: {
         "strategies": Case((mg.Matcha(rounds=2),)),
-        "margin": Case(0.5, {"strategies": (mg.Fitted(),)}),
+        "min_gain": Case(0.5, {"strategies": (mg.Fitted(),)}),
+        "of_error": Case(True, {"strategies": (mg.Fitted(),), "min_gain": 0.5}),
     },
     mg.ERM: {},
     mg.T3A: {
@@ -273,7 +274,12 @@ SOME = {"model": trained_model, "graph": tiny_graph}
             "strategies: got [Fitted()]; allowed: a tuple of strategies, such as (mg.Matcha(),)",
         ),
         (mg.Belief, {"answer": "both"}, "answer: got 'both'; allowed: pool, belief, probe"),
-        (mg.Guarded, {"margin": 2}, "margin: got 2; allowed: a number >= 0 and < 1"),
+        (mg.Guarded, {"min_gain": -1}, "min_gain: got -1; allowed: a number >= 0"),
+        (
+            mg.Guarded,
+            {"of_error": True},
+            "min_gain: got 0.0; allowed: a share in (0, 1) with of_error",
+        ),
         (mg.adapt, SOME | {"seed": -1}, "seed: got -1; allowed: an integer from 0 to "),
         (mg.adapt, SOME | {"seed": 1.5}, "seed: got 1.5; allowed: an integer from 0 to "),
         (mg.adapt, SOME | {"seed": True}, "seed: got True; allowed: an integer from 0 to "),

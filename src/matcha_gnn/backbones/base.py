@@ -6,6 +6,8 @@ What more is known of a model is said by its class: `LinearBackbone` and `Filter
 """
 
 import abc
+import copy
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -22,6 +24,8 @@ from matcha_gnn.typing import HopStack, Repr
 
 if TYPE_CHECKING:
     from matcha_gnn.evidence.summary import SourceSummary
+
+_TABLES = (dict, OrderedDict, set)
 
 
 class Backbone(nn.Module, abc.ABC):
@@ -118,6 +122,10 @@ class Backbone(nn.Module, abc.ABC):
             stack = self.stack(checked)
         return Hops(stack, self.hops_key(checked) if keyed else None, checked.shard)
 
+    def mixed_hops(self, graph: BaseGraph) -> Hops | None:
+        """Z at the model's γ as the only hop; None where hops are as easily made, or not here."""
+        return None
+
     def hops_key(self, graph: BaseGraph | GraphLike) -> HopsKey:
         """Content hashes of the graph and of all that decides the hops in this model."""
         checked = graph if isinstance(graph, BaseGraph) else unlabelled(graph)
@@ -178,6 +186,15 @@ class Backbone(nn.Module, abc.ABC):
             for method, parts in self.source_arrays.items()
         }
         return self
+
+    def copied(self) -> Self:
+        """A copy to be changed; what the source left, which nobody changes, is shared."""
+        arrays = [part for parts in self.source_arrays.values() for part in parts.values()]
+        known: dict[int, Any] = {id(part): part for part in (self.source, *arrays)}
+        # Most of a small model is empty tables of hooks, which are slow to copy one by one.
+        tables = (part for module in self.modules() for part in vars(module).values())
+        empty = (part for part in tables if type(part) in _TABLES and not part)
+        return copy.deepcopy(self, known | {id(part): type(part)() for part in empty})
 
     def frozen(self) -> Self:
         """In evaluation mode with no parameter asking for gradients."""

@@ -34,8 +34,14 @@ def first_non_finite(tensors: Mapping[str, Tensor]) -> str | None:
         >>> first_non_finite({"a": torch.ones(2), "b": torch.tensor([0.0, torch.nan])})
         'b'
     """
-    held = ((name, each) for name, each in tensors.items() if _holds_floats(each))
-    return next((name for name, each in held if not bool(each.isfinite().all())), None)
+    held = {name: each for name, each in tensors.items() if _holds_floats(each)}
+    # Finite sums rule out NaN and infinity, and a GPU is waited for once.
+    totals: dict[torch.device, list[Tensor]] = {}
+    for each in held.values():
+        totals.setdefault(each.device, []).append(each.detach().sum().double())
+    if all(bool(torch.stack(sums).isfinite().all()) for sums in totals.values()):
+        return None
+    return next((name for name, each in held.items() if not bool(each.isfinite().all())), None)
 
 
 def _holds_floats(tensor: Tensor) -> bool:

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from matcha_gnn.backbones.base import Backbone
+from matcha_gnn.backbones.base import Backbone, evaluating
+from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import LocalGraph
+from matcha_gnn.hops import Hops
 from matcha_gnn.kernels import filter_hops, propagate
 from matcha_gnn.typing import HopStack, HopWeights, Repr
 
@@ -92,6 +94,14 @@ class FilterBackbone(LinearBackbone, LayeredBackbone):
     def stack(self, graph: LocalGraph) -> HopStack:
         """H_0 … H_K of a checked graph, [N, K+1, D]."""
         return propagate(graph.adjacency, self.encode(self.accept(graph.x)), self.num_hops)
+
+    @final
+    def mixed_hops(self, graph: BaseGraph) -> Hops | None:
+        """Z as the only hop, in the memory of two: no hop is kept."""
+        if not isinstance(graph, LocalGraph) or graph.make_hops is not None:
+            return None
+        with torch.no_grad(), evaluating(self):
+            return Hops(self.representation(graph)[:, None], shard=graph.shard, mixed=True)
 
     @final
     def layers(self, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:

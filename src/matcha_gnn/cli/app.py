@@ -1,6 +1,5 @@
 """The command `matcha`: parse, call, print. Heavy imports wait until a command runs."""
 
-import re
 import shlex
 import sys
 from importlib.metadata import entry_points
@@ -9,6 +8,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from matcha_gnn.cli.options import GraphFile, Json, Network, Seed, SourceFile, Weights, names_of
+from matcha_gnn.cli.watch_command import watch
 from matcha_gnn.errors import InvalidArgumentError, MatchaError, optional_imports
 
 app = typer.Typer(
@@ -26,39 +27,6 @@ CommandLineError: Any = typer.BadParameter.__mro__[2]
 
 GROUP = "matcha_gnn.commands"
 """Entry points of further commands: functions that Typer takes."""
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
-Seed = Annotated[int, typer.Option(help="Random seed.")]
-GraphFile = Annotated[Path, typer.Argument(metavar="GRAPH", help="A .npz or .pt graph file.")]
-Network = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:NAME",
-        help="In place of MODEL: a class or function of your own that makes the network.",
-    ),
-]
-Weights = Annotated[
-    Path | None, typer.Option(help="With --network: its state dict, saved with torch.save.")
-]
-SourceFile = Annotated[
-    Path | None,
-    typer.Option(help="The source summary that mg.summarise_source(...).save wrote."),
-]
-
-
-BASES = ("base", "linear", "foreign", "unadapted", "catalogue", "stored")
-"""Modules of packages that register nothing, or have a line of their own in the help."""
-
-
-def _names(package: str) -> str:
-    """What a package of this library registers, and what installed packages add.
-
-    Read from its export lines: importing it would take seconds.
-    """
-    exports = (Path(__file__).parents[1] / package / "__init__.py").read_text("utf-8")
-    found = re.findall(rf"^from matcha_gnn\.{package}\.(\w+)\S* import (\w+) as \2$", exports, re.M)
-    own = {name if name.islower() else module for module, name in found if module not in BASES}
-    offered = {point.name for point in entry_points(group=f"matcha_gnn.{package}")}
-    return ", ".join(sorted(own | offered))
 
 
 @app.command()
@@ -86,7 +54,7 @@ def train(
     output: Annotated[Path, typer.Option("-o", "--output", help="Model file to write.")],
     backbone: Annotated[
         str,
-        typer.Option(help=f"Architecture: {_names('backbones')}."),
+        typer.Option(help=f"Architecture: {names_of('backbones')}."),
     ] = "gprgnn",
     hops: Annotated[
         int | None, typer.Option(help="Hops or layers K; default: 9, jknet 2, gcnii 4.")
@@ -125,7 +93,7 @@ def adapt(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
     method: Annotated[
         str,
-        typer.Option(help=f"Base method: {_names('methods')}."),
+        typer.Option(help=f"Base method: {names_of('methods')}."),
     ] = "erm",
     option: Annotated[
         list[str] | None,
@@ -134,7 +102,7 @@ def adapt(
     strategy: Annotated[
         str,
         typer.Option(
-            help=f"How a better model is sought: {_names('strategies')}, or none: predict only. "
+            help=f"How a better model is sought: {names_of('strategies')}, or none: predict only. "
             "matcha is the published algorithm."
         ),
     ] = "guarded",
@@ -282,7 +250,7 @@ def make_graph(
         str,
         typer.Argument(
             metavar="NAME",
-            help=f"{_names('datasets').replace('_', '-')}, or a graph file to change.",
+            help=f"{names_of('datasets').replace('_', '-')}, or a graph file to change.",
         ),
     ],
     output: Annotated[
@@ -349,6 +317,7 @@ def _changes(texts: list[str]) -> dict[str, Any]:
     return changes
 
 
+app.command()(watch)
 for _point in entry_points(group=GROUP):
     app.command(name=_point.name)(_point.load())
 

@@ -12,7 +12,7 @@ from matcha_gnn.adaptation import predict
 from matcha_gnn.backbones import Backbone, as_backbone
 from matcha_gnn.cli import console
 from matcha_gnn.cli.networks import given_model
-from matcha_gnn.diagnosis import diagnose
+from matcha_gnn.diagnosis import AccuracyEstimate, diagnose
 from matcha_gnn.errors import InvalidArgumentError, NoEvidenceError
 from matcha_gnn.evidence.given import with_source
 from matcha_gnn.graphs.memory import GraphLike, unlabelled
@@ -87,6 +87,10 @@ def _advice(model: Backbone, data: GraphLike, target: dict[str, Any]) -> dict[st
         card = diagnose(model, data)
     except NoEvidenceError as error:
         return {"advice": "cannot tell", "reason": str(error)}
+    target["expected accuracy"] = _accuracy(card.estimate)
+    if not card.estimate.reason:
+        per_class = card.estimate.per_class.tolist()
+        target["expected accuracy per class"] = _listed([f"{each:.3f}" for each in per_class])
     target["estimated homophily"] = round(card.homophily[1], 4)
     target["estimated class shares"] = _shares(card.class_shares[1].double())
     target["node features"] = str(card.features)
@@ -108,7 +112,16 @@ def _source_facts(model: Backbone) -> dict[str, Any]:
     return facts | ({"features": model.in_channels} if model.in_channels else {})
 
 
+def _accuracy(found: AccuracyEstimate) -> str:
+    if found.reason:
+        return "cannot tell"
+    return f"{found.value:.3f} (90% interval {found.low:.3f} to {found.high:.3f})"
+
+
 def _shares(counts: Tensor) -> str:
-    shares = (counts / counts.sum()).tolist()
-    text = ", ".join(f"{share:.3f}" for share in shares[:10])
-    return text + (f", … ({len(shares)} classes)" if len(shares) > 10 else "")
+    return _listed([f"{share:.3f}" for share in (counts / counts.sum()).tolist()])
+
+
+def _listed(values: list[str]) -> str:
+    text = ", ".join(values[:10])
+    return text + (f", … ({len(values)} classes)" if len(values) > 10 else "")

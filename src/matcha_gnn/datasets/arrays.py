@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from matcha_gnn.kernels.propagate import csr_tensor
+from matcha_gnn.kernels.sparse import csr_tensor
 
 Arrays = Mapping[str, NDArray[Any]]
 

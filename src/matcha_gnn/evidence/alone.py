@@ -17,6 +17,9 @@ from matcha_gnn.typing import Probs
 
 FEWEST_NODES = 100
 """Nodes that the network must give each class: with fewer the probe learns its errors by heart."""
+LEAST_DISTANCE = 0.8
+"""Gaussian classes that are fitted without labels must be apart so far, in units of the distance by
+the network's labels: otherwise features do not show these classes."""
 
 
 class StandIn(NamedTuple):
@@ -46,7 +49,8 @@ def stand_in_summary(model: Backbone, graph: Graph, network: Probs) -> StandIn:
         network: its class probabilities there, [N, C].
 
     Raises:
-        NoEvidenceError: there are too few nodes, or linked nodes share more than their classes.
+        NoEvidenceError: there are too few nodes, linked nodes share more than their classes, or
+            features do not show the network's classes.
     """
     classes = network.shape[1]
     labels = network.argmax(1)
@@ -64,6 +68,11 @@ def stand_in_summary(model: Backbone, graph: Graph, network: Probs) -> StandIn:
         raise NoEvidenceError(
             "linked nodes of this graph share more than their classes (correlation "
             f"{shared:.2f}), so that a source summary is needed"
+        )
+    if float(evidence.class_distance) < LEAST_DISTANCE:
+        raise NoEvidenceError(
+            "features of this graph do not show the classes that the network gives its nodes, so "
+            "that a source summary is needed"
         )
     evidence = replace(
         evidence,

@@ -9,6 +9,7 @@ from matcha_gnn.backbones import Backbone, LinearBackbone
 from matcha_gnn.backbones.base import evaluating
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.evidence.posterior import Posterior, infer
+from matcha_gnn.evidence.weighing import BiasedPool
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.methods.base import View
@@ -26,15 +27,19 @@ class BeliefModel(Backbone):
     Args:
         network: with a source summary.
         answer: "pool", "belief" or "probe".
+        pool: weights and biases of the pool, where they were fitted to answers or to a metric; the
+            source's else.
     """
 
     gamma_decides = False
 
-    def __init__(self, network: Backbone, answer: str) -> None:
+    def __init__(self, network: Backbone, answer: str, pool: BiasedPool | None = None) -> None:
         super().__init__()
         if answer not in ANSWERS:
             raise InvalidArgumentError("answer", repr(answer), ", ".join(ANSWERS))
-        self.network, self.answer = network, answer
+        if pool is not None and answer != "pool":
+            raise InvalidArgumentError("pool", pool, f"none with the answer {answer!r}")
+        self.network, self.answer, self.pool = network, answer, pool
         self.source, self.in_channels = network.source, network.in_channels
         classes = network.head.out_features
         self.head = nn.Linear(classes, classes, bias=False).to(network.gamma)
@@ -49,7 +54,7 @@ class BeliefModel(Backbone):
     @property
     def name(self) -> str:
         """What messages call this model."""
-        return f"{self.network.name} with {self.answer}"
+        return f"{self.network.name} with {'biased ' if self.pool else ''}{self.answer}"
 
     def accept(self, x: Tensor) -> Tensor:
         """As the network does."""
@@ -58,7 +63,10 @@ class BeliefModel(Backbone):
     def representation(self, graph: BaseGraph, constants: Any = None) -> Repr:
         """Log-probabilities on any graph, [N, C]."""
         network = network_probs(self.network, graph)
-        return self.log_probs(infer(self.network, graph, network))
+        posterior = infer(self.network, graph, network)
+        if self.pool is not None:
+            return posterior.pooled(network, self.pool).to(self.gamma)
+        return self.log_probs(posterior)
 
     def log_probs(self, posterior: Posterior) -> Repr:
         """The answer among all that a posterior has, [N, C]."""

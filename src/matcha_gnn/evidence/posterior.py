@@ -1,6 +1,7 @@
 """Class probabilities of every node from features, edges and network, without labels."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from matcha_gnn.evidence.gathering import Gathered, gather
 from matcha_gnn.evidence.node_features import sample_node_features
 from matcha_gnn.evidence.shift_kinds import FeatureShift, estimate_shift, stride
 from matcha_gnn.evidence.source import SourceEvidence
+from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.hops import joined
@@ -104,7 +106,7 @@ class Posterior:
         held = int(self.source.held_out)
         variance += value * (1 - value) / held if held else 0.0
         around = NORMAL_90 * math.sqrt(max(variance, 0.0)) + self.source.estimate_error
-        bounds = [self._total(self._at(p, labels)) / number for p in self._perturbed(self.probs)]
+        bounds = [self._total(self._at(p, labels)) / number for p in perturbed(self.probs)]
         low, high = min(bounds, default=value), max(bounds, default=value)
         return Interval(value, max(0.0, low - around), min(1.0, high + around))
 
@@ -121,7 +123,7 @@ class Posterior:
         around = NORMAL_90 * math.sqrt(max(variance, 0.0))
         bounds = [
             self._total(self._at(p, labels[differ]) - self._at(p, over[differ])) / number
-            for p in self._perturbed(probs)
+            for p in perturbed(probs)
         ]
         low, high = min(bounds, default=value), max(bounds, default=value)
         return Interval(value, low - around, high + around)
@@ -136,10 +138,20 @@ class Posterior:
             network: class probabilities of the network itself, [N, C].
             answer: those of the base method around it, [N, C].
         """
-        logs, other = (p.to(self.probs).clamp_min(_LEAST).log() for p in (network, answer))
+        logs, other = (network_logs(p.to(self.probs)) for p in (network, answer))
         mean = (logs + _as_confident(other, logs)) / 2
         pool = _pool(self.source, self.gathered, mean.softmax(1))
         return replace(self, probs=pool)
+
+    def pooled(self, network: Probs, pool: PoolWeights | BiasedPool) -> Tensor:
+        """Log-probabilities by features, edges and network, [N, C], with other weights.
+
+        Args:
+            network: class probabilities of the network itself, [N, C].
+            pool: the weights.
+        """
+        evidence = self.gathered.weighted(self.source)
+        return pool.pool(evidence, network_logs(network).to(evidence))
 
     @property
     def _number(self) -> int:
@@ -153,16 +165,14 @@ class Posterior:
     def _at(probs: Probs, labels: Tensor) -> Tensor:
         return probs.gather(1, labels[:, None].to(probs.device))[:, 0]
 
-    @staticmethod
-    def _perturbed(probs: Probs) -> list[Probs]:
-        """Probabilities where the odds of one class are larger or smaller."""
-        found = []
-        for each in range(probs.shape[1]):
-            for factor in (CLASS_ODDS, 1 / CLASS_ODDS):
-                changed = probs.clone()
-                changed[:, each] *= factor
-                found.append(changed / changed.sum(1, keepdim=True))
-        return found
+
+def perturbed(probs: Probs) -> Iterator[Probs]:
+    """Probabilities where the odds of one class are larger or smaller, for each class."""
+    for each in range(probs.shape[1]):
+        for factor in (CLASS_ODDS, 1 / CLASS_ODDS):
+            changed = probs.clone()
+            changed[:, each] *= factor
+            yield changed / changed.sum(1, keepdim=True)
 
 
 @torch.no_grad()
@@ -208,8 +218,12 @@ def infer(
 def _pool(source: SourceEvidence, gathered: Gathered, network: Probs) -> Probs:
     """Class probabilities by features, edges and network, [N, C]."""
     evidence = gathered.weighted(source)
-    logs = network.to(evidence).clamp_min(_LEAST).log()
-    return source.pool_weights.pool(evidence, logs).exp()
+    return source.pool_weights.pool(evidence, network_logs(network.to(evidence))).exp()
+
+
+def network_logs(network: Probs) -> Tensor:
+    """Finite log-probabilities, [N, C]."""
+    return network.clamp_min(_LEAST).log()
 
 
 def _as_confident(logs: Tensor, like: Tensor) -> Tensor:

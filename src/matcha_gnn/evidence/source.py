@@ -1,6 +1,6 @@
 """What a source graph says about evidence: the probe, and how far features and edges are right."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -93,7 +93,7 @@ class SourceEvidence:
 
     def tensors(self) -> dict[str, Tensor]:
         """Every field by name."""
-        return asdict(self)
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> "SourceEvidence":

@@ -15,6 +15,8 @@ EQUAL = 0.5
 DRAWN, SLOPE_DRAWN = 20.0, 5.0
 """How strongly weights are drawn to what they are without data, and slopes to zero: as by so many
 nodes for each squared unit of distance."""
+BIAS_DRAWN = 1.0
+"""The same for a bias that is fitted to answers, to zero."""
 _STEPS = 60
 
 
@@ -56,6 +58,29 @@ class PoolWeights(NamedTuple):
     def pool(self, evidence: Tensor, network: Tensor) -> Tensor:
         """Log-probabilities by both, [N, C] each and as the result."""
         return (self.evidence * evidence + self.network * network).log_softmax(1)
+
+
+class BiasedPool(NamedTuple):
+    """The pool with weights and biases that were fitted to a person's answers, or to a metric.
+
+    Attributes:
+        weights: of evidence and network.
+        bias: of the log-probability of each class.
+    """
+
+    weights: PoolWeights
+    bias: tuple[float, ...]
+
+    def pool(self, evidence: Tensor, network: Tensor) -> Tensor:
+        """Log-probabilities by both, [N, C] each and as the result.
+
+        Example:
+            >>> even = torch.zeros(1, 2)
+            >>> BiasedPool(PoolWeights(), (0.0, 1.1)).pool(even, even).exp().round(decimals=2)
+            tensor([[0.2500, 0.7500]])
+        """
+        bias = torch.tensor(self.bias).to(evidence)
+        return (self.weights.pool(evidence, network) + bias).log_softmax(1)
 
 
 def _combined(weights: Tensor, node: Tensor, edges: Tensor, degrees: Tensor) -> Tensor:
@@ -124,6 +149,35 @@ def fit_pool_weights(
     return PoolWeights(*_minimised(objective, start, bounds)[:2])
 
 
+def fit_biased_pool(
+    evidence: Tensor, network: Tensor, labels: Tensor, near: PoolWeights
+) -> BiasedPool:
+    """Weights and biases under which answers are likely, drawn to known weights and no bias.
+
+    Every answer counts alike, however likely its node was drawn: which nodes are drawn depends on
+    what evidence and network say, and the pool is given both.
+
+    Args:
+        evidence: log-probabilities of the answered nodes, [n, C].
+        network: the same by the network, [n, C].
+        labels: the answers, [n].
+        near: weights that the fit is drawn to.
+    """
+    centre = torch.tensor(near).double()
+    evidence, network = evidence.double(), network.double()
+
+    def objective(values: Tensor) -> Tensor:
+        weights, bias = values[:2], values[2:]
+        logs = (weights[0] * evidence + weights[1] * network + bias).log_softmax(1)
+        away = DRAWN * (weights - centre).square().sum() + BIAS_DRAWN * bias.square().sum()
+        return away / len(labels) - _at_labels(logs, labels)
+
+    classes = evidence.shape[1]
+    bounds = [(0.0, None)] * 2 + [(None, None)] * classes
+    found = _minimised(objective, torch.cat([centre, torch.zeros(classes)]), bounds)
+    return BiasedPool(PoolWeights(*found[:2]), tuple(found[2:]))
+
+
 def _at_labels(log_probs: Tensor, labels: Tensor) -> Tensor:
     return log_probs.gather(1, labels[:, None]).mean()
 
@@ -136,7 +190,7 @@ def _mean(values: Sequence[Tensor]) -> Tensor:
 def _minimised(
     objective: Callable[[Tensor], Tensor],
     start: Tensor,
-    bounds: Sequence[tuple[float, float | None]],
+    bounds: Sequence[tuple[float | None, float | None]],
 ) -> list[float]:
     def value_and_slope(point: FloatArray) -> tuple[float, FloatArray]:
         weights = torch.from_numpy(point.copy()).requires_grad_()

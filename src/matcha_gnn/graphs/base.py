@@ -13,6 +13,7 @@ from torch import Tensor
 
 from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.kernels import Operator
+from matcha_gnn.kernels.links import Message
 
 if TYPE_CHECKING:
     from matcha_gnn.backbones import Backbone
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from matcha_gnn.methods import BaseMethod
     from matcha_gnn.result import Adaptation
     from matcha_gnn.strategies import Strategy
-
-Message = Callable[[Tensor, Tensor], Tensor]
-"""Messages along edges, [E', C], from their senders' rows and their receivers' rows."""
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from matcha_gnn.kernels.propagate import no_beta_warning
+from matcha_gnn.kernels.sparse import no_beta_warning
 
 LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 NAMES = ("adj_t", "adj")

@@ -12,14 +12,14 @@ import xxhash
 from torch import Tensor
 
 from matcha_gnn.errors import IncompatibleError, InvalidGraphError, require_one_graph
-from matcha_gnn.graphs.base import BaseGraph, Message, imbalance
+from matcha_gnn.graphs.base import BaseGraph, imbalance
 from matcha_gnn.graphs.extras import LABELS, Extras, fields_of
 from matcha_gnn.graphs.matrices import NAMES as MATRIX_NAMES
 from matcha_gnn.graphs.matrices import edges_of, is_matrix
 from matcha_gnn.kernels import Adjacency
-from matcha_gnn.kernels.propagate import no_beta_warning
+from matcha_gnn.kernels.links import Links, Message
+from matcha_gnn.kernels.sparse import no_beta_warning
 
-EDGE_BLOCK = 1 << 20
 T = TypeVar("T")
 MASKS = LABELS[1:]
 FLOATS = (torch.float32, torch.float64)
@@ -118,17 +118,25 @@ class LocalGraph(BaseGraph):
 
     def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
         """See `BaseGraph.message_sums`."""
-        total = torch.zeros_like(received)
-        for sender, receiver in torch.split(self.edge_index, EDGE_BLOCK, 1):
-            apart = sender != receiver
-            sender, receiver = sender[apart], receiver[apart]
-            total.index_add_(0, receiver, message(sent[sender], received[receiver]))
-        return total
+        return self.incoming.message_sums(message, sent, received)
+
+    def neighbour_sums(self, values: Tensor) -> Tensor:
+        """See `BaseGraph.neighbour_sums`."""
+        return self.incoming.sums(values)
+
+    @property
+    def incoming(self) -> Links:
+        """The edges by receiver, without self loops."""
+        return self._keep("incoming", (self.edge_index,), self._sorted_links)
+
+    def _sorted_links(self) -> Links:
+        return Links.of(self.edge_index, self.num_nodes, self.num_nodes)
 
     @property
     def reciprocal(self) -> bool:
         """Whether every edge has its reverse, as often."""
-        return imbalance(*self.edge_index) == 0
+        edges = self.edge_index
+        return self._keep("reciprocal", (edges,), lambda: imbalance(*edges) == 0)
 
     def at_edges(self, kept: Tensor) -> "Graph":
         """The same nodes with some of the edges, by mask [E] or by number."""
@@ -181,6 +189,14 @@ class Graph(LocalGraph):
             (edges, weight),
             lambda: Adjacency.normalised(edges, self.num_nodes, weight, self.x.dtype),
         )
+
+    def _sorted_links(self) -> Links:
+        """From the adjacency, which is sorted already, where it has an entry for each edge."""
+        apart = int((self.edge_index[0] != self.edge_index[1]).sum())
+        entries = self.adjacency.matrix.col_indices()
+        if len(entries) == apart + self.num_nodes:
+            return Links.in_pattern(self.adjacency)
+        return super()._sorted_links()
 
     @property
     def facts(self) -> GraphFacts:
@@ -295,7 +311,7 @@ def _checked_edges(edge_index: object, num_nodes: int) -> Tensor:
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise InvalidGraphError("graph.edge_index", f"shape {list(edge_index.shape)}", allowed)
     if edge_index.numel():
-        low, high = int(edge_index.min()), int(edge_index.max())
+        low, high = torch.stack(edge_index.aminmax()).tolist()
         if low < 0 or high >= num_nodes:
             wrong = low if low < 0 else high
             allowed = f"node numbers 0 to {num_nodes - 1}"

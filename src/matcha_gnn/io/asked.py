@@ -28,7 +28,7 @@ from matcha_gnn.typing import FloatArray
 
 ASKED, CANDIDATES = "asked.json", "candidates.npz"
 QUESTIONS, QUESTIONS_PAGE = "questions.csv", "questions.html"
-FORMAT = "matcha-gnn questions 1"
+FORMAT = "matcha-gnn questions 2"
 MODEL = re.compile(r"candidate-\d+\.safetensors")
 """Models of the candidates."""
 
@@ -88,6 +88,7 @@ def _record(result: Adaptation, questions: Questions, decision: Decision) -> dic
         "seed": questions.design.seed,
         "classes": list(questions.classes),
         "asked": questions.asked.tolist(),
+        "compared": len(questions.design.labels),
         "answers": {str(node): label for node, label in questions.answers.items()},
         "chosen": decision.chosen,
         "obstacle": decision.obstacle,
@@ -129,12 +130,16 @@ def read_asked(
         got = f"a graph with the fingerprint {graph.fingerprint}"
         raise InvalidFileError("graph", got, f"the one that was adapted to, {record['graph']}")
     probs, prior = _read_candidates(existing_file(folder / CANDIDATES, "folder"))
+    # One that was fitted to answers may be there already where writing was interrupted.
+    probs = probs[: len(record["candidates"])]
     models = [load_model(folder / _model(number)) for number in range(len(probs))]
     candidates = tuple(
         _candidate(_numbers(figures), own, model)
         for figures, own, model in zip(record["candidates"], probs, models, strict=True)
     )
-    questions = _questions(record, probs.argmax(2).numpy(), prior, folder)
+    # Further candidates were fitted to answers: the order of the questions is not theirs.
+    labels = probs[: record["compared"]].argmax(2).numpy()
+    questions = _questions(record, labels, prior, folder)
     return _result(record, candidates, graph, method, strategy, questions)
 
 
@@ -214,9 +219,11 @@ def _questions(
 def _candidate(figures: Any, probs: Tensor, model: Backbone) -> Candidate:
     gain = figures["expected_gain"], figures["gain_lower_bound"], figures["gain_upper_bound"]
     accuracy = (figures[n] for n in ("expected_accuracy", "accuracy_low", "accuracy_high"))
+    goal = (figures[n] for n in ("expected_goal", "goal_low", "goal_high"))
     return Candidate(
         figures["name"],
         Interval(*accuracy),
+        Interval(*goal),
         Interval(*gain),
         figures["changed"],
         probs,

@@ -28,6 +28,22 @@ def lock(handle: int, *, wait: bool) -> None:
 
 
 @contextmanager
+def holding(path: str | Path, refused: Exception) -> Iterator[None]:
+    """Lock a file, created if needed, while the block runs.
+
+    Args:
+        path: of the file.
+        refused: raised where another process holds it.
+    """
+    with open(path, "w") as file:
+        try:
+            lock(file.fileno(), wait=False)
+        except OSError as error:
+            raise refused from error
+        yield
+
+
+@contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Give a fresh path beside `path`; rename it over `path` if the block ends well.
 
@@ -68,6 +84,41 @@ def replacing(path: str | Path) -> Iterator[Path]:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def append_line(path: str | Path, line: str) -> None:
+    """Add a line to a file and wait until it is on the disk; `trim_lines` repairs a torn one.
+
+    Raises:
+        InvalidFileError: the file cannot be written.
+    """
+    try:
+        with open(path, "a", encoding="utf-8", newline="\n") as file:
+            file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        got = f"{path} ({error.strerror})"
+        raise InvalidFileError("output", got, "a file in a writable folder") from error
+
+
+def trim_lines(path: str | Path, number: int) -> list[str]:
+    r"""Cut a file after a number of lines; returns them, fewer if there are not so many.
+
+    Example:
+        >>> import tempfile
+        >>> target = Path(tempfile.mkdtemp()) / "log.txt"
+        >>> _ = target.write_text("one\ntwo\nthr")
+        >>> trim_lines(target, 3), target.read_text()
+        (['one', 'two'], 'one\ntwo\n')
+    """
+    text = Path(path).read_text(encoding="utf-8") if os.path.exists(path) else ""
+    whole = text.split("\n")[:-1][:number]
+    kept = "".join(line + "\n" for line in whole)
+    if kept != text:
+        with replacing(path) as beside:
+            beside.write_text(kept, encoding="utf-8", newline="\n")
+    return whole
 
 
 def _umask() -> int:

@@ -13,7 +13,7 @@ from matcha_gnn.errors import InvalidFileError, InvalidGraphError
 from matcha_gnn.graphs.extras import LABELS
 from matcha_gnn.graphs.memory import GraphLike, csr_parts, unlabelled
 from matcha_gnn.io.files import existing_file, replacing
-from matcha_gnn.kernels.propagate import csr_tensor, no_beta_warning
+from matcha_gnn.kernels.sparse import csr_tensor, no_beta_warning
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -1,6 +1,7 @@
 """Model files: safetensors with the architecture and source summary inside; never a pickle."""
 
 import json
+import math
 from pathlib import Path
 
 import torch
@@ -19,6 +20,7 @@ from matcha_gnn.backbones.checks import first_non_finite
 from matcha_gnn.errors import IncompatibleError, InvalidFileError
 from matcha_gnn.evidence.belief_model import ANSWERS, BeliefModel
 from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
 from matcha_gnn.io.files import existing_file, replacing
 from matcha_gnn.registry import installed_names, name_of_class
 
@@ -48,7 +50,11 @@ def save_model(model: Backbone, path: str | Path) -> None:
     """
     metadata = {}
     if isinstance(model, BeliefModel):
-        metadata, model = {"answer": model.answer}, model.network
+        metadata = {"answer": model.answer}
+        if model.pool is not None:
+            weights, bias = model.pool
+            metadata["pool"] = json.dumps({"weights": weights, "bias": bias})
+        model = model.network
     metadata |= _metadata(model)
     tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
     if model.source is not None:
@@ -103,16 +109,31 @@ def load_model(path: str | Path) -> Backbone:
         allowed = "weights that fit the architecture named in the file"
         raise InvalidFileError("model", f"{path} ({_reason(error)})", allowed) from error
     if "answer" in metadata:
-        model = _answering(model, metadata["answer"], path)
+        model = _answering(model, metadata["answer"], metadata.get("pool"), path)
     return model.eval()
 
 
-def _answering(model: Backbone, answer: str, path: Path) -> BeliefModel:
-    """The model as `Belief` returned it."""
+def _answering(model: Backbone, answer: str, pool: str | None, path: Path) -> BeliefModel:
+    """The model as `Belief` returned it, or as it was fitted to answers."""
     if answer not in ANSWERS or model.source is None:
         got = f"{path} (answer {answer!r})" if model.source else f"{path} (no source summary)"
         raise InvalidFileError("model", got, f"one of {', '.join(ANSWERS)}, and a source summary")
-    return BeliefModel(model, answer)
+    return BeliefModel(model, answer, None if pool is None else _pool(pool, model, path))
+
+
+def _pool(text: str, model: Backbone, path: Path) -> BiasedPool:
+    """Weights and biases that were fitted to answers."""
+    try:
+        found = json.loads(text)
+        weights, bias = PoolWeights(*map(float, found["weights"])), found["bias"]
+        pool = BiasedPool(weights, tuple(map(float, bias)))
+        fits = len(pool.bias) == model.head.out_features
+        if not (fits and all(map(math.isfinite, (*weights, *pool.bias)))):
+            raise ValueError("not as many finite numbers as classes")
+    except (ValueError, TypeError, KeyError) as error:
+        allowed = "two weights and a bias for each class"
+        raise InvalidFileError("model", f"{path} (pool {text})", allowed) from error
+    return pool
 
 
 def _renewed(tensors: dict[str, Tensor], given: str) -> dict[str, Tensor]:

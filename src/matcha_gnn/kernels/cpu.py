@@ -2,12 +2,10 @@
 
 Sums over few nodes are taken in float32; these sums are added up in float64, in an order that does
 not depend on timing. All of it runs on torch's threads: they spin while they wait, and would
-compete with other threads for the cores. The one sum that torch is slow at, the Gram matrix, is in
-`cpu_loops` for stacks that take longer to read than the loop takes to compile.
+compete with other threads for the cores.
 """
 
-from functools import cache, cached_property
-from types import ModuleType
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -17,10 +15,8 @@ from torch.nn.functional import embedding_bag
 from matcha_gnn.kernels import reference
 from matcha_gnn.kernels.propagate import empty
 from matcha_gnn.kernels.two_pass import blocks
-from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
+from matcha_gnn.typing import ClassSums, FloatArray, HopStack, HopWeights, Probs, Repr
 
-COMPILED_FROM = 1 << 24
-"""Numbers of a stack (64 MB) from which a compiled loop is worth its compilation."""
 SUMMED = 512
 """Nodes that are summed in float32."""
 GROUP = 128
@@ -49,29 +45,29 @@ def _mix(stack: HopStack, hop_weights: HopWeights) -> Repr:
 
 def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
     """See `reference.class_sums`."""
-    sums = _row_sums(stack.flatten(1), weights.T.float().contiguous())
+    sums = _row_sums(stack.flatten(1), weights.float())
     return sums.view(-1, *stack.shape[1:]).numpy()
 
 
-def _row_sums(flat: Tensor, shares: Tensor) -> Tensor:
-    """Sums of rows [N, M] with weights [C, N], [C, M] in float64."""
+def _row_sums(flat: Tensor, weights: Tensor) -> Tensor:
+    """Sums of rows [N, M] with weights [N, C], [C, M] in float64."""
     group = GROUP * SUMMED
     if len(flat) <= group:
-        return _few_sums(flat, shares)
-    sums = flat.new_zeros(len(shares), flat.shape[1], dtype=torch.float64)
+        return _few_sums(flat, weights)
+    sums = flat.new_zeros(weights.shape[1], flat.shape[1], dtype=torch.float64)
     for first in range(0, len(flat), group):
-        sums += _few_sums(flat[first : first + group], shares[:, first : first + group])
+        sums += _few_sums(flat[first : first + group], weights[first : first + group])
     return sums
 
 
-def _few_sums(flat: Tensor, shares: Tensor) -> Tensor:
+def _few_sums(flat: Tensor, weights: Tensor) -> Tensor:
     """The same in one call: in groups of equal size, and what is left over."""
     groups = max(1, -(-len(flat) // SUMMED))
     size = len(flat) // groups
     if left := len(flat) - groups * size:
-        rest = shares[:, -left:] @ flat[-left:]
-        return _few_sums(flat[:-left], shares[:, :-left]).add_(rest)
-    few = shares.view(len(shares), groups, size).transpose(0, 1)
+        rest = weights[-left:].T @ flat[-left:]
+        return _few_sums(flat[:-left], weights[:-left]).add_(rest)
+    few = weights.view(groups, size, weights.shape[1]).mT
     products = torch.bmm(few, flat.view(groups, size, flat.shape[1]))
     return products.sum(0, dtype=torch.float64)
 
@@ -98,16 +94,32 @@ class Classifier(reference.Classifier):
     def __call__(self, hop_weights: HopWeights) -> tuple[Probs, ClassSums, FloatArray]:
         """Predictions, class sums and mass, in one read."""
         if len(self.bias) > 1:
-            return super().__call__(hop_weights)
+            return self._in_blocks(hop_weights)
         mixed = torch.addmv(self.bias, self._first_logits, hop_weights.to(self.logits))
         share = mixed.sigmoid().add_(mixed, alpha=0)
         sums, probs = np.empty((2, *self.node_sums.shape)), np.empty((len(share), 2), np.float32)
-        sums[0] = _row_sums(self._flat, share[None]).numpy().reshape(sums.shape[1:])
+        sums[0] = _row_sums(self._flat, share[:, None]).numpy().reshape(sums.shape[1:])
         np.subtract(self.node_sums, sums[0], out=sums[1])
         mass = share.sum(dtype=torch.float64).item()
         probs[:, 0] = share.numpy()
         np.subtract(1, probs[:, 0], out=probs[:, 1])
         return torch.from_numpy(probs), sums, np.array([mass, len(share) - mass])
+
+    def _in_blocks(self, hop_weights: HopWeights) -> tuple[Probs, ClassSums, FloatArray]:
+        """The same for many classes: a block's predictions are summed while they are in cache."""
+        logits, last = self._mixed(hop_weights), len(self.bias)
+        probs = empty((len(self.stack), last + 1), logits)
+        first = logits.new_zeros(last, self._flat.shape[1], dtype=torch.float64)
+        mass = logits.new_zeros(last + 1, dtype=torch.float64)
+        for rows in blocks(self.stack):
+            shares = reference.class_shares(logits[:, rows])
+            probs[rows] = shares.T
+            mass += shares.sum(1, dtype=torch.float64)
+            first += _row_sums(self._flat[rows], probs[rows, :-1])
+        sums = np.empty((last + 1, *self.node_sums.shape))
+        sums[:-1] = first.numpy().reshape(last, *self.node_sums.shape)
+        np.subtract(self.node_sums, sums[:-1].sum(0), out=sums[-1])
+        return probs, sums, mass.numpy()
 
 
 def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:
@@ -121,19 +133,3 @@ def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatAr
         products[:size].addcmul_(stack[rows], here[:size, None])
     ones = stack.new_ones(len(products), 1)
     return np.asarray(class_sums(products, ones)[0].sum(-1))
-
-
-def gram(stack: HopStack, mean: FloatArray) -> HopForm:
-    """See `reference.gram`."""
-    if stack.numel() >= COMPILED_FROM and (loops := _loops()):
-        return np.asarray(loops.gram(stack.numpy(), mean.astype(np.float32)))
-    return reference.gram(stack, mean)
-
-
-@cache
-def _loops() -> ModuleType | None:
-    try:
-        from matcha_gnn.kernels import cpu_loops
-    except ImportError:
-        return None
-    return cpu_loops

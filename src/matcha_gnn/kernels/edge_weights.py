@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from matcha_gnn.kernels.propagate import Adjacency, no_beta_warning
+from matcha_gnn.kernels.propagate import Adjacency, nested
+from matcha_gnn.kernels.sparse import csr_of, row_starts
 from matcha_gnn.typing import HopWeights, Repr
 
 COMPILED_FROM = 3 << 19
@@ -74,14 +75,14 @@ class EdgePattern:
         pair, num_pairs = numbered_pairs(row, col, num_nodes)
         order = torch.argsort(col, stable=True)
         return cls(
-            crow=_row_starts(row, num_nodes),
+            crow=row_starts(row, num_nodes),
             row=row,
             col=col,
             weight=weight,
             pair=pair,
             num_pairs=num_pairs,
             order=order,
-            crow_t=_row_starts(col, num_nodes),
+            crow_t=row_starts(col, num_nodes),
             col_t=row[order],
         )
 
@@ -136,9 +137,7 @@ class EdgePattern:
         return torch.segment_reduce(values.index_select(0, self.order), "sum", offsets=self.crow_t)
 
     def _csr(self, crow: Tensor, col: Tensor, values: Tensor) -> Tensor:
-        size = (len(crow) - 1, len(crow) - 1)
-        with no_beta_warning():
-            return torch.sparse_csr_tensor(crow, col, values, size, check_invariants=False)
+        return csr_of(crow, col, values, (len(crow) - 1, len(crow) - 1))
 
 
 def numbered_pairs(row: Tensor, col: Tensor, num_nodes: int) -> tuple[Tensor, int]:
@@ -200,7 +199,7 @@ class _WeightedFilter(torch.autograd.Function):
         needs_weight, _, needs_hop_weights, _ = ctx.needs_input_grad  # type: ignore[attr-defined]
         if not (needs_weight or needs_hop_weights):
             ctx.save_for_backward(weight, values, hop_weights)
-            return _last(_nested(matrix, h, hop_weights.tolist()))
+            return nested(matrix, h, hop_weights.tolist())
         for _ in range(hop_weights.numel() - 1):
             hops.append(matrix @ hops[-1])
         ctx.save_for_backward(weight, values, hop_weights, *hops)
@@ -221,7 +220,7 @@ class _WeightedFilter(torch.autograd.Function):
         of_weight = of_h = of_hop_weights = None
         if needs_hop_weights:
             of_hop_weights = torch.stack([(g * hop).sum() for hop in hops])
-        slopes = _nested(Adjacency(pattern.transpose(values)), g, hop_weights.tolist())
+        slopes = _steps(Adjacency(pattern.transpose(values)), g, hop_weights.tolist())
         if needs_weight:
             sampled = pattern.matrix(torch.zeros_like(values))
             for hop in reversed(hops[:-1]):
@@ -232,8 +231,8 @@ class _WeightedFilter(torch.autograd.Function):
         return of_weight, of_h, of_hop_weights, None
 
 
-def _nested(matrix: Adjacency, h: Tensor, hop_weights: list[float]) -> Iterator[Tensor]:
-    """Horner's rule: c_K h, then M times that plus c_K−1 h, …; the last is Σ_k c_k M^k h.
+def _steps(matrix: Adjacency, h: Tensor, hop_weights: list[float]) -> Iterator[Tensor]:
+    """The steps of `nested`: c_K h, then M times that plus c_K−1 h, and so on.
 
     Applied to the transpose and the gradient of the result, it gives the gradients in the hops,
     from the last to the first.
@@ -271,8 +270,3 @@ def _compiled() -> ModuleType | None:
 def _last(results: Iterator[Tensor]) -> Tensor:
     """The last result; the others are released at once, so that their memory is reused."""
     return deque(results, maxlen=1).pop()
-
-
-def _row_starts(row: Tensor, num_rows: int) -> Tensor:
-    counts = torch.bincount(row, minlength=num_rows)
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])

@@ -181,6 +181,16 @@ def next_hop(matrix: Tensor, stack: HopStack, hop: int) -> None:
     )  # fmt: skip
 
 
+def hop_plus(matrix: Tensor, h: Repr, share: float, base: Repr, out: Repr) -> None:
+    """Write P h + share · base into `out`, for a CSR matrix; all are [N, D]."""
+    num_nodes, width = out.shape
+    block = _rows_for(width)
+    on_gpu.hop_plus[(triton.cdiv(num_nodes, block),)](
+        matrix.crow_indices(), matrix.col_indices(), matrix.values(), h, float(share), base, out,
+        num_nodes, width, WIDTH=_padded(width), BLOCK=block,
+    )  # fmt: skip
+
+
 def _rows_for(width: int) -> int:
     """Rows of a tile that fits a program's registers."""
     return max(1, min(32, 4096 // _padded(width)))

@@ -237,19 +237,41 @@ def next_hop(
     crow, col, values, stack, num_nodes, stride, offset, width,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Some rows of a sparse product side by side, one neighbour of each at a time."""
+    """Some rows of a sparse product, from one hop of a stack to the next."""
     rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     columns = tl.arange(0, WIDTH)
+    before = stack + (offset - width)
+    total = sums_of_rows(crow, col, values, before, rows, columns, num_nodes, stride, width)
+    at = stack + rows[:, None] * stride + offset + columns[None, :]
+    tl.store(at, total, (rows < num_nodes)[:, None] & (columns < width)[None, :])
+
+
+@triton.jit
+def hop_plus(
+    crow, col, values, h, share, base, out, num_nodes, width,
+    WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Some rows of a sparse product, plus a share of the same rows of another matrix."""
+    rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.arange(0, WIDTH)
+    inside = (rows < num_nodes)[:, None] & (columns < width)[None, :]
+    total = sums_of_rows(crow, col, values, h, rows, columns, num_nodes, width, width)
+    at = rows[:, None] * width + columns[None, :]
+    tl.store(out + at, total + share * tl.load(base + at, inside, 0.0), inside)
+
+
+@triton.jit
+def sums_of_rows(crow, col, values, h, rows, columns, num_nodes, stride, width):
+    """Rows side by side, one neighbour of each at a time."""
     real = rows < num_nodes
     start = tl.load(crow + rows, real, 0)
     degree = tl.load(crow + rows + 1, real, 0) - start
-    total = tl.zeros((BLOCK, WIDTH), tl.float32)
+    total = tl.zeros((rows.shape[0], columns.shape[0]), tl.float32)
     for step in range(tl.max(degree, 0)):
         there = step < degree
-        sender = tl.load(col + start + step, there, 0)
+        sender = tl.load(col + start + step, there, 0).to(tl.int64)
         weight = tl.load(values + start + step, there, 0.0)
-        at = stack + sender[:, None] * stride + (offset - width) + columns[None, :]
         inside = there[:, None] & (columns < width)[None, :]
+        at = h + sender[:, None] * stride + columns[None, :]
         total += weight[:, None] * tl.load(at, inside, 0.0).to(tl.float32)
-    at = stack + rows[:, None] * stride + offset + columns[None, :]
-    tl.store(at, total, real[:, None] & (columns < width)[None, :])
+    return total

@@ -1,15 +1,12 @@
 """Sparse products with the normalised adjacency, and the gradient of the polynomial filter."""
 
 import abc
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -17,10 +14,15 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn.functional import embedding_bag
 
 from matcha_gnn.kernels.devices import fast_code
+from matcha_gnn.kernels.normalising import normalised_csr, transposed_csr
+from matcha_gnn.kernels.sparse import csr_of, row_blocks
 from matcha_gnn.typing import HopStack, HopWeights, Repr
 
 MAX_DEGREE = 4096
 """Fast code sums rows in parallel, and all wait for the longest."""
+_BLOCK = 1 << 19
+"""Numbers of a product (2 MB) that are computed at a time on the CPU: torch takes new memory from
+the system for every larger result, and the first write to it costs more than the sums."""
 
 
 class Operator(abc.ABC):
@@ -34,6 +36,10 @@ class Operator(abc.ABC):
     @abc.abstractmethod
     def transposed(self) -> "Operator":
         """Pᵀ."""
+
+    def plus(self, h: Repr, share: float, base: Repr, out: Repr | None = None) -> Repr:
+        """P h + share · base, for h and base [N, D]; where it saves memory, in `out`."""
+        return torch.add(self @ h, base, alpha=share)
 
     def to(self, dtype: torch.dtype) -> "Operator":
         """The same in another precision; by default products have the precision of h."""
@@ -63,27 +69,12 @@ class Adjacency(Operator):
             tensor([[0.5000, 0.5000],
                     [0.5000, 0.5000]])
         """
-        sender, receiver = edge_index.cpu().numpy()
-        given = np.ones(len(sender)) if edge_weight is None else edge_weight.detach().cpu().numpy()
-        loops = np.ones(num_nodes)
-        own = sender == receiver
-        # PyG keeps the weight of the last self loop a node has, and adds 1 where it has none.
-        loops[sender[own]] = given[own]
-        nodes = np.arange(num_nodes)
-        row = np.concatenate([receiver[~own], nodes])
-        col = np.concatenate([sender[~own], nodes])
-        weight = np.concatenate([given[~own], loops]).astype(np.float64)
-        degree = np.bincount(row, weight, minlength=num_nodes)
-        scale = np.divide(1, np.sqrt(degree), out=np.zeros(num_nodes), where=degree > 0)
-        values = scale[row] * weight * scale[col]
-        csr = scipy.sparse.coo_array((values, (row, col)), shape=(num_nodes, num_nodes)).tocsr()
-        return cls(csr_tensor(csr, dtype).to(edge_index.device))
+        return cls(normalised_csr(edge_index, num_nodes, edge_weight, dtype))
 
     @cached_property
     def transposed(self) -> "Adjacency":
         """Pᵀ; the same numbers when the graph is undirected."""
-        turned = csr_tensor(scipy_csr(self.matrix).T.tocsr(), self.matrix.dtype)
-        return Adjacency(turned.to(self.matrix.device))
+        return Adjacency(transposed_csr(self.matrix))
 
     def to(self, dtype: torch.dtype) -> "Adjacency":
         """The same matrix in another precision; converted once."""
@@ -101,11 +92,32 @@ class Adjacency(Operator):
         product: Repr = same.narrow @ h
         return product
 
-    def plus(self, h: Repr, share: float, base: Repr) -> Repr:
+    def plus(self, h: Repr, share: float, base: Repr, out: Repr | None = None) -> Repr:
         """P h + share · base, for h and base [N, D]: a step of Horner's rule."""
         if sums_of_rows_pay(h):
-            return sums_of_rows(*self.rows, h).add_(base, alpha=share)
+            found = empty(base.shape, base) if out is None else out
+            for rows, bags in self.row_blocks(h.shape[1]):
+                torch.add(sums_of_rows(*bags, h), base[rows].detach(), alpha=share, out=found[rows])
+            return found
+        if fast := _fast_hops(self, h, "hop_plus"):
+            found = empty(base.shape, base) if out is None or not out.is_contiguous() else out
+            fast(self.matrix, h.contiguous(), share, base.contiguous(), found)
+            return found
         return torch.addmm(base, self.narrow, h, beta=share)
+
+    def row_blocks(
+        self, width: int, stride: int = 1
+    ) -> Iterator[tuple[slice, tuple[Tensor, Tensor, Tensor]]]:
+        """Rows whose sums of `width` numbers stay in the cache, and their part of `rows`.
+
+        Args:
+            width: D.
+            stride: rows of what is multiplied that lie between those of two nodes.
+        """
+        crow, col, values = self.rows
+        col = col * stride if stride > 1 else col
+        for rows, entries, starts in row_blocks(crow, max(1, _BLOCK // width)):
+            yield rows, (starts, col[entries], values[entries])
 
     @cached_property
     def max_degree(self) -> int:
@@ -115,14 +127,12 @@ class Adjacency(Operator):
     @cached_property
     def narrow(self) -> Tensor:
         """On the CPU with 32-bit positions: torch would convert others in every product."""
-        matrix = self.matrix
-        if not matrix.is_cpu or matrix.values().numel() > np.iinfo(np.int32).max:
-            return matrix
-        crow, col = matrix.crow_indices().int(), matrix.col_indices().int()
-        with no_beta_warning():
-            return torch.sparse_csr_tensor(
-                crow, col, matrix.values(), matrix.shape, check_invariants=False
-            )
+        crow, col = self.matrix.crow_indices(), self.matrix.col_indices()
+        numbered = len(col) <= torch.iinfo(torch.int32).max
+        if not self.matrix.is_cpu or crow.dtype == torch.int32 or not numbered:
+            return self.matrix
+        rows, columns = self.matrix.shape
+        return csr_of(crow.int(), col.int(), self.matrix.values(), (rows, columns))
 
     @cached_property
     def rows(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -152,11 +162,12 @@ def empty(shape: Sequence[int], like: Tensor) -> Tensor:
 
 
 def _fastest_hops(adjacency: Operator, h: Repr) -> Callable[[Any, Repr, HopStack], None]:
-    plain = h.requires_grad or h.dtype != torch.float32
-    next_hop = None if plain else getattr(fast_code(h), "next_hop", None)
-    if next_hop is None or not isinstance(adjacency, Adjacency):
+    if not isinstance(adjacency, Adjacency) or h.requires_grad:
         return _plain_hops
-    if adjacency.max_degree > MAX_DEGREE:
+    if sums_of_rows_pay(h):
+        return _blocked_hops
+    next_hop = _fast_hops(adjacency, h, "next_hop")
+    if next_hop is None:
         return _plain_hops
 
     def hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
@@ -164,6 +175,26 @@ def _fastest_hops(adjacency: Operator, h: Repr) -> Callable[[Any, Repr, HopStack
             next_hop(adjacency.matrix, stack, k)
 
     return hops
+
+
+def _fast_hops(adjacency: Adjacency, h: Repr, name: str) -> Callable[..., None] | None:
+    """The kernel of that name on the device of h, where it takes this product."""
+    differentiated = h.requires_grad and torch.is_grad_enabled()
+    plain = differentiated or h.dtype != torch.float32 or h.dim() != 2
+    fast = None if plain else getattr(fast_code(h), name, None)
+    return fast if fast is not None and adjacency.max_degree <= MAX_DEGREE else None
+
+
+def _blocked_hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
+    """Neighbours are read from the stack: a hop is written once, and by rows that are in cache."""
+    _, num_hops, width = stack.shape
+    if len(stack) * num_hops > torch.iinfo(torch.int32).max:
+        return _plain_hops(adjacency, h, stack)
+    flat, blocks = stack.flatten(0, 1), list(adjacency.row_blocks(width, num_hops))
+    for k in range(1, num_hops):
+        for rows, bags in blocks:
+            stack[rows, k] = sums_of_rows(*bags, flat[k - 1 :])
+    return None
 
 
 def _plain_hops(adjacency: Operator, h: Repr, stack: HopStack) -> None:
@@ -207,24 +238,27 @@ def csr_rows(
     if sums_of_rows_pay(h):
         starts = torch.from_numpy(crow.astype(col.dtype))
         return sums_of_rows(starts, torch.from_numpy(col), torch.from_numpy(values), h)
-    with no_beta_warning():
-        arrays = (torch.from_numpy(np.array(each)).to(h.device) for each in (crow, col, values))
-        starts, columns, entries = arrays
-        product: Repr = (
-            torch.sparse_csr_tensor(
-                starts, columns.long(), entries.to(h.dtype), (rows, len(h)), check_invariants=False
-            )
-            @ h
-        )
+    arrays = (torch.from_numpy(np.array(each)).to(h.device) for each in (crow, col, values))
+    starts, columns, entries = arrays
+    product: Repr = csr_of(starts, columns.long(), entries.to(h.dtype), (rows, len(h))) @ h
     return product
 
 
 def filter_hops(adjacency: Operator, h: Repr, hop_weights: HopWeights) -> Repr:
     """Σ_k c_k P^k h, differentiable in h and c, for training."""
-    result: Repr = _PolynomialFilter.apply(  # type: ignore[no-untyped-call]
-        h, hop_weights, adjacency.to(h.dtype)
-    )
+    adjacency = adjacency.to(h.dtype)
+    if not torch.is_grad_enabled() or not (h.requires_grad or hop_weights.requires_grad):
+        return nested(adjacency, h, hop_weights.tolist())
+    result: Repr = _PolynomialFilter.apply(h, hop_weights, adjacency)  # type: ignore[no-untyped-call]
     return result
+
+
+def nested(matrix: Operator, h: Repr, hop_weights: list[float]) -> Repr:
+    """Σ_k c_k M^k h by Horner's rule: two arrays of the size of h, however many hops."""
+    mixed, spare = h * hop_weights[-1], None
+    for share in reversed(hop_weights[:-1]):
+        mixed, spare = matrix.plus(mixed, share, h, out=spare), mixed
+    return mixed
 
 
 class _PolynomialFilter(torch.autograd.Function):
@@ -253,10 +287,7 @@ class _PolynomialFilter(torch.autograd.Function):
         transpose = ctx.adjacency.transposed  # type: ignore[attr-defined]
         hop_weight_gradient = torch.stack([(g * hop).sum() for hop in hops])
         g = g.contiguous()
-        *rest, last = hop_weights.tolist()
-        h_gradient = g * last
-        for weight in reversed(rest):
-            h_gradient = transpose.plus(h_gradient, weight, g)
+        h_gradient = nested(transpose, g, hop_weights.tolist())
         return h_gradient, hop_weight_gradient, None
 
 
@@ -285,30 +316,3 @@ class _Product(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None]:
         return ctx.adjacency.transposed @ gradients[0], None  # type: ignore[attr-defined]
-
-
-@contextmanager
-def no_beta_warning() -> Iterator[None]:
-    """Hide torch's warning that sparse tensors are in beta; users cannot act on it."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*[Ss]parse.*")
-        yield
-
-
-def csr_tensor(matrix: scipy.sparse.csr_array, dtype: torch.dtype) -> Tensor:
-    """A SciPy matrix with sorted, distinct columns in each row as a torch tensor."""
-    with no_beta_warning():
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(np.int64)),
-            torch.from_numpy(matrix.indices.astype(np.int64)),
-            torch.from_numpy(matrix.data).to(dtype),
-            matrix.shape,
-            check_invariants=False,
-        )
-
-
-def scipy_csr(matrix: Tensor) -> scipy.sparse.csr_array:
-    """A sparse CSR tensor as a SciPy matrix on the CPU."""
-    tensors = (matrix.values(), matrix.col_indices(), matrix.crow_indices())
-    rows, columns = matrix.shape
-    return scipy.sparse.csr_array(tuple(t.cpu().numpy() for t in tensors), shape=(rows, columns))

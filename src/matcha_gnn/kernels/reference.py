@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn.kernels.devices import HALF
+from matcha_gnn.kernels.devices import HALF, device_of
+from matcha_gnn.kernels.two_pass import blocks
 from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 
 BLOCK = 1 << 16
@@ -30,7 +31,7 @@ def mix(stack: HopStack, hop_weights: HopWeights) -> Repr:
 def node_sums(stack: HopStack) -> FloatArray:
     """Σ_i H_k[i], [K+1, D]."""
     sums = torch.zeros(stack.shape[1:], dtype=torch.float64, device=stack.device)
-    for rows in _blocks(stack.shape[0]):
+    for rows in blocks(stack, _cached(stack)):
         sums += _wide(stack[rows]).sum(0)
     return np.asarray(sums.cpu())
 
@@ -76,21 +77,33 @@ class Classifier:
 
     def __call__(self, hop_weights: HopWeights) -> tuple[Probs, ClassSums, FloatArray]:
         """Predictions [N, C], class sums [C, K+1, D] and mass [C] for hop weights [K+1]."""
-        shares = self._class_shares(hop_weights)
+        shares = class_shares(self._mixed(hop_weights))
         first = self.class_sums(self.stack, shares[:-1].T)
         sums = np.concatenate([first, (self.node_sums - first.sum(0))[None]])
         mass = np.asarray(shares.sum(1, dtype=torch.float64).cpu())
         return turned(shares), sums, mass
 
-    def _class_shares(self, hop_weights: HopWeights) -> Tensor:
-        """Predictions, class-major: softmax is many times faster down the long side."""
+    def _mixed(self, hop_weights: HopWeights) -> Tensor:
+        """Logits relative to the last class, class-major, [C−1, N]."""
         weights = hop_weights.to(self.logits.dtype)
         mixed = (weights @ self.logits.flatten(1)).view(self.logits.shape[1:])
-        mixed += self.bias[:, None]
-        # A logit that is not finite must not become a finite prediction: 0 · ∞ = NaN.
-        if len(mixed) == 1:
-            return torch.cat([mixed, -mixed]).sigmoid_().add_(mixed, alpha=0)
-        return torch.cat([mixed, mixed.sum(0, keepdim=True).mul_(0)]).softmax(0)
+        return mixed.add_(self.bias[:, None])
+
+
+def class_shares(logits: Tensor) -> Tensor:
+    """Softmax of logits relative to the last class, [C−1, N] to [C, N].
+
+    Class-major: softmax is many times faster down the long side.
+
+    Example:
+        >>> class_shares(torch.zeros(1, 3))
+        tensor([[0.5000, 0.5000, 0.5000],
+                [0.5000, 0.5000, 0.5000]])
+    """
+    # A logit that is not finite must not become a finite prediction: 0 · ∞ = NaN.
+    if len(logits) == 1:
+        return torch.cat([logits, -logits]).sigmoid_().add_(logits, alpha=0)
+    return torch.cat([logits, logits.sum(0, keepdim=True).mul_(0)]).softmax(0)
 
 
 def turned(matrix: Tensor) -> Tensor:
@@ -125,7 +138,7 @@ def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     """S_kl = Σ_i ⟨H_k[i] − m_k, H_l[i] − m_l⟩ in float64, [K+1, K+1]; mean is [K+1, D]."""
     form = torch.zeros(stack.shape[1], stack.shape[1], dtype=torch.float64, device=stack.device)
     centre = torch.from_numpy(mean).to(_wide(stack[:0]))
-    for rows in _blocks(stack.shape[0]):
+    for rows in blocks(stack, _cached(stack)):
         form += _products(_wide(stack[rows]) - centre)
     return np.asarray(form.cpu())
 
@@ -138,6 +151,11 @@ def _products(hops: HopStack) -> Tensor:
     groups = hops[:even].view(-1, few, num_hops, width).transpose(1, 2).flatten(2)
     rest = hops[even:].transpose(0, 1).flatten(1)
     return torch.bmm(groups, groups.mT).sum(0, dtype=torch.float64) + rest @ rest.T
+
+
+def _cached(stack: HopStack) -> int:
+    """Numbers of a block that stays in the cache beside a copy of it."""
+    return device_of(stack).block_floats // 2
 
 
 def _wide(hops: Tensor) -> Tensor:

@@ -11,13 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-SMALLEST_RANGE = 1 << 19
-"""Numbers to read (2 MB) from which another thread pays."""
-
 
 def run(loop: Callable[..., None], ranges: int, *arguments: Any) -> None:
     """Call loop(i, *arguments) for the number i of every range, the first one in this thread."""
@@ -25,18 +18,6 @@ def run(loop: Callable[..., None], ranges: int, *arguments: Any) -> None:
     loop(0, *arguments)
     for other in others:
         other.result()
-
-
-@cache
-def cuts(num_nodes: int, numbers: int, threads: int) -> NDArray[np.intp]:
-    """Where each range of nodes starts, and the end, for a stack of `numbers` numbers."""
-    ranges = max(1, min(threads, numbers // SMALLEST_RANGE))
-    return np.arange(ranges + 1, dtype=np.intp) * num_nodes // ranges
-
-
-def cuts_of(array: NDArray[Any]) -> NDArray[np.intp]:
-    """The same for an array [N, …], with as many threads as torch may use."""
-    return cuts(len(array), array.size, torch.get_num_threads())
 
 
 @cache

@@ -128,20 +128,26 @@ def _powers(view: View) -> tuple[Tensor, FloatArray]:
 def _dot(h: Tensor, signs: Tensor) -> float:
     """Σ h · signs, by blocks: their product is as large as h."""
     pairs = zip(torch.split(h, _BLOCK), torch.split(signs, _BLOCK), strict=True)
-    return sum(float((rows * of_rows).sum(dtype=torch.float64)) for rows, of_rows in pairs)
+    return float(sum((rows * of_rows).sum(dtype=torch.float64) for rows, of_rows in pairs))
 
 
 def _ones_and_signs(view: View, num_nodes: int) -> Tensor:
-    """Ones, and random signs as drawn for all nodes of the graph at once; bytes, [N, 1+PROBES]."""
-    generator, first = torch.Generator().manual_seed(view.seed), view.graph.shard.start
-    columns = torch.ones(num_nodes, 1 + PROBES, dtype=torch.int8)
+    """Ones, and random signs as drawn for all nodes of the graph at once; bytes, [N, 1+PROBES].
+
+    They are drawn where the graph is: a seed means other signs on a GPU than on the CPU.
+    """
+    place, first = view.graph.device, view.graph.shard.start
+    generator = torch.Generator(place).manual_seed(view.seed)
+    columns = torch.ones(num_nodes, 1 + PROBES, dtype=torch.int8, device=place)
     for start in range(0, first + num_nodes, _BLOCK):
         size = min(_BLOCK, first + num_nodes - start)
-        drawn = torch.randint(0, 2, (size, PROBES), generator=generator, dtype=torch.int8)
+        drawn = torch.randint(
+            0, 2, (size, PROBES), generator=generator, dtype=torch.int8, device=place
+        )
         here = drawn[max(0, first - start) :]
         at = max(0, start - first)
         columns[at : at + len(here), 1:] = 2 * here - 1
-    return columns.to(view.graph.device)
+    return columns
 
 
 def _source_noise(view: View) -> float:

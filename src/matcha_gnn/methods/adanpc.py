@@ -79,6 +79,7 @@ class AdaNPC(BaseMethod):
     """
 
     name = "adanpc"
+    needs_hops = False
     keeps_state = False
     modifies = frozenset({Modifies.HEAD})
 

@@ -141,6 +141,8 @@ class View:
     @cached_property
     def hop_weights(self) -> HopWeights:
         """c(γ), [K+1]; one where Z is the only hop."""
+        if self.hops.mixed:
+            return self.gamma.new_ones(1)
         return hop_weights_of(self.model, self.gamma)
 
     @cached_property
@@ -187,6 +189,7 @@ class BaseMethod(Configured, abc.ABC):
         draws_at_random: its prediction depends on the seed, so renumbering nodes changes it.
         streams: it iterates over nodes by `View.blocks` and `BaseGraph.blocks` only and sums by
             `Shard.total`, so that a graph need not be in memory, or in one process.
+        needs_hops: it may read the hops one by one; False lets a model whose γ stays keep Z alone.
         keeps_state: what it does in a round may depend on the rounds before; False lets
             `Matcha(restart=False)` be refused, which would have no effect.
     """
@@ -194,6 +197,7 @@ class BaseMethod(Configured, abc.ABC):
     name: ClassVar[str]
     draws_at_random: ClassVar[bool] = False
     streams: ClassVar[bool] = False
+    needs_hops: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
 
     @property

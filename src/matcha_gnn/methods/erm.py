@@ -14,6 +14,7 @@ class ERM(BaseMethod):
     """
 
     name = "erm"
+    needs_hops = False
     keeps_state = False
     streams = True
 

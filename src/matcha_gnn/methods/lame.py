@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.errors import InvalidArgumentError, require_kind, require_number
-from matcha_gnn.kernels.propagate import csr_tensor
+from matcha_gnn.kernels.sparse import csr_tensor
 from matcha_gnn.methods.base import BaseMethod, Prediction, Prepared, State, View
 from matcha_gnn.typing import Probs, Repr
 
@@ -55,6 +55,7 @@ class LAME(BaseMethod):
     """
 
     name = "lame"
+    needs_hops = False
 
     def __init__(
         self,

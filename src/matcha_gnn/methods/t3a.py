@@ -86,6 +86,7 @@ class T3A(BaseMethod):
     """
 
     name = "t3a"
+    needs_hops = False
     keeps_state = False
     modifies = frozenset({Modifies.HEAD})
     streams = True

@@ -9,17 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_whole
 from matcha_gnn.graphs.memory import whole_in_memory
-from matcha_gnn.losses import PIC
-from matcha_gnn.methods import ERM, Prediction
 from matcha_gnn.questions.answers import checked_answers, read_answers
-from matcha_gnn.questions.decision import Design, Verdict, decide
+from matcha_gnn.questions.decision import Design, Later, decide
+from matcha_gnn.questions.fitting import fitted_candidates
 from matcha_gnn.questions.questions import Neighbour, Opinion, Question, Questions
 from matcha_gnn.questions.sampling import IntArray
-from matcha_gnn.result import Adaptation, Candidate, Decision, Status, Trace
-from matcha_gnn.strategies.base import Task
-from matcha_gnn.strategies.run import Run
+from matcha_gnn.questions.verdict import Verdict
+from matcha_gnn.result import Adaptation, Candidate, Decision
+from matcha_gnn.strategies.taking import with_decision
+from matcha_gnn.typing import FloatArray
 
 NEIGHBOURS = 12
 """Neighbours that a question shows at most."""
@@ -45,7 +46,8 @@ def ask(
         answers, earlier = dict(before.answers), len(before.asked)
     asked = design.order(max(earlier, len(answers) + count))
     places = [place for place, node in enumerate(asked.tolist()) if node not in answers][:count]
-    classes = _class_names(classes, result.probs.shape[1], before)
+    known = before.classes if before else result.classes
+    classes = checked_names(classes, result.probs.shape[1]) or known
     describe = _Descriptions(result, asked[places], _names(names, len(result.labels)), table)
     items = tuple(describe(place + 1, int(asked[place])) for place in places)
     return Questions(items, design, asked, answers, classes, result.graph.fingerprint)
@@ -59,8 +61,19 @@ def answer(result: Adaptation, answers: Mapping[int, int | str] | str | Path) ->
     read = read_answers if isinstance(answers, str | Path) else checked_answers
     known = dict(questions.answers) | read(answers, questions)
     items = tuple(each for each in questions.items if each.node not in known)
-    verdict = decide(questions.design, questions.asked, known)
-    return _with_verdict(result, verdict, replace(questions, items=items, answers=known))
+    design, asked = questions.design, questions.asked
+    assert result.decision is not None
+    # Those after are of an earlier call, fitted to fewer answers or the same.
+    candidates = result.decision.candidates[: len(design.labels)]
+    fitted = fitted_candidates(candidates[0], result.graph, asked, known)
+    later = [Later(_array(one.probs), start) for start, one in fitted.items()]
+    verdict = decide(design, asked, known, later)
+    return _with_verdict(
+        result,
+        (*candidates, *fitted.values()),
+        verdict,
+        replace(questions, items=items, answers=known),
+    )
 
 
 def _design(result: Adaptation, before: Questions | None, seed: int | None) -> Design:
@@ -83,24 +96,20 @@ def _design(result: Adaptation, before: Questions | None, seed: int | None) -> D
             "ask: the candidates' predictions are not in memory, as the graph is stored or sharded"
         )
     assert decision is not None
-    prior = None if decision.posterior is None else decision.posterior.probs
+    # Evidence that cannot tell accuracy cannot tell which questions are worth more either.
+    believed = decision.believed
     return Design(
         labels=np.stack([each.argmax(1).cpu().numpy() for each in probs]),
-        # In the precision in which it is written to files: the order depends on every bit.
-        prior=None if prior is None else prior.float().cpu().numpy(),
+        prior=None if believed is None else _array(believed.probs),
         seed=seed or 0,
     )
 
 
-def _class_names(
-    given: Sequence[str] | None, number: int, before: Questions | None
-) -> tuple[str, ...]:
-    if given is None:
-        return tuple(map(str, range(number))) if before is None else before.classes
-    names = tuple(map(str, given))
-    if isinstance(given, str) or len(names) != number or len(set(names)) != number:
-        raise InvalidArgumentError("classes", given, f"{number} different names")
-    return names
+def _array(probs: Tensor | None) -> FloatArray:
+    """In the precision in which it is written to files: the order depends on every bit."""
+    assert probs is not None
+    found: FloatArray = probs.float().cpu().numpy()
+    return found
 
 
 def _names(given: Sequence[str] | None, number: int) -> Sequence[str] | None:
@@ -171,52 +180,16 @@ def _opinion(candidate: Candidate, node: int) -> Opinion:
     return Opinion(candidate.name, int(label), float(confidence))
 
 
-def _with_verdict(result: Adaptation, verdict: Verdict, questions: Questions) -> Adaptation:
+def _with_verdict(
+    result: Adaptation, tried: Sequence[Candidate], verdict: Verdict, questions: Questions
+) -> Adaptation:
     """The result with the candidate that answers chose; what they estimate replaces estimates."""
     assert result.decision is not None
     candidates = tuple(
-        replace(
-            one,
-            accuracy=accuracy,
-            gain=gain,
-        )
-        for one, accuracy, gain in zip(
-            result.decision.candidates, verdict.accuracies, verdict.gains, strict=True
-        )
+        # Answers decide by accuracy, whatever candidates were compared by before.
+        replace(one, accuracy=accuracy, goal=accuracy, gain=gain, confusion=None)
+        for one, accuracy, gain in zip(tried, verdict.accuracies, verdict.gains, strict=True)
     )
-    source, taken = candidates[0], candidates[verdict.taken]
-    assert taken.model is not None
-    assert taken.probs is not None
-    assert source.probs is not None
-    trace = Trace()
-    trace.add_estimate(source.expected_accuracy, result.gamma_before, _class_shares(source.probs))
-    if verdict.taken:
-        trace.add_estimate(taken.expected_accuracy, taken.model.gamma, _class_shares(taken.probs))
-    decision = Decision(taken.name, candidates, result.decision.posterior, verdict=verdict)
-    return replace(
-        result,
-        probs=taken.probs,
-        model=taken.model,
-        gamma=taken.model.gamma.detach().clone(),
-        pic_after=_pic(taken, result) if verdict.taken else result.pic_before,
-        trace=trace,
-        status=Status.ADAPTED if verdict.taken else Status.KEPT_SOURCE,
-        decision=decision,
-        questions=questions,
-    )
-
-
-def _class_shares(probs: Tensor) -> Any:
-    return probs.double().mean(0).cpu().numpy()
-
-
-def _pic(candidate: Candidate, result: Adaptation) -> float:
-    """The PIC loss of its predictions."""
-    assert candidate.model is not None
-    assert candidate.probs is not None
-    assert result.decision is not None
-    if candidate.name == result.decision.chosen:
-        return result.pic_after
-    graph = whole_in_memory(result.graph, "answer")
-    task = Task(candidate.model, graph, ERM(), result.seed, None, lambda done, total: None)
-    return PIC().value(Run(task).view, Prediction(candidate.probs))
+    chosen = candidates[verdict.taken].name
+    decision = Decision(chosen, candidates, result.decision.believed, verdict=verdict)
+    return replace(with_decision(result, decision), questions=questions)

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,13 +24,13 @@ from matcha_gnn.questions.sampling import (
     node_weights,
 )
 from matcha_gnn.questions.sequential import Bets, adjusted, lower_bound
-from matcha_gnn.typing import FloatArray, Parameters
+from matcha_gnn.questions.verdict import ERROR_RATE, Verdict
+from matcha_gnn.typing import FloatArray
 
-if TYPE_CHECKING:
-    from matcha_gnn.result import Candidate
-
-ERROR_RATE = 0.05
-"""Probability of taking a candidate that is worse than the source by more than `MARGIN`."""
+FITTED_AT = (20, 50, 100)
+"""A candidate is fitted to the answers of so many first questions, once all of them are there."""
+LATER_SHARE = 0.05
+"""Share of the error rate that is set aside for these candidates."""
 BELIEVED = 10
 """Answers that the evidence is worth where it helps to choose among permitted candidates."""
 
@@ -52,7 +51,7 @@ class Design:
 
     @cached_property
     def shares(self) -> FloatArray:
-        """How much of the questions and of the error rate each candidate gets, [M − 1]."""
+        """How much of the questions each candidate gets, [M − 1]."""
         return candidate_shares(self.labels, self.prior)
 
     @cached_property
@@ -61,99 +60,39 @@ class Design:
         return node_weights(self.labels, self.shares)
 
     @cached_property
-    def beliefs(self) -> FloatArray | None:
-        """Gains over the source that the evidence expects, [M − 1, N]."""
-        return None if self.prior is None else believed_gains(self.labels, self.prior)
+    def error_shares(self) -> FloatArray:
+        """The same of the error rate, of which later candidates get some, [M − 1 + later]."""
+        aside = np.full(len(FITTED_AT), LATER_SHARE / len(FITTED_AT))
+        return np.concatenate([(1 - LATER_SHARE) * self.shares, aside])
 
     def order(self, count: int) -> IntArray:
         """The first nodes to ask about, [T], T ≤ count."""
         return draw_order(self.weights, count, self.seed)
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What answers say; intervals are in the order of the candidates, the source first.
+@dataclass(frozen=True, eq=False)
+class Later:
+    """A candidate that was made from answers.
 
     Attributes:
-        taken: number of the candidate to take; 0 for the source.
-        answered: answers.
-        skipped: questions without an answer that come before an answered one.
-        accuracies: of the candidates.
-        gains: over the source.
-        wealths: of the bets against "worse than the source by more than a point", for all
-            candidates at once; permitted from 1 / `ERROR_RATE`.
-        permitted: whether each may be taken.
-        more: answers like those so far after which the best candidate would be permitted, or None.
+        probs: its class probabilities, [N, C].
+        start: questions whose answers it was made from, the first of the order; one of
+            `FITTED_AT`. Bets on it begin after them.
     """
 
-    taken: int
-    answered: int
-    skipped: int
-    accuracies: tuple[Interval, ...]
-    gains: tuple[Interval, ...]
-    wealths: tuple[float, ...]
-    permitted: tuple[bool, ...]
-    more: int | None
+    probs: FloatArray
+    start: int
 
-    def figures(self) -> Parameters:
-        """All of it as JSON values, with the error rate and the margin of the test."""
-        intervals = {
-            name: [each._asdict() for each in getattr(self, name)]
-            for name in ("accuracies", "gains")
-        }
-        return vars(self) | intervals | {"error_rate": ERROR_RATE, "margin": MARGIN}
-
-    def summary(self, candidates: "Sequence[Candidate]") -> str:
-        """What was decided, with which error rate, and what is estimated."""
-        skipped = ""
-        if self.skipped:
-            skipped = f" Skipped questions count as losses of the candidates: {self.skipped}."
-        return (self._taken(candidates) if self.taken else self._kept(candidates)) + skipped
-
-    def _taken(self, candidates: "Sequence[Candidate]") -> str:
-        taken, accuracy = candidates[self.taken], self.accuracies[self.taken]
-        return (
-            f"Adapted ({taken.name}), decided by {_answers(self.answered)}: with an error rate of "
-            f"at most {ERROR_RATE:.0%}, whatever the graph is like, it is not worse than the "
-            f"source model by more than {100 * MARGIN:g} point. Estimated gain: "
-            f"{_points(self.gains[self.taken])}. Estimated accuracy: {_percent(accuracy)}. "
-            f"{taken.changed:.1%} of labels changed: accuracy cannot move by more."
-        )
-
-    def _kept(self, candidates: "Sequence[Candidate]") -> str:
-        gains = [gain.value if math.isfinite(gain.value) else -math.inf for gain in self.gains[1:]]
-        best = int(np.argmax(gains)) + 1
-        kept = f"Kept the source model, decided by {_answers(self.answered)}:"
-        about = f"{candidates[best].name}, estimated gain {_points(self.gains[best])}"
-        accuracy = f"Estimated accuracy: {_percent(self.accuracies[0])}."
-        if not self.gains[best].value > 0:
-            return f"{kept} no candidate is estimated to be better (best: {about}). {accuracy}"
-        more = f" about {_answers(self.more)} more like these would." if self.more else ""
-        return (
-            f"{kept} they do not show, with an error rate of at most {ERROR_RATE:.0%}, that the "
-            f"best candidate is not worse by more than {100 * MARGIN:g} point ({about});"
-            f"{more or ' more answers may.'} {accuracy}"
-        )
+    @cached_property
+    def labels(self) -> IntArray:
+        """The most probable class of each node, [N]."""
+        found: IntArray = self.probs.argmax(1)
+        return found
 
 
-def _answers(number: int) -> str:
-    return f"{number} answer{'s' if number != 1 else ''}"
-
-
-def _points(gain: Interval) -> str:
-    low, value, high = (f"{100 * each:+z.1f}" for each in (gain.low, gain.value, gain.high))
-    if not math.isfinite(gain.value):
-        return f"between {low} and {high} points"
-    return f"{value} points (90% interval {low} to {high})"
-
-
-def _percent(accuracy: Interval) -> str:
-    if not math.isfinite(accuracy.value):
-        return f"between {accuracy.low:.0%} and {accuracy.high:.0%}"
-    return f"{accuracy.value:.0%} (90% interval {accuracy.low:.0%} to {accuracy.high:.0%})"
-
-
-def decide(design: Design, asked: IntArray, answers: Mapping[int, int]) -> Verdict:
+def decide(
+    design: Design, asked: IntArray, answers: Mapping[int, int], later: Sequence[Later] = ()
+) -> Verdict:
     """Test every candidate against the source and take the best that is permitted.
 
     A candidate is permitted once its hypothesis, worse than the source by more than a point, has
@@ -166,14 +105,16 @@ def decide(design: Design, asked: IntArray, answers: Mapping[int, int]) -> Verdi
         design: of the questions.
         asked: nodes in the order of the questions, [T].
         answers: true class by node, for some of them.
+        later: candidates that were made from answers, one for each start; intervals of the verdict
+            are in the order of the design's candidates and then of these.
     """
-    found = _Comparisons(design, asked, answers)
+    found = _Comparisons(design, asked, answers, later)
     tests, wealths = found.tests, found.wealths
     return Verdict(
         taken=found.best,
         answered=int((found.known >= 0).sum()),
         skipped=int((found.known < 0).sum()),
-        accuracies=tuple(found.accuracy(number) for number in range(len(design.labels))),
+        accuracies=(found.accuracy(design.labels[0], 0), *map(found.accuracy_of, tests)),
         gains=(Interval(0.0, 0.0, 0.0), *(test.gain for test in tests)),
         wealths=(1.0, *wealths),
         permitted=(True, *(wealth >= 1 / ERROR_RATE for wealth in wealths)),
@@ -181,43 +122,70 @@ def decide(design: Design, asked: IntArray, answers: Mapping[int, int]) -> Verdi
     )
 
 
-def choose(design: Design, asked: IntArray, answers: Mapping[int, int]) -> int:
+def choose(
+    design: Design, asked: IntArray, answers: Mapping[int, int], later: Sequence[Later] = ()
+) -> int:
     """The number of the candidate that `decide` takes, without estimates of the others."""
-    return _Comparisons(design, asked, answers).best
+    return _Comparisons(design, asked, answers, later).best
 
 
 class _Comparisons:
     """All candidates beside the source, at the questions up to the last that was answered."""
 
-    def __init__(self, design: Design, asked: IntArray, answers: Mapping[int, int]) -> None:
+    def __init__(
+        self,
+        design: Design,
+        asked: IntArray,
+        answers: Mapping[int, int],
+        later: Sequence[Later],
+    ) -> None:
         known = np.array([answers.get(node, -1) for node in asked.tolist()], dtype=np.int64)
         last = int(np.flatnonzero(known >= 0).max(initial=-1)) + 1
         self.design, self.nodes, self.known = design, asked[:last], known[:last]
-        self.right = (design.labels[:, self.nodes] == self.known).astype(float)
-        gains = np.where(self.known >= 0, self.right[1:] - self.right[0], -1.0)
-        self.tests = [
-            _Comparison(design, k, self.nodes, self.known, each) for k, each in enumerate(gains)
-        ]
+        self.tests = [self._test(labels, design.prior) for labels in design.labels[1:]]
+        self.early = len(self.tests)
+        self.tests += [self._test(one.labels, one.probs, one.start) for one in later]
+
+    def _test(self, labels: IntArray, beliefs: FloatArray | None, start: int = 0) -> "_Comparison":
+        return _Comparison(self.design, labels, beliefs, self.nodes, self.known, start)
 
     @cached_property
     def wealths(self) -> list[float]:
         """The largest that each candidate has had, adjusted for testing all of them."""
-        shares = self.design.shares
-        if not len(self.nodes) or not self.tests:
-            return [1.0 if share > 0 else math.inf for share in shares]
-        together = adjusted(np.stack([test.wealth for test in self.tests]), shares)
-        found: list[float] = together.max(-1).tolist()
+        shares = self.design.error_shares
+        if not len(self.nodes):
+            return [1.0 if share > 0 else math.inf for share in shares[: len(self.tests)]]
+        rows = np.zeros((len(shares), len(self.nodes)))
+        places = [*range(self.early), *(self.early + FITTED_AT.index(t.start) for t in self.later)]
+        for place, test in zip(places, self.tests, strict=True):
+            rows[place] = test.wealth
+        found: list[float] = adjusted(rows, shares, len(FITTED_AT)).max(-1)[places].tolist()
         return found
 
     @property
+    def later(self) -> list["_Comparison"]:
+        """Of candidates that were made from answers."""
+        return self.tests[self.early :]
+
+    @property
     def best(self) -> int:
-        """The permitted candidate with the largest expected gain, or 0 for the source."""
+        """The permitted candidate with the largest expected gain, or 0 for the source.
+
+        One that was made from answers is compared with the best of the others by the answers after
+        those.
+        """
         able = [
             number
             for number, (test, wealth) in enumerate(zip(self.tests, self.wealths, strict=True), 1)
             if wealth >= 1 / ERROR_RATE and test.estimate > 0
         ]
-        return max(able, key=lambda number: self.tests[number - 1].expected, default=0)
+        early = [number for number in able if number <= self.early]
+        best = max(early, key=lambda number: self.tests[number - 1].expected, default=0)
+        for number in able[len(early) :]:
+            one = self.tests[number - 1]
+            other = self.tests[best - 1].since(one.start).expected if best else 0.0
+            best = number if one.expected > other else best
+        return best
 
     @property
     def more(self) -> int | None:
@@ -227,66 +195,98 @@ class _Comparisons:
             if test.estimate > 0 and 1 < wealth < 1 / ERROR_RATE:
                 grown = math.log(wealth)
                 missing = math.log(1 / ERROR_RATE) - grown
-                found.append(math.ceil(len(self.nodes) * missing / grown))
+                found.append(math.ceil((len(self.nodes) - test.start) * missing / grown))
         return min(found, default=None)
 
-    def accuracy(self, number: int) -> Interval:
+    def accuracy_of(self, test: "_Comparison") -> Interval:
+        """Of the candidate of a comparison."""
+        return self.accuracy(test.labels, test.start)
+
+    def accuracy(self, labels: IntArray, start: int) -> Interval:
         """Of one candidate: the disputed nodes and the others are estimated apart."""
         disputed = self.design.weights > 0
+        right = (labels[self.nodes] == self.known).astype(float)
         parts, shares = [], []
         for inside, weights in (
             (disputed, self.design.weights),
             (~disputed, np.ones(len(disputed))),
         ):
-            bets = Bets(self.nodes, weights, inside)
-            counted = bets.hit & (self.known >= 0)
-            weights = importance_weights(bets.ratio, counted, bets.size)
-            parts.append(share_estimate(self.right[number], weights, bets.size))
+            bets = Bets(self.nodes, weights, inside, start=start)
+            parts.append(share_estimate(right, _importance(bets, self.known), bets.size))
             shares.append(float(inside.mean()))
         return combined(parts, shares)
 
 
+def _importance(bets: Bets, known: IntArray) -> FloatArray:
+    """Importance weights of the answers from the start of the bets on, [T]."""
+    drawn_before = int((bets.hit & ~bets.played).sum())
+    return importance_weights(bets.ratio, bets.played & (known >= 0), bets.size - drawn_before)
+
+
 class _Comparison:
-    """One candidate beside the source, at the nodes that were asked."""
+    """One candidate beside the source, at the nodes that were asked.
+
+    A candidate that was made from answers may change nodes on which the others agree, and of which
+    few are asked. Each of them counts as a loss in the test.
+    """
 
     def __init__(
-        self, design: Design, number: int, nodes: IntArray, known: IntArray, gains: FloatArray
+        self,
+        design: Design,
+        labels: IntArray,
+        beliefs: FloatArray | None,
+        nodes: IntArray,
+        known: IntArray,
+        start: int,
     ) -> None:
-        inside = design.labels[number + 1] != design.labels[0]
-        beliefs = None if design.beliefs is None else design.beliefs[number]
-        self.bets = Bets(nodes, design.weights, inside, beliefs)
-        self.changed = float(inside.mean())
-        self.size = len(inside)
-        self.gains = gains
-        self.believed = 0.0 if beliefs is None else float(beliefs.mean())
-        counted = self.bets.hit & (known >= 0)
-        self.answered = int(counted.sum())
-        self.weights = importance_weights(self.bets.ratio, counted, self.bets.size)
+        both = np.stack([design.labels[0], labels])
+        changed, disputed = both[1] != both[0], design.weights > 0
+        expected = None if beliefs is None else believed_gains(both, beliefs)[0]
+        self.given = design, labels, beliefs, nodes, known
+        self.labels, self.start, self.size = labels, start, labels.size
+        self.bets = Bets(nodes, design.weights, changed & disputed, expected, start)
+        self.unasked = int((changed & ~disputed).sum())
+        self.known = known >= 0
+        right = (both[:, nodes] == known).astype(float)
+        self.gains = np.where(self.known, right[1] - right[0], -1.0)
+        self.believed = 0.0
+        if design.prior is not None:
+            self.believed = float(believed_gains(both, design.prior).mean())
+        self.weights = _importance(self.bets, known)
+        self.answered = int((self.weights != 0).sum())
+
+    def since(self, start: int) -> "_Comparison":
+        """The same by the answers from a question on."""
+        return _Comparison(*self.given, max(start, self.start))
 
     @property
     def wealth(self) -> FloatArray:
         """After each question, [T]."""
-        return self.bets.wealth(self.gains, -MARGIN * self.size)
+        return self.bets.wealth(self.gains, self.unasked - MARGIN * self.size)
 
     @property
     def estimate(self) -> float:
-        """The gain in accuracy over all nodes, unbiased; NaN without an answer that tells."""
+        """The gain in accuracy over all nodes that can be asked about; NaN if no answer tells."""
+        before = self.bets.hit & ~self.bets.played & self.known
+        left = self.bets.size - int(before.sum())
         if not self.answered:
-            return math.nan if self.bets.size else 0.0
-        return self.changed * float(weighted_mean(self.gains, self.weights))
+            return math.nan if left else float(self.gains[before].sum()) / self.size
+        mean = float(weighted_mean(self.gains, self.weights))
+        return (float(self.gains[before].sum()) + left * mean) / self.size
 
     @property
     def gain(self) -> Interval:
         """The estimate, with an interval that holds at any time, as the test does."""
+        share, around = self.bets.size / self.size, self.unasked / self.size
         if not self.answered:
-            return Interval(self.estimate, -self.changed, self.changed)
-        low = self.changed * lower_bound(self.bets, self.gains, ERROR)
-        against = np.where(self.weights != 0, -self.gains, -1.0)
-        high = -self.changed * lower_bound(self.bets, against, ERROR)
+            return Interval(self.estimate, -share - around, share + around)
+        against = np.where(self.known, -self.gains, -1.0)
+        low = share * lower_bound(self.bets, self.gains, ERROR) - around
+        high = around - share * lower_bound(self.bets, against, ERROR)
         return Interval(min(max(self.estimate, low), high), low, high)
 
     @property
     def expected(self) -> float:
         """The gain by answers and evidence together, to choose among permitted candidates."""
-        total = self.answered * self.estimate + BELIEVED * self.believed
-        return total / (self.answered + BELIEVED)
+        known = self.estimate if self.answered else 0.0
+        return (self.answered * known + BELIEVED * self.believed) / (self.answered + BELIEVED)

@@ -27,7 +27,7 @@ from matcha_gnn.report.template import render, write
 from matcha_gnn.result import Adaptation
 from matcha_gnn.strategies import Strategy
 
-ONCE = ("inference", "setup", "evidence", "fit")
+ONCE = ("checks", "inference", "setup", "evidence", "fit", "other")
 """Stages that do not belong to a round."""
 MOVED = {
     "gamma": "γ (the weights of the hops)",

@@ -36,7 +36,7 @@ def shift_card(result: Adaptation) -> list[Quantity]:
     predictions before adaptation where there is none.
     """
     source = result.model.source
-    posterior = result.decision.posterior if result.decision else None
+    posterior = result.decision.believed if result.decision else None
     if source is None:
         return []
     graph = whole_in_memory(result.graph, "the report")

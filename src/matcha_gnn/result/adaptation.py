@@ -1,7 +1,8 @@
 """Step 7: the one object that adaptation returns."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
+from matcha_gnn.class_names import numbered
 from matcha_gnn.errors import MatchaError, optional_imports
+from matcha_gnn.evidence import ACCURACY, Goal
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.result.alarms import Severity, class_alarms
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
     from matcha_gnn.strategies.base import Strategy
 
 
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Adaptation:
     """Predictions on the target graph, and how they came about.
@@ -40,14 +47,17 @@ class Adaptation:
         pic_after: the PIC loss at the adapted γ.
         trace: loss or expected accuracy, γ and class shares per round.
         status: how it ended.
-        seconds: wall-clock time by stage: inference and setup once; forward, loss, backward
-            and update over all rounds.
+        seconds: wall-clock time by stage, which add up to that of the call: checks of what was
+            given, inference and setup once; forward, loss, backward and update over all rounds;
+            evidence and fit where the strategy has them; other for what is left.
         method: the base method.
         strategy: what sought a better model.
         seed: for base methods that draw at random.
         graph: the target graph without labels; the caller's tensors, not copies.
         decision: what was tried and taken; None where the strategy makes no choice.
         questions: what `ask` asked last, with the answers so far.
+        class_names: as the caller gave them, [C], or empty.
+        date: when the result was made.
     """
 
     probs: Probs
@@ -66,6 +76,18 @@ class Adaptation:
     graph: BaseGraph
     decision: Decision | None = None
     questions: "Questions | None" = None
+    class_names: tuple[str, ...] = ()
+    date: datetime = field(default_factory=_now)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, or their numbers, [C]."""
+        return numbered(self.class_names, self.probs.shape[1])
+
+    @property
+    def goal(self) -> Goal:
+        """The metric that candidates were compared by; accuracy where there were none."""
+        return self.decision.goal if self.decision else ACCURACY
 
     @property
     def labels(self) -> Tensor:
@@ -102,6 +124,7 @@ class Adaptation:
             "strategy_version": self.strategy.version,
             "strategy_parameters": self.strategy.parameters(),
             "seed": self.seed,
+            **(self.goal.figures() if self.decision else {}),
         }
 
     @property
@@ -117,25 +140,43 @@ class Adaptation:
     @cached_property
     def alarms(self) -> tuple[str, ...]:
         """What calls for a look before the predictions are used: short sentences with figures."""
-        return class_alarms(*self.class_counts)
+        return (*class_alarms(*self.class_counts, self.class_names), *self._fallen_estimate())
+
+    def _fallen_estimate(self) -> Iterator[str]:
+        """A sentence where less is expected of what was taken than of the source model."""
+        decision, goal = self.decision, self.goal
+        if decision is None:
+            known = self.trace.expected_accuracy
+            before, after = (known[0], known[-1]) if known else (0.0, 0.0)
+        elif decision.adapted and decision.taken is not None:
+            before, after = decision.candidates[0].goal.value, decision.taken.goal.value
+        else:
+            return
+        if after < before:
+            lost = f"{goal.difference(after - before)}{goal.unit}"
+            yield (
+                f"Estimated {goal.title} fell from {goal.text(before)} to {goal.text(after)} "
+                f"({lost})."
+            )
 
     @property
     def severity(self) -> Severity:
         """How the outcome is to be read.
 
-        What is an alarm in an unguarded run is a warning in a guarded one: there the estimated
-        accuracy has been compared, and class shares may have changed in truth.
+        Good is only what is expected to be better, with a lower bound above the threshold.
         """
         if self.alarms:
-            return Severity.WARNING if self.decision else Severity.ALARM
+            return Severity.ALARM
         if self.status in DOUBTFUL:
             return Severity.WARNING
-        return Severity.GOOD if self.status is Status.ADAPTED else Severity.NEUTRAL
+        if self.decision is None or not self.decision.adapted:
+            return Severity.NEUTRAL
+        return Severity.GOOD if self.decision.assured else Severity.WARNING
 
     def summary(self) -> str:
         """What was done and why, or how it ended, for a reader; alarms among it."""
         if self.decision:
-            return " ".join([self.decision.summary(), *self.alarms])
+            return " ".join([*self.alarms, self.decision.summary()])
         unchecked = [] if self.status is Status.UNADAPTED else [NOT_CHECKED]
         return " ".join([*self.alarms, self.status.meaning, *unchecked])
 
@@ -158,6 +199,31 @@ class Adaptation:
             return None
         return render_cell(self)
 
+    def take(self, name: str) -> "Adaptation":
+        """A new result with a candidate that you name, in place of the one that was taken.
+
+        The record says that a person took it (`decision.by_hand`), and what is expected of it.
+
+        Args:
+            name: of one of `decision.candidates`.
+
+        Raises:
+            InvalidArgumentError: no candidate has this name.
+            IncompatibleError: there are no candidates, or the graph is stored or sharded.
+
+        Example:
+            >>> import matcha_gnn as mg
+            >>> source = mg.datasets.csbm(1000, 64, homophily=0.9, signal=2, seed=0)
+            >>> target = mg.datasets.csbm(1000, 64, homophily=0.1, signal=2, seed=1)
+            >>> model = mg.GPRGNN(64, 2)
+            >>> _ = mg.fit(model, source, epochs=50)
+            >>> mg.adapt(model, target).take("fitted").decision.chosen
+            'fitted'
+        """
+        from matcha_gnn.strategies.taking import take
+
+        return take(self, name)
+
     def ask(
         self,
         count: int = 20,
@@ -174,7 +240,7 @@ class Adaptation:
             seed: of the order; 0, or that of the questions before, by default.
             names: of the nodes, [N].
             table: columns by name, one entry for each node, to show beside each question.
-            classes: names of the classes, [C]; their numbers by default.
+            classes: names of the classes, [C]; by default those of the result.
 
         Raises:
             IncompatibleError: there are no candidates, or the graph is stored or sharded.

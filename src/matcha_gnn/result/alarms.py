@@ -1,7 +1,9 @@
 """What a change of the predicted classes gives away without labels: sentences with figures."""
 
 import enum
+from collections.abc import Sequence
 
+from matcha_gnn.class_names import class_title
 from matcha_gnn.typing import FloatArray
 
 JUMP = 0.25
@@ -33,12 +35,15 @@ def emptied(before: FloatArray, after: FloatArray) -> list[int]:
     return found
 
 
-def class_alarms(before: FloatArray, after: FloatArray) -> tuple[str, ...]:
+def class_alarms(
+    before: FloatArray, after: FloatArray, names: Sequence[str] = ()
+) -> tuple[str, ...]:
     """A sentence for a jump of the class shares, and one for classes that were emptied.
 
     Args:
         before: nodes that are given each class before adaptation, [C].
         after: the same after it, [C].
+        names: of the classes, [C], where they have some.
 
     Example:
         >>> import numpy as np
@@ -53,12 +58,12 @@ def class_alarms(before: FloatArray, after: FloatArray) -> tuple[str, ...]:
         most = int((new - old).argmax())
         alarms.append(
             f"Predicted class shares moved by {100 * _moved(before, after):.0f} points: "
-            f"class {most} went from {old[most]:.1%} to {new[most]:.1%} of nodes."
+            f"{class_title(names, most)} went from {old[most]:.1%} to {new[most]:.1%} of nodes."
         )
     if gone := emptied(before, after):
         several, share = len(gone) > 1, float(_shares(before)[gone].sum())
         alarms.append(
-            f"{_named(gone)} had {share:.1%} of nodes before and "
+            f"{_named(gone, names)} had {share:.1%} of nodes before and "
             f"{'have' if several else 'has'} none after."
         )
     return tuple(alarms)
@@ -74,8 +79,8 @@ def _shares(counts: FloatArray) -> FloatArray:
     return shares
 
 
-def _named(classes: list[int]) -> str:
+def _named(classes: list[int], names: Sequence[str]) -> str:
     """Class 3; Classes 1, 4; Classes 1, 4, 5, 6, 9, … (12 in all)."""
-    names = ", ".join(map(str, classes[:NAMED]))
+    shown = ", ".join(names[c] if names else str(c) for c in classes[:NAMED])
     rest = f", … ({len(classes)} in all)" if len(classes) > NAMED else ""
-    return f"{'Classes' if len(classes) > 1 else 'Class'} {names}{rest}"
+    return f"{'Classes' if len(classes) > 1 else 'Class'} {shown}{rest}"

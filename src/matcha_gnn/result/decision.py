@@ -2,16 +2,33 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.evidence import Interval, Posterior
+from matcha_gnn.evidence import ACCURACY, Goal, Interval, Posterior
+from matcha_gnn.functional import f1, recall
 from matcha_gnn.typing import Parameters, Probs
 
 if TYPE_CHECKING:
-    from matcha_gnn.questions.decision import Verdict
+    from matcha_gnn.questions.verdict import Verdict
 
 UNKNOWN = "cannot be estimated"
+
+
+class ClassEstimates(NamedTuple):
+    """Expected scores of each class, [C] each; NaN for a class that is not expected to occur.
+
+    Attributes:
+        precision: share of true labels among nodes that are given the class.
+        recall: share of its nodes that are given the class.
+        f1: harmonic mean of both.
+    """
+
+    precision: Tensor
+    recall: Tensor
+    f1: Tensor
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,30 +38,36 @@ class Candidate:
     Attributes:
         name: "source", or how it was made.
         accuracy: share of its labels that are expected to be true, with bounds.
-        gain: by how much that is more than the source's, with bounds.
+        goal: what is expected of it in the metric that was chosen, with bounds; the accuracy
+            where none was.
+        gain: by how much the goal is more than the source's, with bounds.
         changed: share of labels that differ from the source's: accuracy cannot differ by more.
         probs: class probabilities by the base method around it, [N, C]; None where the graph is
             stored or sharded.
         model: what `Adaptation.model` is when it is taken; None with `probs`.
+        confusion: expected nodes of class b among those that it gives class a, [C, C]; None where
+            nothing can be estimated.
     """
 
     name: str
     accuracy: Interval
+    goal: Interval
     gain: Interval
     changed: float
     probs: Probs | None = field(default=None, compare=False)
     model: Backbone | None = field(default=None, compare=False)
+    confusion: Tensor | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         """One line."""
         changed = f"{self.changed:.1%} of labels changed"
         if not math.isfinite(self.accuracy.value + self.gain.value):
             return f"Candidate({self.name!r}, accuracy {UNKNOWN}, {changed})"
-        gain = (f"{100 * each:+z.1f}" for each in (self.gain.value, self.gain.low, self.gain.high))
-        middle, low, high = gain
+        goal = "" if self.goal == self.accuracy else f"goal {self.goal.value:.3g}, "
+        middle, low, high = (f"{each:+.3g}" for each in self.gain)
         return (
-            f"Candidate({self.name!r}, accuracy {self.accuracy.value:.1%}, gain {middle} points, "
-            f"{low} to {high}, {changed})"
+            f"Candidate({self.name!r}, accuracy {self.accuracy.value:.1%}, {goal}gain {middle} "
+            f"({low} to {high}), {changed})"
         )
 
     def figures(self) -> Parameters:
@@ -54,11 +77,22 @@ class Candidate:
             "expected_accuracy": self.accuracy.value,
             "accuracy_low": self.accuracy.low,
             "accuracy_high": self.accuracy.high,
+            "expected_goal": self.goal.value,
+            "goal_low": self.goal.low,
+            "goal_high": self.goal.high,
             "expected_gain": self.gain.value,
             "gain_lower_bound": self.gain.low,
             "gain_upper_bound": self.gain.high,
             "changed": self.changed,
         }
+
+    def class_estimates(self) -> ClassEstimates | None:
+        """Expected precision and recall of each class; None where nothing can be estimated."""
+        if self.confusion is None:
+            return None
+        hits = self.confusion.diagonal()
+        given, true = self.confusion.sum(1), self.confusion.sum(0)
+        return ClassEstimates(recall(hits, given), recall(hits, true), f1(hits, true, given))
 
     @property
     def expected_accuracy(self) -> float:
@@ -84,11 +118,13 @@ class Decision:
         chosen: its name.
         candidates: all that were tried, the source first; with an obstacle nothing is estimated of
             them, and answers to questions can still decide among them.
-        posterior: the estimate that scored them; None where there is none.
+        posterior: the evidence; None where there is none.
         obstacle: why accuracy could not be estimated, or empty.
-        threshold: what the lower bound of a gain had to reach; None without an estimate.
+        threshold: what the lower bound of a gain had to exceed; None without an estimate.
         moved_back: all nodes were moved back by the offset of their features.
         verdict: what answers to questions say; None where nobody was asked.
+        goal: the metric that candidates were compared by.
+        by_hand: what was taken before, where a person took the candidate (`Adaptation.take`).
     """
 
     chosen: str
@@ -98,6 +134,8 @@ class Decision:
     threshold: float | None = None
     moved_back: bool = False
     verdict: "Verdict | None" = None
+    goal: Goal = ACCURACY
+    by_hand: str = ""
 
     def __repr__(self) -> str:
         """One line instead of every tensor."""
@@ -110,32 +148,124 @@ class Decision:
         """Whether another model than the source's was taken."""
         return self.chosen != "source"
 
+    @property
+    def taken(self) -> Candidate | None:
+        """The candidate that was taken; None where none could be tried."""
+        return next((one for one in self.candidates if one.name == self.chosen), None)
+
+    @property
+    def compared(self) -> Candidate | None:
+        """What to set beside the source: the candidate that was taken, or else the best other.
+
+        None where nothing else was tried, or nothing could be estimated.
+        """
+        if self.adapted:
+            return self.taken
+        known = [one for one in self.candidates[1:] if math.isfinite(one.gain.low)]
+        return max(known, key=lambda one: one.gain.low, default=None)
+
+    @property
+    def assured(self) -> bool:
+        """Whether the lower bound of the gain of what was taken is above the threshold."""
+        if self.verdict:
+            return self.verdict.permitted[self.verdict.taken]
+        return bool(self.taken and self.taken.gain.low > (self.threshold or 0))
+
+    @property
+    def believed(self) -> Posterior | None:
+        """The evidence, unless it cannot tell."""
+        return None if self.obstacle else self.posterior
+
     def summary(self) -> str:
-        """What was done and why, in one line."""
+        """What was done and why, in a few sentences."""
         if self.verdict:
             return self.verdict.summary(self.candidates)
+        if self.by_hand:
+            return self._by_hand()
         if self.obstacle:
-            return f"Kept the source model: {self.obstacle}."
-        source = self.candidates[0]
-        if self.adapted:
-            chosen = next(c for c in self.candidates if c.name == self.chosen)
-            return (
-                f"Adapted ({self.chosen}). Estimated accuracy: "
-                f"{estimate(source.expected_accuracy)} → {estimate(chosen.expected_accuracy)}"
-                f"{_interval(chosen.accuracy)}. "
-                f"{chosen.changed:.1%} of labels changed: accuracy cannot move by more."
-                f"{self._without_source}"
-            )
-        best = max(self.candidates[1:], key=lambda c: c.gain_lower_bound, default=source)
-        if not math.isfinite(source.expected_accuracy + best.expected_gain + best.gain_lower_bound):
-            return f"Kept the source model: its accuracy {UNKNOWN}."
-        threshold = 100 * (self.threshold or 0)
+            return f"Kept the source model: {self.obstacle}.{self._help}"
+        return self._adapted() if self.adapted else self._kept()
+
+    def _adapted(self) -> str:
+        chosen = self.taken
+        assert chosen is not None
         return (
-            f"Kept the source model: estimated accuracy {source.expected_accuracy:.1%}; best "
-            f"candidate ({best.name}): expected gain {100 * best.expected_gain:+z.1f} points, "
-            f"lower bound {_below(100 * best.gain_lower_bound, threshold)}, not above the "
-            f"threshold of {threshold:g}.{self._without_source}"
+            f"Adapted ({self.chosen}). {self._change(chosen)} "
+            f"{chosen.changed:.1%} of labels changed: accuracy cannot move by more."
+            f"{self._without_source}"
         )
+
+    def _kept(self) -> str:
+        source, best = self.candidates[0], self.compared or self.candidates[0]
+        if not math.isfinite(source.goal.value + best.gain.value + best.gain.low):
+            return f"Kept the source model: its {self.goal.title} {UNKNOWN}."
+        kept = f"Kept the source model: estimated {self.goal.title} {self._spread(source.goal)}."
+        if best is source:
+            return f"{kept} No other candidate could be tried.{self._without_source}"
+        return f"{kept} Best candidate ({best.name}): {self._short_of(best)}.{self._without_source}"
+
+    def _by_hand(self) -> str:
+        chosen, source = self.taken, self.candidates[0]
+        assert chosen is not None
+        instead = f"Taken by hand: {self.chosen}, in place of {self.by_hand}."
+        if not math.isfinite(source.goal.value + chosen.goal.value):
+            why = f" ({self.obstacle})" if self.obstacle else ""
+            return f"{instead} Its {self.goal.title} {UNKNOWN}{why}."
+        if chosen is source:
+            return f"{instead} Estimated {self.goal.title}: {self._spread(source.goal)}."
+        how = "above" if self.assured else self._missed(chosen.gain.low)
+        return (
+            f"{instead} {self._change(chosen)} {self._gain(chosen)}; {how} the threshold of "
+            f"{self._threshold}. {chosen.changed:.1%} of labels changed."
+        )
+
+    def _change(self, chosen: Candidate) -> str:
+        """Estimates before and after, of accuracy too where that is not the goal."""
+        source = self.candidates[0]
+        title, text = self.goal.title, self.goal.text
+        before = text(source.goal.value) if math.isfinite(source.goal.value) else UNKNOWN
+        said = f"Estimated {title}: {before} → {self._spread(chosen.goal)}."
+        if self.goal == ACCURACY:
+            return said
+        accuracies = (estimate(one.expected_accuracy) for one in (source, chosen))
+        return f"{said} Estimated accuracy: {' → '.join(accuracies)}."
+
+    def _short_of(self, best: Candidate) -> str:
+        """Why a candidate was not taken, in figures."""
+        missed = self._missed(best.gain.low)
+        return f"{self._gain(best)}; {missed} the threshold of {self._threshold}"
+
+    def _gain(self, one: Candidate) -> str:
+        show, low, threshold = self.goal.difference, one.gain.low, self.threshold or 0.0
+        least = show(low)
+        # As many digits as show that the bound is below the threshold.
+        if self.goal.is_share and low < threshold and float(least) >= 100 * threshold:
+            least = f"{100 * low:+.4g}"
+        return f"expected {show(one.gain.value)}{self.goal.unit}, at least {least}"
+
+    def _missed(self, low: float) -> str:
+        return "below" if low < (self.threshold or 0) else "not above"
+
+    @property
+    def _threshold(self) -> str:
+        value = self.threshold or 0.0
+        return f"{100 * value:.3g}" if self.goal.is_share else f"{value:.4g}"
+
+    def _spread(self, of: Interval) -> str:
+        """An estimate with its bounds in brackets."""
+        text = self.goal.text
+        if not math.isfinite(of.value):
+            return UNKNOWN
+        if not math.isfinite(of.low + of.high):
+            return text(of.value)
+        return f"{text(of.value)} (90% interval {text(of.low)} to {text(of.high)})"
+
+    @property
+    def _help(self) -> str:
+        """What would decide among candidates of which nothing can be estimated."""
+        if not any(one.model for one in self.candidates[1:]):
+            return ""
+        return " The classes of a few nodes would decide: ask(20), or --ask 20, says of which."
 
     @property
     def _without_source(self) -> str:
@@ -152,21 +282,3 @@ def estimate(value: float) -> str:
         ('86.9%', 'cannot be estimated')
     """
     return f"{value:.1%}" if math.isfinite(value) else UNKNOWN
-
-
-def _interval(of: Interval) -> str:
-    """The bounds of an estimate in brackets; nothing where there are none."""
-    if not math.isfinite(of.low + of.high):
-        return ""
-    return f" (90% interval {of.low:.1%} to {of.high:.1%})"
-
-
-def _below(points: float, threshold: float) -> str:
-    """Points with as many decimals as show that they are below a threshold.
-
-    Example:
-        >>> _below(0.52, 2), _below(1.97, 1.98)
-        ('+0.5', '+1.97')
-    """
-    short = f"{points:+z.1f}"
-    return short if float(short) <= threshold else f"{points:+.3g}"

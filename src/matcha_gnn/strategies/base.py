@@ -1,7 +1,6 @@
 """What a strategy is: an immutable object that seeks a better model on a target graph."""
 
 import abc
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -9,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.evidence import Posterior
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.evidence import Posterior, Wanted
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.hops import Hops
 from matcha_gnn.losses import Loss
@@ -34,6 +33,7 @@ class Task:
         seed: for base methods that draw at random.
         hops: of this model on this graph, if they are at hand.
         progress: called after each round with the rounds done and their number.
+        wanted: what is to be high, and what the classes are called.
     """
 
     model: Backbone
@@ -42,6 +42,7 @@ class Task:
     seed: int
     hops: Hops | None
     progress: Progress
+    wanted: Wanted = Wanted()
 
     def around(self, model: Backbone, hops: Hops | None = None) -> "Task":
         """The same with another model, and its hops if they are at hand."""
@@ -104,6 +105,12 @@ class Strategy(abc.ABC):
     def require(self, model: Backbone, method: BaseMethod) -> None:  # noqa: B027 (optional)
         """Raise IncompatibleError if the model lacks what this strategy needs."""
 
+    def require_metric(self, wanted: Wanted) -> None:
+        """Raise InvalidArgumentError if this strategy does not decide by what is wanted."""
+        if not wanted.is_default:
+            allowed = f"accuracy with strategy {self.name!r}, which compares no candidates by it"
+            raise InvalidArgumentError("metric", repr(wanted.metric), allowed)
+
     @abc.abstractmethod
     def run(self, task: Task) -> Adaptation:
         """Seek a better model; the last prediction is that of the model that is returned."""
@@ -144,7 +151,7 @@ class Strategy(abc.ABC):
 
 def with_gamma(model: Backbone, gamma: Tensor) -> Backbone:
     """A copy of a model with other hop-aggregation parameters."""
-    found = copy.deepcopy(model)
+    found = model.copied()
     found.gamma.data.copy_(gamma)
     return found
 

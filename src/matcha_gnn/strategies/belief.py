@@ -4,11 +4,15 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
+
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.evidence import Posterior, infer
 from matcha_gnn.evidence.belief_model import ANSWERS, BeliefModel, network_probs
+from matcha_gnn.evidence.weighing import BiasedPool
 from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.shards import WHOLE
 from matcha_gnn.hops import Hops
 from matcha_gnn.methods import ERM, BaseMethod
 from matcha_gnn.result import Adaptation, Trace, outcome
@@ -94,3 +98,21 @@ class Belief(Strategy):
             model = BeliefModel(copy.deepcopy(network), answer)
             stack = model.log_probs(evidence)[:, None]
             yield Proposal(answer, model, Hops(stack, shard=task.graph.shard), ERM())
+        yield from _for_goal(task, network, evidence)
+
+
+def _for_goal(task: Task, network: Backbone, evidence: Posterior) -> Iterator[Proposal]:
+    """The pool with labels that make the wanted metric high, where these are not the likeliest.
+
+    A threshold on the probabilities of all nodes; not for sharded graphs.
+    """
+    summary = task.model.source
+    if task.wanted.is_default or evidence.shard is not WHOLE or summary is None:
+        return
+    goal = task.wanted.goal(evidence.probs.shape[1], summary.class_prior)
+    bias = goal.bias(evidence.probs)
+    if bias is not None:
+        pool = BiasedPool(evidence.source.pool_weights, bias)
+        model = BeliefModel(copy.deepcopy(network), "pool", pool)
+        logs = (model.log_probs(evidence) + torch.tensor(bias).to(model.gamma)).log_softmax(1)
+        yield Proposal(f"pool for {goal.title}", model, Hops(logs[:, None]), ERM())

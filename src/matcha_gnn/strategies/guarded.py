@@ -2,28 +2,33 @@
 
 Candidates are models: the source's, the source's with all nodes moved back where features have
 moved, and what other strategies propose. The base method predicts around each. The evidence says
-how many labels of each are expected to be right, with bounds; a candidate is taken if the lower
-bound of its gain over the source is above the margin.
+what accuracy, or the metric that the caller chose, is expected of each, with bounds; a candidate is
+taken if the lower bound of its gain over the source is above the threshold.
 """
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone, MovableBackbone
+from matcha_gnn.class_names import class_title
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
     NoEvidenceError,
+    require_kind,
     require_number,
 )
-from matcha_gnn.evidence import Interval, Posterior, infer
+from matcha_gnn.evidence import ACCURACY, Goal, Interval, Posterior, Wanted, infer
 from matcha_gnn.evidence.alone import stand_in_summary
+from matcha_gnn.evidence.goals import expected_confusion
+from matcha_gnn.evidence.rating import rater_of
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.graphs.shards import tensor_total
 from matcha_gnn.methods import BaseMethod, Modifies
 from matcha_gnn.result import (
     Adaptation,
@@ -54,7 +59,10 @@ class Guarded(Strategy):
 
     Args:
         strategies: what proposes candidates, as far as it can run on the model.
-        margin: share of nodes that the lower bound of a candidate's gain must exceed.
+        min_gain: what the lower bound of a candidate's gain in the metric must exceed: 0.01 is a
+            point of accuracy.
+        of_error: `min_gain` is a share of the source model's expected error, 1 − metric, instead:
+            0.1 asks for a tenth of the errors, be they 30% of nodes or 2%.
 
     Example:
         >>> import matcha_gnn as mg
@@ -62,7 +70,7 @@ class Guarded(Strategy):
         >>> target = mg.datasets.csbm(1000, 64, homophily=0.1, signal=2, seed=1)
         >>> model = mg.GPRGNN(64, 2)
         >>> _ = mg.fit(model, source, epochs=50)
-        >>> mg.adapt(model, target, strategy=Guarded(margin=0.01)).status
+        >>> mg.adapt(model, target, strategy=Guarded(min_gain=0.01)).status
         <Status.ADAPTED: 'adapted'>
     """
 
@@ -71,14 +79,18 @@ class Guarded(Strategy):
     uses_evidence = True
 
     strategies: tuple[Strategy, ...] = (ClosedForm(), Fitted(), Belief())
-    margin: float = 0.0
+    min_gain: float = 0.0
+    of_error: bool = False
 
     def __post_init__(self) -> None:
         given = self.strategies
         if not (isinstance(given, tuple) and all(isinstance(s, Strategy) for s in given)):
             allowed = "a tuple of strategies, such as (mg.Matcha(),)"
             raise InvalidArgumentError("strategies", repr(given), allowed)
-        require_number("margin", self.margin, least=0, below=1)
+        require_number("min_gain", self.min_gain, least=0)
+        require_kind("of_error", self.of_error, bool, "True or False")
+        if self.of_error and not 0 < self.min_gain < 1:
+            raise InvalidArgumentError("min_gain", self.min_gain, "a share in (0, 1) with of_error")
 
     @property
     def blockwise(self) -> bool:
@@ -95,6 +107,15 @@ class Guarded(Strategy):
         if self.strategies and not self.usable(model, method):
             tried = ", ".join(s.name for s in self.strategies)
             raise IncompatibleError(f"strategies: none of {tried} can run on {model.name}")
+
+    def require_metric(self, wanted: Wanted) -> None:
+        """The least gain must be one that the metric can have."""
+        is_share = isinstance(wanted.metric, str)
+        if is_share and self.min_gain >= 1:
+            allowed = f"a number < 1, as {wanted.metric} is a share: 0.02 is two points"
+            raise InvalidArgumentError("min_gain", self.min_gain, allowed)
+        if self.of_error and not is_share:
+            raise InvalidArgumentError("of_error", True, "False with a metric of your own")
 
     def usable(self, model: Backbone, method: BaseMethod) -> list[Strategy]:
         """The strategies that are tried on a model."""
@@ -114,31 +135,34 @@ class Guarded(Strategy):
         except NoEvidenceError as reason:
             return self._kept(task, source, str(reason))
         obstacle = evidence.rejected
+        summary = task.model.source
+        goal = task.wanted.goal(answer.shape[1], summary.class_prior if summary else None)
         # Where nothing can be estimated, candidates are there for questions to decide among.
-        guard = _Guard(task, source, evidence, None if obstacle else scores)
+        guard = _Guard(task, source, evidence, None if obstacle else scores, goal)
         trials = [guard.trial(SOURCE, source)]
-        if not obstacle and not math.isfinite(trials[0].accuracy.value):
+        if not obstacle and not math.isfinite(trials[0].accuracy.value + trials[0].goal.value):
             return self._kept(task, source, _NOT_FINITE)
         for trial in guard.trials(self.usable(task.model, task.method)):
             if trial.run.prediction.finite:
                 trials.append(trial)
-        best = trials[0]
+        best, threshold = trials[0], None
         if not obstacle:
-            likeliest = max(trials, key=lambda trial: trial.gain.low)
-            best = likeliest if likeliest.gain.low > self.margin else best
+            threshold = self.min_gain * (1 - best.goal.value if self.of_error else 1)
+            best = _best(trials, threshold, goal)
         decision = Decision(
             best.name,
             tuple(guard.candidate(trial) for trial in trials),
             scores,
             obstacle,
-            threshold=None if obstacle else self.margin,
+            threshold=threshold,
             moved_back=best.moved_back,
+            goal=goal,
         )
         return self._result(task, best, trials[0], decision)
 
     def _kept(self, task: Task, source: Run, obstacle: str) -> Adaptation:
         """The source model, where nothing is known of the target."""
-        kept = _Trial(SOURCE, source, _NONE, _NONE)
+        kept = _Trial(SOURCE, source, _NONE, _NONE, _NONE)
         return self._result(task, kept, kept, Decision(SOURCE, (), None, obstacle))
 
     def _result(
@@ -177,7 +201,7 @@ def _gathered(task: Task, source: Run, network: Probs) -> tuple[Task, Posterior]
     """The evidence, and the task around a model with a source summary, or with its stand-in."""
     summary = task.model.source
     if summary is not None:
-        _require_classes(summary, source)
+        _require_classes(summary, source, task.wanted.classes)
         return task, infer(task.model, task.graph, network)
     try:
         if not isinstance(task.graph, Graph):
@@ -192,7 +216,7 @@ def _gathered(task: Task, source: Run, network: Probs) -> tuple[Task, Posterior]
     return task.around(model, task.hops), infer(model, task.graph, network, found.logits)
 
 
-def _require_classes(source: SourceSummary, run: Run) -> None:
+def _require_classes(source: SourceSummary, run: Run, names: Sequence[str]) -> None:
     """Raise NoEvidenceError where the model predicts classes without a labelled source node."""
     source.require(run.graph.num_features, run.prediction.probs.shape[1])
     absent = (source.class_prior == 0).cpu().numpy()
@@ -205,9 +229,24 @@ def _require_classes(source: SourceSummary, run: Run) -> None:
     most = int((shares * absent).argmax())
     if shares[absent].sum() >= _LEAST_CLASS:
         raise NoEvidenceError(
-            f"accuracy cannot be estimated: class {most} has no labelled node in the statistics of "
-            f"the source graph, and the model gives it to {shares[most]:.1%} of the target's nodes"
+            f"accuracy cannot be estimated: {class_title(names, most)} has no labelled node in the "
+            "statistics of the source graph, and the model gives it to "
+            f"{shares[most]:.1%} of the target's nodes"
         )
+
+
+def _best(trials: Sequence["_Trial"], threshold: float, goal: Goal) -> "_Trial":
+    """Among candidates whose lower bound is above the threshold; the source where there are none.
+
+    For accuracy the one with the largest bound: the posterior's own labels have the largest
+    expectation by construction. For other goals they have not, and the largest expectation counts.
+    """
+    better = [trial for trial in trials if trial.gain.low > threshold]
+    return max(
+        better,
+        key=lambda trial: trial.gain.low if goal == ACCURACY else trial.gain.value,
+        default=trials[0],
+    )
 
 
 @dataclass
@@ -217,7 +256,9 @@ class _Trial:
     name: str
     run: Run
     accuracy: Interval
+    goal: Interval
     gain: Interval
+    confusion: Tensor | None = None
     moved_back: bool = False
 
 
@@ -225,21 +266,34 @@ class _Guard:
     """Scores candidates around one base method on one target."""
 
     def __init__(
-        self, task: Task, source: Run, evidence: Posterior, scores: Posterior | None
+        self,
+        task: Task,
+        source: Run,
+        evidence: Posterior,
+        scores: Posterior | None,
+        goal: Goal,
     ) -> None:
-        self.task, self.source = task, source
+        self.task, self.source, self.goal = task, source, goal
         self.evidence, self.scores = evidence, scores
         self.labels_before: Tensor = source.prediction.probs.argmax(1)
+        if scores is not None:
+            with source.watch.stage("evidence"):
+                self.rater = rater_of(goal, scores)
+                self.rated_before = self.rater.rate(source.prediction.probs)
 
     def trial(self, name: str, run: Run) -> _Trial:
-        """How many of its labels are expected to be right, where that can be estimated."""
+        """What is expected of its labels, where that can be estimated."""
         if self.scores is None:
-            return _Trial(name, run, _NONE, _NONE)
+            return _Trial(name, run, _NONE, _NONE, _NONE)
+        probs, rater = run.prediction.probs, self.rater
         with self.source.watch.stage("evidence"):
-            labels = run.prediction.probs.argmax(1)
-            accuracy = self.scores.accuracy(labels)
-            gain = self.scores.gain(labels, over=self.labels_before)
-        return _Trial(name, run, accuracy, gain)
+            rated = self.rated_before if run is self.source else rater.rate(probs)
+            gain, value = rater.gain(rated, self.rated_before), rater.value(rated)
+            labels = probs.argmax(1)
+            accuracy = value if self.goal == ACCURACY else self.scores.accuracy(labels)
+            counts = expected_confusion(labels, self.scores.probs)
+            confusion = tensor_total(self.scores.shard, counts).cpu()
+        return _Trial(name, run, accuracy, value, gain, confusion)
 
     def trials(self, strategies: list[Strategy]) -> Iterator[_Trial]:
         """What strategies propose, around the model moved back where features have moved."""
@@ -282,8 +336,17 @@ class _Guard:
         changed = float(shard.total(other)[0]) / shard.count(len(labels))
         run, graph = trial.run, self.task.graph
         in_memory = isinstance(graph, Graph)
-        kept = (run.prediction.probs, run.model.frozen()) if in_memory else (None, None)
-        return Candidate(trial.name, trial.accuracy, trial.gain, changed, *kept)
+        probs, model = (run.prediction.probs, run.model.frozen()) if in_memory else (None, None)
+        return Candidate(
+            trial.name,
+            trial.accuracy,
+            trial.goal,
+            trial.gain,
+            changed,
+            probs,
+            model,
+            trial.confusion,
+        )
 
     def _moved_back(self) -> Backbone | None:
         model, method = self.task.model, self.task.method

@@ -5,7 +5,6 @@ For others a round runs the model once, with an autograd graph: its representati
 that the base method sees.
 """
 
-import copy
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from matcha_gnn.backbones import Backbone, LinearBackbone
 from matcha_gnn.backbones.foreign.patches import Patch, patched
+from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import NonFiniteError
 from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.hops import Hops
@@ -53,20 +53,34 @@ class Run:
         moving: its parameters that take steps.
         view: the model at the γ of the last prediction.
         prediction: the base method's last answer.
+
+    Args:
+        task: what to run on.
+        loss: what γ moves down.
+        ways: points that the paper leaves open.
+        gamma_stays: γ is not going to move, so that Z may stand for the hops.
     """
 
-    def __init__(self, task: Task, loss: Loss | None = None, ways: Ways = PUBLISHED) -> None:
+    def __init__(
+        self,
+        task: Task,
+        loss: Loss | None = None,
+        ways: Ways = PUBLISHED,
+        *,
+        gamma_stays: bool = False,
+    ) -> None:
         model, graph, method = task.model, task.graph, task.method
         self.graph, self.method, self.seed, self.ways = graph, method, task.seed, ways
         self.loss = loss or PIC()
-        self.model = copy.deepcopy(model).frozen()
-        self.gamma = self.model.gamma
-        self.encoder_stays = ways.moves == "gamma"
-        self.hops_stay = self.encoder_stays and isinstance(model, LinearBackbone)
-        self.moving = _moving_parameters(self.model, ways.moves)
         self.watch = Stopwatch(graph.device)
         self.z: Repr | None = None
         with self.watch.stage("inference"):
+            self.model = model.copied().frozen()
+            self.gamma = self.model.gamma
+            self.encoder_stays = ways.moves == "gamma"
+            self.hops_stay = self.encoder_stays and isinstance(model, LinearBackbone)
+            self.keeps_z_alone = gamma_stays and not method.needs_hops
+            self.moving = _moving_parameters(self.model, ways.moves)
             local = graph if self.encoder_stays and isinstance(graph, LocalGraph) else None
             self.constants = None if local is None else self.model.constants(local)
             self.hops = task.hops or self._fresh_hops()
@@ -167,6 +181,8 @@ class Run:
                 self.hops = self._fresh_hops()
 
     def _fresh_hops(self) -> Hops:
+        if self.keeps_z_alone and (mixed := self.model.mixed_hops(self.graph)):
+            return mixed
         if isinstance(self.model, LinearBackbone):
             return self.model.hops(self.graph, keyed=False)
         # Kept with its history: the loss of the same round differentiates it.
@@ -211,7 +227,7 @@ def finished(
         gamma=run.gamma.detach().clone(),
         gamma_before=task.model.gamma.detach().clone(),
         pic_before=pic,
-        pic_after=PIC().value(run.view, run.prediction),
+        pic_after=pic if run.prediction is source else PIC().value(run.view, run.prediction),
         trace=trace,
         status=status,
         seconds=run.watch.seconds if seconds is None else seconds,
@@ -220,6 +236,7 @@ def finished(
         seed=task.seed,
         graph=task.graph,
         decision=decision,
+        class_names=checked_names(task.wanted.classes or None, run.prediction.probs.shape[1]),
     )
 
 

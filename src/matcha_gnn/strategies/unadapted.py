@@ -27,9 +27,12 @@ class Unadapted(Strategy):
 
     def run(self, task: Task) -> Adaptation:
         """Predict once."""
-        run = Run(task)
+        run = Run(task, gamma_stays=True)
         first = run.predict()
         run.require_finite()
-        trace = Trace()
-        trace.add(PIC().value(run.view, first), run.view.gamma, first.class_shares)
-        return finished(self, task, run, first=run, trace=trace, status=Status.UNADAPTED)
+        trace, pic = Trace(), PIC().value(run.view, first)
+        trace.add(pic, run.view.gamma, first.class_shares)
+        before = first, pic
+        return finished(
+            self, task, run, first=run, trace=trace, status=Status.UNADAPTED, before=before
+        )

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from matcha_gnn.datasets.arrays import scipy_matrix
 from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
-from matcha_gnn.kernels.propagate import csr_tensor
+from matcha_gnn.kernels.sparse import csr_tensor
 from matcha_gnn.registry import resolve
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from matcha_gnn.graphs.sharded.halo import Columns, Halo, ShardAdjacency
 from matcha_gnn.graphs.sharded.partition import Partition, contiguous, metis
 from matcha_gnn.graphs.sharded.ranks import Ranks
 from matcha_gnn.kernels import Adjacency
-from matcha_gnn.kernels.propagate import csr_tensor
+from matcha_gnn.kernels.sparse import csr_tensor
 
 NODES, WIDTH = 23, 3
 

@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.graphs.base import Message, imbalance
+from matcha_gnn.graphs.base import imbalance
 from matcha_gnn.graphs.memory import Graph, LocalGraph
 from matcha_gnn.graphs.sharded.halo import Columns, Halo, ShardAdjacency
 from matcha_gnn.graphs.sharded.partition import PARTITIONS, Nodes, Partition, contiguous, metis
 from matcha_gnn.graphs.sharded.ranks import Ranks
 from matcha_gnn.graphs.shards import Shard
 from matcha_gnn.kernels import Adjacency
-from matcha_gnn.kernels.propagate import csr_tensor, scipy_csr
+from matcha_gnn.kernels.links import Links, Message
+from matcha_gnn.kernels.sparse import csr_tensor, scipy_csr
 from matcha_gnn.typing import FloatArray
 
 LINKS, LINKS_SEED = 20_000, 0
@@ -105,6 +106,14 @@ class GraphShard(LocalGraph):
     def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
         """See `BaseGraph.message_sums`."""
         return super().message_sums(message, self.own_adjacency.halo.extended(sent), received)
+
+    def neighbour_sums(self, values: Tensor) -> Tensor:
+        """See `BaseGraph.neighbour_sums`."""
+        return super().neighbour_sums(self.own_adjacency.halo.extended(values))
+
+    def _sorted_links(self) -> Links:
+        known = self.num_nodes + self.own_adjacency.halo.size
+        return Links.of(self.edge_index, self.num_nodes, known)
 
     @property
     def reciprocal(self) -> bool:

@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from matcha_gnn.graphs.base import Message, imbalance
+from matcha_gnn.graphs.base import imbalance
 from matcha_gnn.kernels import Operator, csr_rows
+from matcha_gnn.kernels.links import Message
 from matcha_gnn.typing import Repr
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class StoredMatrix(Operator):
         total = torch.zeros_like(received)
         for rows, sender, receiver in self.links():
             sender, receiver = sender.to(sent.device), receiver.to(sent.device)
-            messages = message(sent[sender], received[receiver])
+            messages = message(sent.index_select(0, sender), received.index_select(0, receiver))
             total[rows].index_add_(0, receiver - rows.start, messages)
         return total
 

@@ -6,7 +6,7 @@ before: each hop is computed from the stored one, so a resumed run gives the sam
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.graphs.stored.mapped import ArrayWriter, MappedArray
 from matcha_gnn.graphs.stored.matrix import StoredMatrix
 from matcha_gnn.graphs.stored.streaming import FILE_TYPES, TORCH_TYPES
-from matcha_gnn.io.files import lock, output_folder, replacing
+from matcha_gnn.io.files import holding, output_folder, replacing
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
@@ -127,16 +127,10 @@ def make_hops(
                     _read(files, hop, column_block, graph.device, into=h)
 
 
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> AbstractContextManager[None]:
     """Lock the folder for this process; the system releases the lock when it ends."""
-    with open(folder / LOCK, "w") as file:
-        try:
-            lock(file.fileno(), wait=False)
-        except OSError as error:
-            got = f"{folder} (another process is computing these hops)"
-            raise InvalidFileError("store", got, "one process at a time") from error
-        yield
+    got = f"{folder} (another process is computing these hops)"
+    return holding(folder / LOCK, InvalidFileError("store", got, "one process at a time"))
 
 
 @torch.no_grad()

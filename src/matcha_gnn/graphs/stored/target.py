@@ -8,7 +8,7 @@ from torch import Tensor
 
 from matcha_gnn.backbones import Backbone, FilterBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
-from matcha_gnn.graphs.base import BaseGraph, Message
+from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.graphs.stored.matrix import StoredMatrix
 from matcha_gnn.graphs.stored.plan import Plan, Work, estimate, plan_for
@@ -16,6 +16,7 @@ from matcha_gnn.graphs.stored.propagation import HopFiles, make_hops
 from matcha_gnn.graphs.stored.store import GraphStore
 from matcha_gnn.graphs.stored.streaming import TORCH_TYPES, StoredHops
 from matcha_gnn.hops import HopsKey
+from matcha_gnn.kernels.links import Message
 from matcha_gnn.methods import METHODS, BaseMethod, Modifies
 from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.typing import Progress

@@ -19,7 +19,7 @@ from torch.nn import functional as F  # noqa: N812
 from matcha_gnn.backbones import FilterBackbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import Adjacency, filter_hops
-from matcha_gnn.kernels.propagate import csr_tensor, no_beta_warning
+from matcha_gnn.kernels.sparse import csr_of, csr_tensor
 from matcha_gnn.typing import HopStack, HopWeights, Repr
 
 DROPOUT = 0.2
@@ -158,12 +158,8 @@ def patched_adjacency(
     real = column < nodes
     share = value.new_zeros(nodes)
     share[centres] = value[~real] / patches
-    starts = F.pad(real.cumsum(0), (1, 0))[starts]
-    with no_beta_warning():
-        matrix = torch.sparse_csr_tensor(
-            starts, column[real], value[real], (nodes, nodes), check_invariants=False
-        )
-    return Adjacency(matrix), share
+    starts = F.pad(real.cumsum(0), (1, 0))[starts].to(column.dtype)
+    return Adjacency(csr_of(starts, column[real], value[real], (nodes, nodes))), share
 
 
 def propagate_patched(adjacency: Adjacency, h: Repr, pushed: Repr, num_hops: int) -> HopStack:

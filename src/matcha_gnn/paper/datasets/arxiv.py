@@ -3,6 +3,7 @@
 import gzip
 import io
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,9 +99,31 @@ def arxiv_structure(
         17401
     """
     papers = _papers(root)
+    return _windows(papers, _drawn_features(papers, signal, seed), seed, "Arxiv-structure")
+
+
+def arxiv_structure_until(
+    years: Sequence[int], signal: float = 1.93, seed: int = 42, root: str | Path | None = None
+) -> "list[Data]":
+    """Arxiv-structure as it grew: all papers up to each year, no citation dropped.
+
+    A graph has the nodes of the one before it, and new ones; `test_mask` are papers that are newer
+    than the year before it in the list.
+
+    Args:
+        years: in ascending order.
+        signal: as in `arxiv_structure`.
+        seed: of the features, which a paper keeps from year to year.
+        root: as in `arxiv_structure`.
+    """
+    papers = _papers(root)
+    x = _drawn_features(papers, signal, seed)
+    return [_window(papers, x, *ends) for ends in zip((0, *years), years, strict=False)]
+
+
+def _drawn_features(papers: _Papers, signal: float, seed: int) -> NDArray[np.float32]:
     centres = class_centres(int(papers.topic.max()) + 1, _FEATURES, signal)
-    x = class_features(np.random.default_rng(seed), papers.topic, centres)
-    return _windows(papers, x, seed, "Arxiv-structure")
+    return class_features(np.random.default_rng(seed), papers.topic, centres)
 
 
 def _windows(papers: _Papers, x: NDArray[np.float32], seed: int, name: str) -> Domains:

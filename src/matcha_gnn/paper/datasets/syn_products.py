@@ -14,7 +14,7 @@ from matcha_gnn.datasets.citation import coauthor_cs
 from matcha_gnn.datasets.rawfiles import Origin, raw_file
 from matcha_gnn.datasets.statistics import Statistics, checked
 from matcha_gnn.errors import InvalidFileError, optional_imports
-from matcha_gnn.kernels.propagate import csr_tensor
+from matcha_gnn.kernels.sparse import csr_tensor
 from matcha_gnn.paper.datasets.domains import PARTS, Domains
 from matcha_gnn.paper.datasets.preferential import preferential
 from matcha_gnn.paper.datasets.splits import split_by_features

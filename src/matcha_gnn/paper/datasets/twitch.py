@@ -12,7 +12,7 @@ from torch import Tensor
 
 from matcha_gnn.datasets.rawfiles import Origin, raw_file
 from matcha_gnn.datasets.statistics import Statistics, checked
-from matcha_gnn.kernels.propagate import csr_tensor
+from matcha_gnn.kernels.sparse import csr_tensor
 from matcha_gnn.paper.datasets.domains import Domains
 from matcha_gnn.transforms.shifts import with_homophily
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.paper.experiments.run import worker_pool
-from matcha_gnn.paper.studies.ask_runs import SavedRun
-from matcha_gnn.paper.studies.ask_selectors import SELECTORS, Coda, Selector
+from matcha_gnn.paper.studies.ask_saved import SavedRun
+from matcha_gnn.paper.studies.ask_selectors import SELECTORS, Coda, Ours, Selector
 from matcha_gnn.paper.studies.shared import arguments, show_record
 from matcha_gnn.typing import FloatArray
 
@@ -52,7 +52,7 @@ def work(path: Path, names: Sequence[str], repeats: int) -> Record:
             selector = kind(run, np.random.default_rng(repeat))
             selector.ask(max(COUNTS))
             for rule, taken in _choices(selector):
-                changes.setdefault(rule, []).append(accuracies[taken] - accuracies[0])
+                changes.setdefault(rule, []).append(selector.accuracies[taken] - accuracies[0])
     return found | {"rules": {rule: _summed_up(own) for rule, own in changes.items()}}
 
 
@@ -66,7 +66,7 @@ def _summed_up(changes: list[FloatArray]) -> Record:
 def _choices(selector: Selector) -> Iterator[tuple[str, list[int]]]:
     """Names of rules, and what they take after each count."""
     yield selector.name, [selector.choice(count) for count in COUNTS]
-    if "test" not in selector.name and selector.name != "ours":
+    if not isinstance(selector, Ours):
         plain = [selector.plain_choice(count) for count in COUNTS]
         yield f"{selector.name}, plain rule", plain
 

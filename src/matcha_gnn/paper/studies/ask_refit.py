@@ -21,6 +21,7 @@ from matcha_gnn.evidence.belief_model import network_probs
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.studies.ask_runs import collect
+from matcha_gnn.paper.studies.ask_saved import Shift
 from matcha_gnn.paper.studies.harm import train_on
 from matcha_gnn.paper.studies.harm_cases import Case, cases, target_graph
 from matcha_gnn.paper.studies.shared import arguments
@@ -57,7 +58,10 @@ def study(case: Case, seed: int = 0) -> dict[str, Any]:
     """Accuracy of the source, of the best candidate, and of γ fitted with answers."""
     model = train_on(case.source, seed)
     graph = target_graph(case, seed)
-    run = collect(model, graph, case, seed, "erm")
+    every = torch.ones(graph.num_nodes, dtype=torch.bool)
+    graph.scored = graph.get("test_mask", every)
+    shift = Shift(case.name, case.family, case.source.real)
+    run = collect(model, graph, shift, "erm", seed)
     target = mg.unlabelled(graph)
     prior = infer(model, target, network_probs(model, target)).probs.double()
     labels = np.stack([each.argmax(1) for each in _whole(model, graph)])

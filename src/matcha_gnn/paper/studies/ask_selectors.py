@@ -11,10 +11,13 @@ import abc
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from scipy.stats import beta
 
-from matcha_gnn.paper.studies.ask_runs import SavedRun
-from matcha_gnn.questions.decision import Design, choose
+from matcha_gnn.evidence.weighing import PoolWeights, fit_biased_pool
+from matcha_gnn.paper.studies.ask_saved import SavedRun
+from matcha_gnn.questions.decision import Design, Later, choose
+from matcha_gnn.questions.fitting import complete_starts
 from matcha_gnn.questions.sampling import IntArray
 from matcha_gnn.typing import FloatArray
 
@@ -40,7 +43,7 @@ class Selector(abc.ABC):
 
     def __init__(self, run: SavedRun, rng: np.random.Generator) -> None:
         self.run, self.rng = run, rng
-        self.labels = run.labels
+        self.labels, self.accuracies = run.labels, run.accuracies
         self.nodes = list[int]()
         self.open = (self.labels != self.labels[0]).any(0)
 
@@ -227,29 +230,58 @@ def _best(density: FloatArray, below: FloatArray) -> FloatArray:
 
 
 class Ours(Selector):
-    """The order of `Design`, and its test: the source unless a candidate is permitted."""
+    """The order of `Design`, and its test: the source unless a candidate is permitted.
 
-    name = "ours"
+    Candidates that are fitted to answers are compared, too.
+    """
+
+    name, fits = "ours", True
 
     def __init__(self, run: SavedRun, rng: np.random.Generator) -> None:
         super().__init__(run, rng)
         self.design = Design(self.labels, run.prior, int(rng.integers(2**31)))
+        self.later = list[Later]()
 
     def ask(self, count: int) -> None:
         """The first nodes of the order."""
-        self.nodes = self.design.order(count).tolist()
+        order = self.design.order(count)
+        self.nodes = order.tolist()
+        answers = dict(zip(self.nodes, self.run.truth[order].tolist(), strict=True))
+        starts = complete_starts(order, answers) if self.fits else []
+        self.later = [Later(self._fitted(order[:start]), start) for start in starts]
+        reached = [100 * float((one.labels == self.run.truth).mean()) for one in self.later]
+        self.accuracies = np.array([*self.run.accuracies, *reached])
+
+    def _fitted(self, nodes: IntArray) -> FloatArray:
+        """Class probabilities of the pool, fitted to the answers at some nodes, [N, C]."""
+        run = self.run
+        if run.evidence is None or run.network is None or run.pool is None:
+            same: FloatArray = run.probs[0].astype(np.float64)
+            return same
+        evidence, network = (torch.from_numpy(e).double() for e in (run.evidence, run.network))
+        truth, weights = torch.from_numpy(run.truth), PoolWeights(*run.pool.tolist())
+        pool = fit_biased_pool(evidence[nodes], network[nodes], truth[nodes], weights)
+        found: FloatArray = pool.pool(evidence, network).exp().numpy()
+        return found
 
     def choice(self, count: int) -> int:
         """By the sequential test."""
         nodes = self.nodes[:count]
         known = {node: int(self.run.truth[node]) for node in nodes}
-        return choose(self.design, np.array(nodes, dtype=np.int64), known)
+        later = [one for one in self.later if one.start <= len(nodes)]
+        return choose(self.design, np.array(nodes, dtype=np.int64), known, later)
+
+
+class Unfitted(Ours):
+    """The same without candidates that are fitted to answers."""
+
+    name, fits = "ours, nothing fitted", False
 
 
 class RandomTested(Ours):
-    """Our test on nodes at random among disagreements, without evidence."""
+    """Our test on nodes at random among disagreements, without evidence and fitted candidates."""
 
-    name = "random, our test"
+    name, fits = "random, our test", False
 
     def __init__(self, run: SavedRun, rng: np.random.Generator) -> None:
         super().__init__(run, rng)
@@ -265,4 +297,7 @@ class _Even(Design):
         return even
 
 
-SELECTORS: Sequence[type[Selector]] = (Ours, RandomTested, Random, Uncertainty, ModelPicker, Coda)
+SELECTORS: Sequence[type[Selector]] = (
+    *(Ours, Unfitted, RandomTested),
+    *(Random, Uncertainty, ModelPicker, Coda),
+)

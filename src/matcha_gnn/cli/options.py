@@ -1,0 +1,42 @@
+"""Options and arguments that several commands share, and the names that their help lists."""
+
+import re
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+GraphFile = Annotated[Path, typer.Argument(metavar="GRAPH", help="A .npz or .pt graph file.")]
+Network = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:NAME",
+        help="In place of MODEL: a class or function of your own that makes the network.",
+    ),
+]
+Weights = Annotated[
+    Path | None, typer.Option(help="With --network: its state dict, saved with torch.save.")
+]
+SourceFile = Annotated[
+    Path | None,
+    typer.Option(help="The source summary that mg.summarise_source(...).save wrote."),
+]
+
+
+BASES = ("base", "linear", "foreign", "unadapted", "catalogue", "stored")
+"""Modules of packages that register nothing, or have a line of their own in the help."""
+
+
+def names_of(package: str) -> str:
+    """What a package of this library registers, and what installed packages add.
+
+    Read from its export lines: importing it would take seconds.
+    """
+    exports = (Path(__file__).parents[1] / package / "__init__.py").read_text("utf-8")
+    found = re.findall(rf"^from matcha_gnn\.{package}\.(\w+)\S* import (\w+) as \2$", exports, re.M)
+    own = {name if name.islower() else module for module, name in found if module not in BASES}
+    offered = {point.name for point in entry_points(group=f"matcha_gnn.{package}")}
+    return ", ".join(sorted(own | offered))

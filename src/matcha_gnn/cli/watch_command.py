@@ -1,0 +1,82 @@
+"""The command `matcha watch` as it is written; heavy imports wait until it runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from matcha_gnn.cli.options import Seed, names_of
+
+
+def watch(
+    context: typer.Context,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .safetensors model file.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where graph files are and will be.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            help="The graph trained on, so that alarms say how often they ring by chance; for a "
+            "model without one, its source summary."
+        ),
+    ] = None,
+    level: Annotated[
+        float | None, typer.Option(help="An alarm rings below this expected accuracy, 0.8.")
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Stop after the files that are there.")
+    ] = False,
+    every: Annotated[float, typer.Option(help="Seconds between two looks at the folder.")] = 10.0,
+    fail_on_alarm: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-alarm",
+            help="With --once: exit with 3 if an alarm rings on the newest graph.",
+        ),
+    ] = False,
+    method: Annotated[str, typer.Option(help=f"Base method: {names_of('methods')}.")] = "erm",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An option of the base method, such as k=20."),
+    ] = None,
+    strategy: Annotated[
+        str, typer.Option(help=f"How a better model is sought: {names_of('strategies')}, or none.")
+    ] = "guarded",
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the strategy."),
+    ] = None,
+    seed: Seed = 0,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print a line of JSON for each graph.")
+    ] = False,
+) -> None:
+    """Follow a model over the graph files of a folder, as they come.
+
+    Writes for each graph what `matcha adapt` writes, and timeline.csv, timeline.html, events.jsonl,
+    metrics.prom and the state. Killed and started again, it goes on where it was.
+    """
+    from matcha_gnn.cli import watching
+    from matcha_gnn.cli.commands import Job
+
+    job = Job(
+        model=model,
+        graph=folder,
+        output=output,
+        method=method,
+        options=option or [],
+        strategy=strategy,
+        parameters=parameter or [],
+        seed=seed,
+        device="cpu",
+        memory=None,
+        hops_dtype="float32",
+        json=json,
+        command=context.obj,
+    )
+    order = watching.Order(folder, source, level, once, every, fail_on_alarm)
+    code = watching.watch(job, order)
+    if code:
+        raise typer.Exit(code)

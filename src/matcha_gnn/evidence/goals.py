@@ -1,0 +1,311 @@
+"""What a user wants to be high on the target: accuracy, F1, …, or a function of their own."""
+
+import abc
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+import torch
+from torch import Tensor
+
+from matcha_gnn.class_names import checked_names, class_title, numbered
+from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.functional import average_precision, f1, recall
+from matcha_gnn.typing import Parameters, Probs
+
+Metric: TypeAlias = Callable[[Tensor, Probs], float]
+"""From classes [n] and a candidate's class probabilities [n, C] to a number; higher is better."""
+
+
+@dataclass(frozen=True)
+class Goal(abc.ABC):
+    """A metric of predictions; higher is better.
+
+    Attributes:
+        name: what `metric=` calls it.
+        is_share: it lies between 0 and 1, and is shown in percent.
+    """
+
+    name: ClassVar[str]
+    is_share: ClassVar[bool] = True
+
+    @property
+    def title(self) -> str:
+        """What sentences call it."""
+        return self.name.replace("_", " ")
+
+    @abc.abstractmethod
+    def score(self, truth: Tensor, probs: Probs) -> float:
+        """Of class probabilities [n, C] where the classes [n] are known."""
+
+    def bias(self, known: Probs) -> tuple[float, ...] | None:
+        """What to add to log-probabilities so that their largest class makes the goal high.
+
+        Args:
+            known: probabilities of the true classes, [N, C].
+
+        Returns:
+            One number for each class; None where the most probable class is used as it is.
+        """
+        return None
+
+    def figures(self) -> Parameters:
+        """What was chosen, as JSON values."""
+        return {"metric": self.name, "positive": None}
+
+    def text(self, value: float) -> str:
+        """A value for a reader.
+
+        Example:
+            >>> Accuracy().text(0.869), Own(max).text(1234.5)
+            ('86.9%', '1234')
+        """
+        return f"{value:.1%}" if self.is_share else f"{value:.4g}"
+
+    def difference(self, value: float, *, digits: int = 1) -> str:
+        """A difference for a reader: in points of a share, by `digits` after the point."""
+        return f"{100 * value:+z.{digits}f}" if self.is_share else f"{value:+.4g}"
+
+    @property
+    def unit(self) -> str:
+        """Of a difference."""
+        return " points" if self.is_share else ""
+
+
+class Counted(Goal):
+    """A goal that is a function of how many nodes of class b are given class a."""
+
+    @abc.abstractmethod
+    def value(self, confusion: Tensor) -> Tensor:
+        """Of counts, expected or true, [..., C, C]: rows are given classes; differentiable."""
+
+    def score(self, truth: Tensor, probs: Probs) -> float:
+        """See `Goal`."""
+        exact = torch.nn.functional.one_hot(truth, probs.shape[1]).double()
+        return float(self.value(expected_confusion(probs.argmax(1), exact)))
+
+
+@dataclass(frozen=True)
+class Accuracy(Counted):
+    """Share of labels that are true."""
+
+    name = "accuracy"
+
+    def value(self, confusion: Tensor) -> Tensor:
+        """Of counts."""
+        return _hits(confusion).sum(-1) / confusion.sum((-2, -1))
+
+
+@dataclass(frozen=True)
+class BalancedAccuracy(Counted):
+    """Mean over classes of the share of their nodes that is found."""
+
+    name = "balanced_accuracy"
+
+    def value(self, confusion: Tensor) -> Tensor:
+        """Of counts."""
+        return recall(_hits(confusion), confusion.sum(-2)).nanmean(-1)
+
+    def bias(self, known: Probs) -> tuple[float, ...]:
+        """Every class counts alike, however rare it is: a node counts by one over its share."""
+        return tuple((-known.double().mean(0).clamp_min(1e-12).log()).tolist())
+
+
+@dataclass(frozen=True)
+class MacroF1(Counted):
+    """Mean over classes of F1."""
+
+    name = "macro_f1"
+    title = "macro F1"
+
+    def value(self, confusion: Tensor) -> Tensor:
+        """Of counts."""
+        return _f1(confusion).nanmean(-1)
+
+
+@dataclass(frozen=True)
+class _OfClass(Goal):
+    positive: int
+    class_name: str
+
+    def figures(self) -> Parameters:
+        """See `Goal`."""
+        return {"metric": self.name, "positive": self.positive}
+
+
+@dataclass(frozen=True)
+class F1(_OfClass, Counted):
+    """F1 of one class."""
+
+    name = "f1"
+
+    @property
+    def title(self) -> str:
+        """What sentences call it."""
+        return f"F1 of {self.class_name}"
+
+    def value(self, confusion: Tensor) -> Tensor:
+        """Of counts."""
+        return _f1(confusion)[..., self.positive].nan_to_num(0.0)
+
+    def bias(self, known: Probs) -> tuple[float, ...] | None:
+        """The threshold on the probability of the class with the largest expected F1, of two."""
+        if known.shape[1] != 2:
+            return None
+        ranked = known[:, self.positive].double().sort(descending=True).values
+        found, places = ranked.cumsum(0), torch.arange(1, len(ranked) + 1).to(ranked)
+        last = int((found / (places + found[-1])).argmax())
+        threshold = float(ranked[last : last + 2].mean().clamp(1e-6, 1 - 1e-6))
+        added = [0.0, 0.0]
+        added[self.positive] = math.log((1 - threshold) / threshold)
+        return tuple(added)
+
+
+@dataclass(frozen=True)
+class AveragePrecision(_OfClass):
+    """Precision averaged over the recalls of one class, by the probability of that class."""
+
+    name = "average_precision"
+
+    @property
+    def title(self) -> str:
+        """What sentences call it."""
+        return f"average precision of {self.class_name}"
+
+    def score(self, truth: Tensor, probs: Probs) -> float:
+        """See `Goal`."""
+        return average_precision(probs[:, self.positive], truth == self.positive)
+
+
+@dataclass(frozen=True)
+class Own(Goal):
+    """A function of the user's own.
+
+    Args:
+        function: gets classes [n], int64, and class probabilities [n, C], both on the CPU.
+    """
+
+    name = "own"
+    is_share = False
+
+    function: Metric
+
+    @property
+    def title(self) -> str:
+        """The name of the function."""
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return "metric" if name == "<lambda>" else str(name)
+
+    def figures(self) -> Parameters:
+        """See `Goal`."""
+        return {"metric": self.title, "positive": None}
+
+    def score(self, truth: Tensor, probs: Probs) -> float:
+        """See `Goal`."""
+        found = self.function(truth.cpu(), probs.cpu())
+        try:
+            value = float(found)
+        except (TypeError, ValueError):
+            value = math.nan
+        if not math.isfinite(value):
+            allowed = "a function of classes [n] and probabilities [n, C] to a finite number"
+            raise InvalidArgumentError("metric", f"{found!r} from {self.title}", allowed)
+        return value
+
+
+ACCURACY = Accuracy()
+_PLAIN: dict[str, Goal] = {each.name: each for each in (ACCURACY, BalancedAccuracy(), MacroF1())}
+_OF_CLASS: dict[str, type[_OfClass]] = {each.name: each for each in (F1, AveragePrecision)}
+METRICS = (*_PLAIN, *_OF_CLASS)
+"""What `metric=` may be by name."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a caller wants to be high, and what the classes are called.
+
+    Args:
+        metric: a name among `METRICS`, or a function of classes [n] and probabilities [n, C].
+        positive: the class that "f1" and "average_precision" are of, by number or name; the
+            rarer of two classes by default.
+        classes: their names; empty for none.
+
+    Example:
+        >>> wanted = Wanted("f1", classes=("licit", "fraud"))
+        >>> wanted.goal(2, torch.tensor([0.95, 0.05])).title
+        'F1 of fraud'
+    """
+
+    metric: str | Metric = ACCURACY.name
+    positive: int | str | None = None
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.metric not in METRICS and not callable(self.metric):
+            allowed = f"{', '.join(METRICS)}, or a function of classes and probabilities"
+            raise InvalidArgumentError("metric", repr(self.metric), allowed)
+        if self.positive is not None and self.metric not in _OF_CLASS:
+            allowed = f"none, unless metric is {' or '.join(_OF_CLASS)}"
+            raise InvalidArgumentError("positive", repr(self.positive), allowed)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether accuracy is wanted."""
+        return self.metric == ACCURACY.name
+
+    def goal(self, number: int, shares: Tensor | None) -> Goal:
+        """The goal for a number of classes.
+
+        Args:
+            number: of classes.
+            shares: of the classes on the source, [C], where they are known.
+
+        Raises:
+            InvalidArgumentError: names or the positive class do not fit.
+        """
+        checked_names(self.classes or None, number)
+        if not isinstance(self.metric, str):
+            return Own(self.metric)
+        if self.metric in _PLAIN:
+            return _PLAIN[self.metric]
+        positive = self._positive(number, shares)
+        return _OF_CLASS[self.metric](positive, class_title(self.classes, positive))
+
+    def _positive(self, number: int, shares: Tensor | None) -> int:
+        names = numbered(self.classes, number)
+        if self.positive is None and number == 2 and shares is not None:
+            return int(shares.argmin())
+        if isinstance(self.positive, str) and self.positive in names:
+            return names.index(self.positive)
+        # A command line has no numbers, only text.
+        if str(self.positive) in map(str, range(number)):
+            return int(self.positive)  # type: ignore[arg-type]
+        known = ", ".join(names[:10]) + (", …" if number > 10 else "")
+        allowed = f"the class that {self.metric} is of: {known}"
+        raise InvalidArgumentError("positive", repr(self.positive), allowed)
+
+
+def expected_confusion(labels: Tensor, posterior: Probs) -> Tensor:
+    """Expected nodes of class b among those that are given class a, float64 [C, C].
+
+    Args:
+        labels: given classes, [N].
+        posterior: probabilities of the true classes, [N, C].
+
+    Example:
+        >>> expected_confusion(torch.tensor([0, 1]), torch.tensor([[0.9, 0.1], [0.2, 0.8]]))
+        tensor([[0.9000, 0.1000],
+                [0.2000, 0.8000]], dtype=torch.float64)
+    """
+    rows = posterior.double()
+    counts = rows.new_zeros(rows.shape[1], rows.shape[1])
+    return counts.index_add_(0, labels.to(rows.device), rows)
+
+
+def _hits(confusion: Tensor) -> Tensor:
+    return confusion.diagonal(dim1=-2, dim2=-1)
+
+
+def _f1(confusion: Tensor) -> Tensor:
+    return f1(_hits(confusion), confusion.sum(-2), confusion.sum(-1))

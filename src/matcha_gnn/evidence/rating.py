@@ -1,0 +1,203 @@
+"""Estimates of a goal for candidates, from the probabilities of the true classes.
+
+Bounds hold if the odds of any one class are off by `CLASS_ODDS`, and contain chance. Goals of
+counts have a closed form: the goal of the expected counts, and the variance of its linear part (the
+delta method). Other goals are averages over classes that are drawn from the posterior.
+"""
+
+import abc
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.evidence.goals import Accuracy, AveragePrecision, Counted, Goal, expected_confusion
+from matcha_gnn.evidence.posterior import NORMAL_90, Interval, Posterior, perturbed
+from matcha_gnn.graphs.shards import WHOLE, tensor_total
+from matcha_gnn.typing import Probs
+
+DRAWS = 20
+"""How often the classes of all nodes are drawn for a goal that has no closed form."""
+PERTURBED_DRAWS = 4
+"""The same where the odds of a class are off: differences to the same draws as they are."""
+MOST_DRAWN = 50_000
+"""Nodes whose classes are drawn at most."""
+
+
+class Rater(abc.ABC):
+    """Estimates one goal of candidates on one target."""
+
+    @abc.abstractmethod
+    def rate(self, probs: Probs) -> Any:
+        """All that is needed of a candidate with these class probabilities, [N, C]."""
+
+    @abc.abstractmethod
+    def value(self, rated: Any) -> Interval:
+        """The goal of a candidate."""
+
+    @abc.abstractmethod
+    def gain(self, rated: Any, over: Any) -> Interval:
+        """By how much the goal is more than another candidate's."""
+
+
+def rater_of(goal: Goal, posterior: Posterior) -> Rater:
+    """What estimates a goal.
+
+    Raises:
+        IncompatibleError: the goal needs nodes one by one, and the graph is sharded.
+    """
+    if isinstance(goal, Accuracy):
+        return _AccuracyRater(posterior)
+    if isinstance(goal, Counted):
+        return _CountedRater(goal, posterior)
+    if posterior.shard is not WHOLE:
+        raise IncompatibleError(
+            f"metric: {goal.title} needs all nodes in one process, and this graph is sharded; "
+            "accuracy, balanced_accuracy, macro_f1 and f1 do not"
+        )
+    return _DrawnRater(goal, posterior)
+
+
+@dataclass(frozen=True)
+class _AccuracyRater(Rater):
+    """Accuracy is a mean over nodes: its bounds are exact, and nodes that agree cancel."""
+
+    posterior: Posterior
+
+    def rate(self, probs: Probs) -> Tensor:
+        return probs.argmax(1)
+
+    def value(self, rated: Tensor) -> Interval:
+        return self.posterior.accuracy(rated)
+
+    def gain(self, rated: Tensor, over: Tensor) -> Interval:
+        return self.posterior.gain(rated, over)
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """Of a candidate.
+
+    Attributes:
+        labels: its classes, [N].
+        values: the goal of its expected counts, as they are and for each perturbation, [1 + 2 C].
+        slopes: derivative of the first by the counts, [C, C].
+    """
+
+    labels: Tensor
+    values: Tensor
+    slopes: Tensor
+
+
+@dataclass(frozen=True)
+class _CountedRater(Rater):
+    goal: Counted
+    posterior: Posterior
+
+    def rate(self, probs: Probs) -> _Counts:
+        labels, known = probs.argmax(1), self.posterior.probs
+        tables = [expected_confusion(labels, p) for p in (known, *perturbed(known))]
+        counts = tensor_total(self.posterior.shard, torch.stack(tables))
+        with torch.enable_grad():
+            point = counts[0].clone().requires_grad_(True)
+            (slopes,) = torch.autograd.grad(self.goal.value(point), point)
+        return _Counts(labels, self.goal.value(counts), slopes)
+
+    def value(self, rated: _Counts) -> Interval:
+        chance = self._chance(rated.slopes[rated.labels.to(rated.slopes.device)])
+        around = chance + self._error(rated.slopes)
+        middle, low, high = _around(rated.values, around)
+        return Interval(middle, max(0.0, low), min(1.0, high))
+
+    def gain(self, rated: _Counts, over: _Counts) -> Interval:
+        place = rated.slopes.device
+        rows = rated.slopes[rated.labels.to(place)] - over.slopes[over.labels.to(place)]
+        return _around(rated.values - over.values, self._chance(rows))
+
+    def _error(self, slopes: Tensor) -> float:
+        """The largest error of estimated accuracies under simulated shifts, for this goal.
+
+        As many nodes as were misjudged there, if they are those that count most.
+        """
+        nodes = self.posterior.source.estimate_error * self.posterior.shard.count(
+            len(self.posterior.probs)
+        )
+        return nodes * float((slopes.amax(1) - slopes.amin(1)).max())
+
+    def _chance(self, rows: Tensor) -> float:
+        """Half the width of nine in ten sums of one entry per row, drawn by the posterior."""
+        known = self.posterior.probs.double()
+        means = (known * rows).sum(1)
+        variance = (known * rows.square()).sum(1) - means.square()
+        (total,) = self.posterior.shard.total(float(variance.sum()))
+        return NORMAL_90 * math.sqrt(max(float(total), 0.0))
+
+
+def _around(values: Tensor, chance: float) -> Interval:
+    """From values as they are and perturbed."""
+    return Interval(float(values[0]), float(values.min()) - chance, float(values.max()) + chance)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    """Of a candidate.
+
+    Attributes:
+        drawn: the goal for each draw of the classes, [DRAWS].
+        moved: by how much each perturbation changes its mean, [2 C].
+    """
+
+    drawn: Tensor
+    moved: Tensor
+
+
+class _DrawnRater(Rater):
+    def __init__(self, goal: Goal, posterior: Posterior) -> None:
+        self.goal = goal
+        known = posterior.probs.double().cpu()
+        self.error = 0.0
+        if isinstance(goal, AveragePrecision):
+            # As many nodes as were misjudged under simulated shifts, if all are of this class.
+            share = float(known[:, goal.positive].mean())
+            self.error = posterior.source.estimate_error / max(share, 1e-12)
+        chance = torch.Generator().manual_seed(0)
+        self.nodes = torch.randperm(len(known), generator=chance)[:MOST_DRAWN]
+        known = known[self.nodes]
+        points = torch.rand(DRAWS, len(known), generator=chance, dtype=torch.float64)
+        self.truths = _drawn(known, points)
+        self.perturbed = [_drawn(p, points[:PERTURBED_DRAWS]) for p in perturbed(known)]
+
+    def rate(self, probs: Probs) -> _Scores:
+        rows = probs[self.nodes.to(probs.device)].cpu()
+        drawn = self._scores(self.truths, rows)
+        usual = drawn[:PERTURBED_DRAWS].mean()
+        moved = [self._scores(truths, rows).mean() - usual for truths in self.perturbed]
+        return _Scores(drawn, torch.stack(moved))
+
+    def value(self, rated: _Scores) -> Interval:
+        found = self._interval(rated.drawn, rated.moved, self.error)
+        if not self.goal.is_share:
+            return found
+        return Interval(found.value, max(0.0, found.low), min(1.0, found.high))
+
+    def gain(self, rated: _Scores, over: _Scores) -> Interval:
+        return self._interval(rated.drawn - over.drawn, rated.moved - over.moved, 0.0)
+
+    def _scores(self, truths: Tensor, rows: Probs) -> Tensor:
+        scores = [self.goal.score(truth.long(), rows) for truth in truths]
+        return torch.tensor(scores, dtype=torch.float64)
+
+    @staticmethod
+    def _interval(drawn: Tensor, moved: Tensor, error: float) -> Interval:
+        middle, around = float(drawn.mean()), NORMAL_90 * float(drawn.std()) + error
+        low, high = min(0.0, float(moved.min())), max(0.0, float(moved.max()))
+        return Interval(middle, middle + low - around, middle + high + around)
+
+
+def _drawn(probs: Probs, points: Tensor) -> Tensor:
+    """Classes of nodes with probabilities [n, C] at points of the unit interval [S, n]: [S, n]."""
+    steps = probs.cumsum(1)[:, :-1]
+    return torch.stack([(each[:, None] > steps).sum(1) for each in points]).to(torch.int32)

@@ -1,0 +1,96 @@
+"""Edges by receiver: sums over the incoming edges of each node, self loops left out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from matcha_gnn.kernels.devices import device_of
+from matcha_gnn.kernels.propagate import Adjacency
+from matcha_gnn.kernels.sparse import csr_of, row_blocks, row_starts
+
+Message = Callable[[Tensor, Tensor], Tensor]
+"""Messages along edges, [E', C], from their senders' rows and their receivers' rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Incoming edges of each node without self loops, in CSR form; parallel edges are separate.
+
+    Attributes:
+        crow: where the edges of each receiver start, [N+1].
+        sender: [E'].
+        num_senders: nodes that can send: N, or more where only some of the nodes receive here.
+
+    Example:
+        >>> links = Links.of(torch.tensor([[0, 2, 1], [1, 1, 1]]), 3, 3)
+        >>> links.sums(torch.tensor([[1.0], [2.0], [4.0]]))
+        tensor([[0.],
+                [5.],
+                [0.]])
+    """
+
+    crow: Tensor
+    sender: Tensor
+    num_senders: int
+
+    @classmethod
+    def of(cls, edge_index: Tensor, num_receivers: int, num_senders: int) -> "Links":
+        """Sort edges [2, E] by receiver, where they are."""
+        sender, receiver = edge_index
+        apart = sender != receiver
+        sender, receiver = sender[apart], receiver[apart]
+        order = torch.argsort(receiver, stable=True)
+        return cls(row_starts(receiver, num_receivers), sender[order], num_senders)
+
+    @classmethod
+    def in_pattern(cls, adjacency: Adjacency) -> "Links":
+        """From the entries of a normalised adjacency, if no edges are parallel."""
+        crow, col, _ = adjacency.rows
+        nodes = torch.arange(len(crow) - 1, dtype=col.dtype, device=col.device)
+        own = torch.repeat_interleave(nodes, crow.diff(), output_size=len(col)) == col
+        # Every row has one entry of its own: i of them are gone before row i.
+        starts = crow - torch.arange(len(crow), dtype=crow.dtype, device=crow.device)
+        return cls(starts, col[~own], len(nodes))
+
+    def sums(self, values: Tensor) -> Tensor:
+        """Σ over the incoming edges of each node of the sender's row of values [N, C]: [N, C]."""
+        found: Tensor = self._ones.to(values.dtype) @ values
+        return found
+
+    def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
+        """Σ over the incoming edges of each node of their messages, [N, C].
+
+        Args:
+            message: rows of messages from the senders' rows of `sent` and the receivers' of
+                `received`.
+            sent: [N, C].
+            received: [N, C].
+        """
+        total, num_rows = torch.zeros_like(received), len(self.crow) - 1
+        most = device_of(sent).block_floats // (16 * sent.shape[1])
+        step = max(1, num_rows * most // max(1, len(self.sender)))
+        for rows, edges, starts in row_blocks(self.crow, step):
+            here = torch.arange(rows.stop - rows.start, device=starts.device)
+            count = edges.stop - edges.start
+            receiver = torch.repeat_interleave(here, starts.diff(), output_size=count)
+            messages = message(
+                sent.index_select(0, self.sender[edges]),
+                received[rows].index_select(0, receiver),
+            )
+            if messages.is_cpu:
+                total[rows].index_add_(0, receiver, messages)
+            else:
+                # Scattered additions on a GPU would change from run to run.
+                total[rows] = torch.segment_reduce(
+                    messages, "sum", offsets=starts, unsafe=True, initial=0
+                )
+        return total
+
+    @cached_property
+    def _ones(self) -> Adjacency:
+        ones = torch.ones(len(self.sender), device=self.sender.device)
+        size = (len(self.crow) - 1, self.num_senders)
+        return Adjacency(csr_of(self.crow, self.sender, ones, size))

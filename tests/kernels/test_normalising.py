@@ -1,0 +1,69 @@
+"""Normalisation by counting and by sorting: the same matrix, and that of PyG."""
+
+import pytest
+import torch
+from test_propagate import EDGES, NODES, edges, pyg_matrix, weights_for
+
+from matcha_gnn.kernels import normalising
+from matcha_gnn.kernels.sparse import csr_of
+
+KINDS = ("ones", "weights", "weights with zeros")
+
+
+def given(name, kind):
+    edge_index = edges(name)
+    weight = None if kind == "ones" else weights_for(edge_index, zeros=kind.endswith("zeros"))
+    return edge_index, NODES, weight
+
+
+def large(nodes=3_000, entries=20_000, seed=0):
+    draw = torch.Generator().manual_seed(seed)
+    return torch.randint(0, nodes, (2, entries), generator=draw), nodes
+
+
+@pytest.mark.parametrize("name", EDGES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_sorting_and_counting_find_the_same_entries(name, kind):
+    counted = normalising.counted_entries(*given(name, kind))
+    by_sorting = normalising.sorted_entries(*given(name, kind))
+    for one, other in zip(counted, by_sorting, strict=True):
+        torch.testing.assert_close(one.double(), other.double(), rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize("name", EDGES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_sorted_entries_give_the_matrix_of_pyg(name, kind, monkeypatch):
+    monkeypatch.setattr(normalising, "counted_entries", normalising.sorted_entries)
+    edge_index, nodes, weight = given(name, kind)
+    found = normalising.normalised_csr(edge_index, nodes, weight, torch.float64)
+    torch.testing.assert_close(found.to_dense(), pyg_matrix(edge_index, weight))
+
+
+def test_values_do_not_depend_on_the_blocks_they_are_computed_in(monkeypatch):
+    edge_index, nodes = large()
+    weight = torch.rand(edge_index.shape[1], generator=torch.Generator().manual_seed(1))
+    whole = normalising.normalised_csr(edge_index, nodes, weight, torch.float32)
+    monkeypatch.setattr(normalising, "_BLOCK", 1_000)
+    blocked = normalising.normalised_csr(edge_index, nodes, weight, torch.float32)
+    assert torch.equal(whole.values(), blocked.values())
+    assert torch.equal(whole.col_indices(), blocked.col_indices())
+
+
+def test_positions_are_narrow_on_the_cpu():
+    edge_index, nodes = large()
+    found = normalising.normalised_csr(edge_index, nodes, None, torch.float32)
+    assert found.crow_indices().dtype == found.col_indices().dtype == torch.int32
+
+
+def test_both_transposes_are_the_transpose():
+    edge_index, nodes = large(50, 200)
+    matrix = normalising.normalised_csr(edge_index, nodes, None, torch.float64)
+    cut = csr_of(matrix.crow_indices()[:31], *_entries(matrix, 30), (30, nodes))
+    for way in (normalising.counted_transpose, normalising.sorted_transpose):
+        turned = csr_of(*way(cut), (nodes, 30)).to_dense()
+        assert torch.equal(turned, cut.to_dense().T)
+
+
+def _entries(matrix, rows):
+    stop = int(matrix.crow_indices()[rows])
+    return matrix.col_indices()[:stop], matrix.values()[:stop]
