@@ -57,6 +57,12 @@ def test_a_page_says_that_accuracy_cannot_be_estimated(tmp_path):
     assert len(result.plot().axes) == 2
 
 
+def test_candidates_without_an_estimate_have_a_page(guarded):
+    decision = dataclasses.replace(guarded.decision, obstacle="cannot tell", threshold=None)
+    words = Page(render_page(dataclasses.replace(guarded, decision=decision))).words
+    assert "Accuracy could not be estimated. Answers to questions can still decide" in words
+
+
 OUTCOMES = {
     "good": {"status": mg.Status.ADAPTED},
     "neutral": {"status": mg.Status.KEPT_SOURCE},
