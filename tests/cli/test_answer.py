@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -120,6 +121,69 @@ def test_further_questions(asked_folder, capsys):
     assert len({row["node"] for row in rows} & first) == 10
     code, said, _ = run(capsys, "answer", folder, write_answers(folder, truth, 15), "--json")
     assert json.loads(said)["answers"]["answered"] == 35
+
+
+def fitted_names(folder):
+    record = json.loads((folder / "asked.json").read_text())
+    return [one["name"] for one in record["candidates"] if one["name"].startswith("fitted to")]
+
+
+def test_a_candidate_fitted_to_answers_is_kept_in_the_folder(asked_folder, capsys):
+    folder, truth = asked_folder
+    assert fitted_names(folder) == []
+    answers = write_answers(folder, truth)
+    run(capsys, "answer", folder, answers, "--ask", "25", "--json")
+    assert fitted_names(folder) == ["fitted to 20 answers"]
+    record = json.loads((folder / "asked.json").read_text())
+    last = f"candidate-{len(record['candidates']) - 1}.safetensors"
+    assert mg.load_model(folder / last).pool is not None
+    rows = rows_of(folder / "questions.csv")
+    assert "by fitted to 20 answers" in rows[0]
+    more = write_answers(folder, truth, 25)
+    code, said, _ = run(capsys, "answer", folder, more, "--json")
+    assert code == 0
+    assert json.loads(said)["answers"]["answered"] == 55
+    assert fitted_names(folder) == ["fitted to 20 answers", "fitted to 50 answers"]
+    assert "fitted to 50 answers" in (folder / "report.html").read_text()
+
+
+def test_what_an_interrupted_answer_left_of_a_fitted_candidate_does_no_harm(
+    asked_folder, capsys, monkeypatch
+):
+    folder, truth = asked_folder
+    answers = write_answers(folder, truth)
+
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(asked, "write_json", fail)
+    with pytest.raises(OSError, match="No space left"):
+        run(capsys, "answer", folder, answers)
+    assert fitted_names(folder) == []
+    monkeypatch.undo()
+    assert run(capsys, "answer", folder, answers)[0] == 0
+    assert fitted_names(folder) == ["fitted to 20 answers"]
+
+
+def test_where_the_evidence_cannot_tell_answers_decide(made, capsys, tmp_path):
+    folder, truth = made
+    model = mg.load_model(folder / "m.safetensors")
+    evidence = replace(model.source.evidence, information=torch.tensor(0.1))
+    model.source = replace(model.source, evidence=evidence)
+    mg.save_model(model, tmp_path / "unsure.safetensors")
+    out = tmp_path / "out"
+    start = ("adapt", tmp_path / "unsure.safetensors", folder / "g.npz", "-o", out)
+    code, said, complaint = run(capsys, *start, "--ask", "30")
+    assert (code, "cannot tell" in said) == (0, True), complaint
+    assert "Answer the 30 questions" in said
+    with np.load(out / "candidates.npz") as kept:
+        assert kept.files == ["probs"]
+    assert "nan" not in (out / "questions.csv").read_text().lower()
+    assert "Nothing is estimated of them." in (out / "report.html").read_text()
+    code, said, _ = run(capsys, "answer", out, write_answers(out, truth), "--json")
+    summary = json.loads(said)
+    assert (code, summary["status"]) == (0, "adapted")
+    assert "decided by 30 answers" in summary["meaning"]
 
 
 def test_labels_in_the_graph_file_are_used_for_scores_alone(made, capsys, tmp_path):

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 import matcha_gnn as mg
 from matcha_gnn.evidence import Posterior, infer
 from matcha_gnn.evidence.belief_model import network_probs
-from matcha_gnn.evidence.posterior import CLASS_ODDS
+from matcha_gnn.evidence.posterior import CLASS_ODDS, perturbed, perturbed_hits
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +141,13 @@ def test_labels_of_a_target_are_estimated_per_class(model):
     for each in (0, 1):
         truth = float((graph.y[labels == each] == each).double().mean())
         assert float(found.per_class[each]) == pytest.approx(truth, abs=0.06)
+
+
+def test_sums_of_perturbed_probabilities_are_those_of_the_reference():
+    generator = torch.Generator().manual_seed(0)
+    probs = torch.rand(50, 4, generator=generator).double().softmax(1)
+    labels = torch.randint(4, (50,), generator=generator)
+    reference = [float(each.gather(1, labels[:, None]).sum()) for each in perturbed(probs)]
+    np.testing.assert_allclose(perturbed_hits(probs, labels), reference, rtol=1e-12)
+    nothing = perturbed_hits(probs[:0], labels[:0])
+    assert nothing.tolist() == [0.0] * 8
