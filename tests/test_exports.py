@@ -32,7 +32,7 @@ def test_what_is_registered_is_public_and_documented(package):
     for kind in REGISTRIES[package].values():
         assert getattr(mg, kind.__name__) is kind
         assert kind.__name__ in mg.__all__
-        assert f"::: {kind.__module__}.{kind.__name__}\n" in api, "add it to docs/api.md"
+        assert f"- `mg.{kind.__name__}`\n" in api, "add it to docs/api.md"
 
 
 @pytest.mark.parametrize("package", [*REGISTRIES, "datasets"])

@@ -57,6 +57,12 @@ def test_a_page_says_that_accuracy_cannot_be_estimated(tmp_path):
     assert len(result.plot().axes) == 2
 
 
+def test_candidates_without_an_estimate_have_a_page(guarded):
+    decision = dataclasses.replace(guarded.decision, obstacle="cannot tell", threshold=None)
+    words = Page(render_page(dataclasses.replace(guarded, decision=decision))).words
+    assert "Nothing is estimated of them. The classes of a few nodes would decide" in words
+
+
 OUTCOMES = {
     "good": {"status": mg.Status.ADAPTED},
     "neutral": {"status": mg.Status.KEPT_SOURCE},
@@ -69,7 +75,9 @@ def outcome_of(result, severity):
     """The same result, if it had ended otherwise; an alarm by labels that are all of one class."""
     first = torch.eye(result.probs.shape[1])[:1].expand_as(result.probs)
     probs = first if severity == "alarm" else result.probs_before
-    return dataclasses.replace(result, probs=probs, **OUTCOMES[severity])
+    kept = dataclasses.replace(result.decision, chosen="source")
+    decided = {"decision": kept} if severity == "neutral" else {}
+    return dataclasses.replace(result, probs=probs, **decided, **OUTCOMES[severity])
 
 
 @pytest.mark.parametrize("severity", OUTCOMES)

@@ -139,5 +139,6 @@ def known_labels(
 def check_mask(name: str, mask: Tensor, labels: Tensor) -> None:
     """Refuse a mask that is not bool, not one per node, or empty."""
     if mask.dtype != torch.bool or mask.shape != labels.shape or not mask.any():
-        got = f"{mask.dtype} of shape {list(mask.shape)}, {int(mask.sum())} set"
+        number = f", {int(mask.sum())} set" if mask.dtype == torch.bool else ""
+        got = f"{mask.dtype} of shape {list(mask.shape)}{number}"
         raise InvalidArgumentError(name, got, "bool, one per node, at least one set")

@@ -5,7 +5,7 @@ rows of these base methods only, `<!-- NAME summary: Matcha -->` counts the rows
 `<!-- choosing -->` is the decision table of the base methods, `<!-- default -->` sets the default
 beside the published rows of Table 1, `<!-- harm: FILE -->` sums up a record of the harm study
 (`FILE#real` and `FILE#generated` a part of it), `<!-- ask: FILE#generated -->` a part of one of the
-study of questions,
+study of questions, `<!-- evidence: FILE -->` one of the evidence study,
 `<!-- cost: FILE -->` shows one of what a round costs, `<!-- overall -->` counts all tables,
 and `<!-- conclusions -->` sets the paper's conclusions beside the records.
 
@@ -24,7 +24,7 @@ from matcha_gnn.io.files import existing_file, replacing
 from matcha_gnn.paper.conclusions import conclusions, overall_line
 from matcha_gnn.paper.experiments import compare, load
 from matcha_gnn.paper.experiments.spec import names, published
-from matcha_gnn.paper.studies import ask
+from matcha_gnn.paper.studies import ask, evidence_overview
 from matcha_gnn.paper.studies.harm import kinds, table
 from matcha_gnn.paper.tables import markdown_table, summary_line
 
@@ -73,6 +73,11 @@ def ask_table(results: Path, name: str) -> str:
     """What `studies.ask show` says of a kind of graphs."""
     file, _, kind = name.partition("#")
     return ask.table(ask.kinds(_record(results / file)["runs"])[kind])
+
+
+def evidence_table(results: Path, name: str) -> str:
+    """Gain, harm and errors of estimates in a record of the evidence study."""
+    return evidence_overview.table(_record(results / name)["runs"])
 
 
 def _record(path: Path) -> dict[str, Any]:
@@ -167,6 +172,7 @@ MADE: dict[str, Callable[..., str]] = {
     "choosing": choosing_table,
     "harm": harm_table,
     "ask": ask_table,
+    "evidence": evidence_table,
     "cost": cost_table,
     "default": default_line,
     "overall": overall_line,

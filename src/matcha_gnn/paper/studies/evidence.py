@@ -235,7 +235,8 @@ def show(records: Sequence[Record]) -> None:
             _line(f"{network} {method}", [r for r in own if _is(r, network, method)])
         for family in dict.fromkeys(r["family"] for r in own):
             _line(family, [r for r in own if r["family"] == family and r["method"] == "erm"])
-        _line("without a source summary", _alone(own))
+        if alone := _alone(own):
+            _line("without a source summary", alone)
         _estimates([r for r in own if "cbpe" in r and "source" in r])
     for r in records:
         if r["after"] - r["before"] < -1:
