@@ -150,6 +150,7 @@ def test_the_benchmark_writes_and_shows_its_tables(tmp_path, monkeypatch, capsys
     first = record["runs"][0]
     assert {"ours", "ours, nothing fitted", "CODA", "random, plain rule"} <= set(first["rules"])
     assert "ours, nothing fitted, plain rule" not in first["rules"]
+    assert len(first["fitted"]) == len(FITTED_AT)
     ours = first["rules"]["ours"]
     assert len(ours["mean"]) == len(ours["hurt"]) == len(ask.COUNTS)
     assert ours["mean"][-1] == pytest.approx(first["best"], abs=1e-3)

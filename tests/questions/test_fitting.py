@@ -109,7 +109,7 @@ def test_a_fitted_candidate_is_a_model_for_the_next_graph(result, target, tmp_pa
     again = mg.load_model(tmp_path / "fitted.safetensors")
     assert isinstance(again, BeliefModel)
     assert again.pool == one.model.pool
-    assert "fitted to answers" in again.name
+    assert again.name == "GPRGNN with biased pool"
     following = mg.datasets.csbm(**SIZE, homophily=0.1, seed=2)
     assert torch.equal(mg.predict(again, following).probs, mg.predict(one.model, following).probs)
     assert accuracy(mg.predict(again, following).probs, following.y) > 0.9
@@ -196,5 +196,9 @@ def test_where_the_evidence_cannot_tell_answers_decide(unsure, target, tmp_path)
     page = (tmp_path / "kept.html").read_text()
     assert "Nothing is estimated of them." in page
     assert "as no other could be compared with it" in page
+    kept.take("probe").report(tmp_path / "by-hand.html")
+    page = (tmp_path / "by-hand.html").read_text()
+    assert "probe (chosen)" in page
+    assert "as no other could be compared with it" not in page
     questions.to_html(tmp_path / "questions.html")
     assert (tmp_path / "questions.html").read_text().count("<h2") >= 1

@@ -48,7 +48,8 @@ def test_headline_says_what_was_done(make):
     changed = int((result.labels != result.labels_before).sum())
     assert "In 3 rounds around erm, γ (the weights of the hops) moved" in words
     assert f"{changed} of 400 labels changed" in words
-    assert f"PIC loss: {result.pic_before:.4f} → {result.pic_after:.4f}. " in re.sub(" +", " ", words)
+    pic = f"PIC loss: {result.pic_before:.4f} → {result.pic_after:.4f}. "
+    assert pic in re.sub(" +", " ", words)
     assert f"Status: {result.status.value}. {result.summary()}" in words
     assert f"by more than {100 * changed / 400:.2f} %" in words
 
