@@ -174,6 +174,11 @@ class Decision:
         return bool(self.taken and self.taken.gain.low > (self.threshold or 0))
 
     @property
+    def stood_in(self) -> bool:
+        """Whether the network's own labels stood in for a source summary."""
+        return self.posterior is not None and bool(self.posterior.source.stand_in)
+
+    @property
     def believed(self) -> Posterior | None:
         """The evidence, unless it cannot tell."""
         return None if self.obstacle else self.posterior
@@ -199,9 +204,11 @@ class Decision:
 
     def _kept(self) -> str:
         source, best = self.candidates[0], self.compared or self.candidates[0]
-        if not math.isfinite(source.goal.value + best.gain.value + best.gain.low):
+        known = 0.0 if self.stood_in else source.goal.value
+        if not math.isfinite(known + best.gain.value + best.gain.low):
             return f"Kept the source model: its {self.goal.title} {UNKNOWN}."
         kept = f"Kept the source model: estimated {self.goal.title} {self._spread(source.goal)}."
+        kept = "Kept the source model." if self.stood_in else kept
         if best is source:
             return f"{kept} No other candidate could be tried.{self._without_source}"
         return f"{kept} Best candidate ({best.name}): {self._short_of(best)}.{self._without_source}"
@@ -225,6 +232,8 @@ class Decision:
         """Estimates before and after, of accuracy too where that is not the goal."""
         source = self.candidates[0]
         title, text = self.goal.title, self.goal.text
+        if self.stood_in:
+            return f"Gain: {self._gain(chosen)}."
         before = text(source.goal.value) if math.isfinite(source.goal.value) else UNKNOWN
         said = f"Estimated {title}: {before} → {self._spread(chosen.goal)}."
         if self.goal == ACCURACY:
@@ -271,7 +280,7 @@ class Decision:
 
     @property
     def _without_source(self) -> str:
-        if self.posterior is None or not bool(self.posterior.source.stand_in):
+        if not self.stood_in:
             return ""
         return " There is no source summary: the network's own labels stood in for it."
 

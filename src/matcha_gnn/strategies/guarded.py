@@ -169,8 +169,9 @@ class Guarded(Strategy):
         self, task: Task, best: "_Trial", source: "_Trial", decision: Decision
     ) -> Adaptation:
         trace = Trace()
+        estimated = [one for one in decision.candidates if math.isfinite(one.accuracy.value)]
         for trial in (source, best) if decision.adapted else (source,):
-            if not decision.obstacle:
+            if estimated:
                 shares = trial.run.prediction.class_shares
                 trace.add_estimate(trial.accuracy.value, trial.run.view.gamma, shares)
         return finished(
@@ -337,16 +338,11 @@ class _Guard:
         run, graph = trial.run, self.task.graph
         in_memory = isinstance(graph, Graph)
         probs, model = (run.prediction.probs, run.model.frozen()) if in_memory else (None, None)
-        return Candidate(
-            trial.name,
-            trial.accuracy,
-            trial.goal,
-            trial.gain,
-            changed,
-            probs,
-            model,
-            trial.confusion,
-        )
+        accuracy, goal, confusion = trial.accuracy, trial.goal, trial.confusion
+        if bool(self.evidence.source.stand_in):
+            # It shows which labels fit features and edges better, not how many are right.
+            accuracy, goal, confusion = _NONE, _NONE, None
+        return Candidate(trial.name, accuracy, goal, trial.gain, changed, probs, model, confusion)
 
     def _moved_back(self) -> Backbone | None:
         model, method = self.task.model, self.task.method
