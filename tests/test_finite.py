@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import matcha_gnn as mg
 from matcha_gnn.io.jsontext import json_text
-from matcha_gnn.io.outputs import write_outputs
+from matcha_gnn.io.outputs import Made, write_outputs
 from matcha_gnn.methods import METHODS, BaseMethod
 from matcha_gnn.methods.base import Prediction
 from matcha_gnn.testing import tiny_graph, trained_model
@@ -194,7 +194,7 @@ def test_json_has_null_for_what_is_no_number():
 def test_the_summary_is_json_without_nan(tmp_path):
     result = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=1))
     result = replace(result, pic_before=math.nan, gamma=result.gamma * math.inf)
-    summary = write_outputs(result, tmp_path, None, None, page=False)
+    summary = write_outputs(result, tmp_path, None, None, Made(page=False))
     assert math.isnan(summary["pic_before"])
     written = strict((tmp_path / "summary.json").read_text())
     assert written["pic_before"] is None

@@ -38,11 +38,15 @@ def test_adapt_writes_the_promised_files(files, capsys):
     assert code == 0
     assert "accuracy" in said
     names = {"predictions.npz", "model.safetensors", "history.csv", "summary.json", "report.html"}
+    names |= {"changed.csv"}
     assert {p.name for p in out.iterdir()} == names
     expected = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=3))
     with np.load(out / "predictions.npz") as predictions:
         np.testing.assert_array_equal(predictions["probs"], expected.probs)
         np.testing.assert_array_equal(predictions["labels"], expected.labels)
+        np.testing.assert_array_equal(predictions["probs_before"], expected.probs_before)
+        np.testing.assert_array_equal(predictions["labels_before"], expected.labels_before)
+        np.testing.assert_array_equal(predictions["ids"], np.arange(len(expected.labels)))
     torch.testing.assert_close(mg.load_model(out / "model.safetensors").gamma.data, expected.gamma)
     with open(out / "history.csv") as file:
         assert [row["round"] for row in csv.DictReader(file)] == ["0", "1", "2", "3"]
@@ -328,8 +332,8 @@ BAD_STRATEGIES = {
     "--set: got 'epochs'; allowed: features, loss, lr, moves, optimizer, restart, rounds": [
         *("--strategy", "matcha", "--set", "epochs=3")
     ],
-    "--set: got 'margin'; allowed: nothing: it has no options": [
-        *("--strategy", "fitted", "--set", "margin=0.1")
+    "--set: got 'min_gain'; allowed: nothing: it has no options": [
+        *("--strategy", "fitted", "--set", "min_gain=0.1")
     ],
     "--set: got 'rounds'; allowed: KEY=VALUE": ["--strategy", "matcha", "--set", "rounds"],
     "rounds: got 0; allowed: ": ["--strategy", "matcha", "--set", "rounds=0"],
@@ -340,8 +344,14 @@ BAD_STRATEGIES = {
     "--set loss: got 'x'; allowed: difference, entropy, pic, pseudo_label, sure": [
         *("--strategy", "matcha", "--set", "loss=x")
     ],
-    "--set: got 'loss'; allowed: margin": ["--set", "loss=pic"],
-    "margin: got 2; allowed: ": ["--set", "margin=2"],
+    "--set: got 'loss'; allowed: min_gain, of_error": ["--set", "loss=pic"],
+    "min_gain: got 2; allowed: a number < 1, as accuracy is a share": ["--set", "min_gain=2"],
+    "metric: got 'roc'; allowed: accuracy, ": ["--metric", "roc"],
+    "positive: got '1'; allowed: none, unless metric is f1": ["--positive", "1"],
+    "positive: got 'spam'; allowed: the class that f1 is of: ": [
+        *("--metric", "f1", "--positive", "spam")
+    ],
+    "classes: got ['a']; allowed: ": ["--classes", "a"],
     "--set strategies: got ": ["--set", 'strategies=["matcha"]'],
     "No such option: --epochs": ["--epochs", "3"],
     "seed: got -1; allowed: ": ["--seed", "-1"],

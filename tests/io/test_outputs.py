@@ -8,7 +8,10 @@ import pytest
 import matcha_gnn as mg
 from matcha_gnn.io import outputs
 
-OWN = {"predictions.npz", "model.safetensors", "history.csv", "report.html", "summary.json"}
+OWN = {
+    *("predictions.npz", "changed.csv", "model.safetensors", "history.csv", "report.html"),
+    "summary.json",
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +46,7 @@ def test_files_of_an_earlier_run_do_not_stay(page, result, tmp_path):
     earlier = ["report.html", "predictions-0-of-2.npz", "predictions-11-of-12.npz", "history.csv"]
     for name in (*earlier, ".predictions-1-of-2.npz", "predictions.npz", "summary.json"):
         (tmp_path / name).write_text("of an earlier run")
-    outputs.write_outputs(result, tmp_path, None, None, page=page)
+    outputs.write_outputs(result, tmp_path, None, None, outputs.Made(page=page))
     assert names(tmp_path) == (OWN if page else OWN - {"report.html"})
     with np.load(tmp_path / "predictions.npz") as predictions:
         assert np.array_equal(predictions["probs"], result.probs.numpy())

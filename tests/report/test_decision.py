@@ -11,7 +11,7 @@ import matcha_gnn as mg
 from html_page import Page
 from matcha_gnn.evidence import Interval
 from matcha_gnn.report import render_page
-from matcha_gnn.report.figures import candidate_bars
+from matcha_gnn.report.candidates import candidate_gains
 from matcha_gnn.report.notebook import TONES
 from matcha_gnn.result import Trace
 from matcha_gnn.testing import tiny_graph, trained_model
@@ -25,7 +25,7 @@ def guarded():
 def test_the_page_opens_with_the_decision(guarded):
     words = Page(render_page(guarded)).words
     assert f"Status: {guarded.status.value}. {guarded.decision.summary()}" in words
-    assert f"{guarded.decision.chosen} chosen:" in words
+    assert f"{guarded.decision.chosen} chosen by estimated accuracy:" in words
     for one in guarded.decision.candidates:
         assert re.search(rf"{one.name}( \(chosen\))? +{100 * one.expected_accuracy:.1f} %", words)
     assert words.count("(chosen)") == 1
@@ -34,22 +34,22 @@ def test_the_page_opens_with_the_decision(guarded):
 def test_rounds_that_were_not_run_are_not_drawn(guarded):
     words = Page(render_page(guarded)).words
     assert "Loss over the rounds" not in words
-    assert "Expected accuracy of candidates" in words
+    assert "Candidates by accuracy" in words
     assert "ms per round" not in words
 
 
 def test_the_picture_names_every_model(guarded):
-    picture = candidate_bars(guarded)
+    picture = candidate_gains(guarded)
     for one in guarded.decision.candidates:
         assert f"{one.name}: {one.expected_accuracy:.1%}" in picture.svg
-    assert f"({guarded.decision.chosen})" in picture.caption
+    assert f"Dot: {guarded.decision.chosen}, which is taken" in picture.caption
 
 
 def test_a_page_says_that_accuracy_cannot_be_estimated(tmp_path):
     result = mg.adapt(mg.GPRGNN(6, 3), tiny_graph())
     page = Page(render_page(result, tiny_graph().y))
     assert "Kept the source model" in page.words
-    assert "Expected accuracy of candidates" not in page.words
+    assert "Candidates by accuracy" not in page.words
     assert ("class", "status neutral") in page.attributes
     assert "no other could be compared" in page.words
     assert result.trace.frame().empty
@@ -63,21 +63,32 @@ def test_candidates_without_an_estimate_have_a_page(guarded):
     assert "Nothing is estimated of them. The classes of a few nodes would decide" in words
 
 
-OUTCOMES = {
-    "good": {"status": mg.Status.ADAPTED},
-    "neutral": {"status": mg.Status.KEPT_SOURCE},
-    "warning": {"status": mg.Status.LOSS_ROSE},
-    "alarm": {"status": mg.Status.STOPPED, "decision": None},
-}
-
-
 def outcome_of(result, severity):
     """The same result, if it had ended otherwise; an alarm by labels that are all of one class."""
     first = torch.eye(result.probs.shape[1])[:1].expand_as(result.probs)
     probs = first if severity == "alarm" else result.probs_before
-    kept = dataclasses.replace(result.decision, chosen="source")
-    decided = {"decision": kept} if severity == "neutral" else {}
-    return dataclasses.replace(result, probs=probs, **decided, **OUTCOMES[severity])
+    outcomes = {
+        "good": {"decision": decided(result, low=0.01)},
+        "neutral": {"decision": decided(result, "source"), "status": mg.Status.KEPT_SOURCE},
+        "warning": {"decision": decided(result, low=-0.01)},
+        "alarm": {"status": mg.Status.STOPPED, "decision": None},
+    }
+    return dataclasses.replace(result, probs=probs, **outcomes[severity])
+
+
+def decided(result, chosen="fitted", low=0.0):
+    """A decision for a candidate whose gain is expected, and at least as much as the bound."""
+    source, *_ = result.decision.candidates
+    value = source.goal._replace(value=source.goal.value + 0.02)
+    other = dataclasses.replace(
+        source, name="fitted", accuracy=value, goal=value, gain=Interval(0.02, low, 0.03)
+    )
+    return dataclasses.replace(
+        result.decision, chosen=chosen, candidates=(source, other), threshold=0.0
+    )
+
+
+OUTCOMES = ("good", "neutral", "warning", "alarm")
 
 
 @pytest.mark.parametrize("severity", OUTCOMES)
@@ -96,18 +107,18 @@ def test_box_and_cell_are_coloured_by_severity(guarded, severity):
 
 
 def test_estimates_that_are_not_numbers_are_not_shown_as_numbers(guarded):
-    nothing = dict.fromkeys(("accuracy", "gain"), Interval(math.nan, math.nan, math.nan))
+    nothing = dict.fromkeys(("accuracy", "goal", "gain"), Interval(math.nan, math.nan, math.nan))
     source, *others = guarded.decision.candidates
     some = dataclasses.replace(others[0], name="broken", **nothing)
     mixed = with_candidates(guarded, (source, *others, some))
     words = Page(render_page(mixed)).words
-    assert re.search(rf"{some.name} +(cannot be estimated +){{3}}", words)
-    assert f"{some.name}: cannot be estimated" in candidate_bars(mixed).svg
+    assert re.search(rf"{some.name} +(cannot be estimated +){{4}}", words)
+    assert f"{some.name}: cannot be estimated" in candidate_gains(mixed).svg
     assert not re.search(r"\b(nan|inf)\b|not finite", words)
     none = with_candidates(
         guarded, tuple(dataclasses.replace(c, **nothing) for c in (source, *others))
     )
-    assert candidate_bars(none) is None
+    assert candidate_gains(none) is None
     assert "candidates" not in [axes.get_title() for axes in none.plot().axes]
     assert not re.search(r"\b(nan|inf)\b|not finite", Page(render_page(none)).words)
 
@@ -118,9 +129,9 @@ def with_candidates(result, candidates):
 
 
 def test_the_page_names_the_threshold_that_applied(guarded):
-    for threshold, said in ((0.02, "reaches 2 points"), (0.0075, "reaches 0.75 points")):
+    for threshold, said in ((0.02, "threshold of 2 points"), (0.0075, "threshold of 0.75 points")):
         decision = dataclasses.replace(guarded.decision, threshold=threshold)
-        assert said in candidate_bars(dataclasses.replace(guarded, decision=decision)).caption
+        assert said in candidate_gains(dataclasses.replace(guarded, decision=decision)).caption
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -136,7 +147,9 @@ def test_the_call_on_the_page_gives_the_same_result(guarded):
     again = eval(call[0], {"mg": mg, "model": trained_model(), "graph": tiny_graph()})
     assert torch.equal(again.probs, guarded.probs)
     assert again.strategy == guarded.strategy
-    assert "<title>Adaptation: erm, guarded</title>" in render_page(guarded)
+    day = f"{guarded.date.day} {guarded.date:%B %Y}"
+    title = f"GPRGNN on a graph of {len(guarded.labels)} nodes, {day}"
+    assert f"<title>{title}</title>" in render_page(guarded)
 
 
 def test_a_run_without_a_loss_or_a_choice_is_shown(guarded):
@@ -146,10 +159,10 @@ def test_a_run_without_a_loss_or_a_choice_is_shown(guarded):
     assert "γ (the weights of the hops) set by fitted:" in page.words
     assert "Loss over the rounds" not in page.words
     assert "<svg" in result._repr_html_()
-    assert [axes.get_title() for axes in result.plot().axes] == ["hop weights", "confidence"]
+    assert [axes.get_title() for axes in result.plot().axes] == ["confidence", "hop weights"]
 
 
 def test_figures_in_a_notebook_show_the_candidates(guarded):
     titles = [axes.get_title() for axes in guarded.plot().axes]
-    assert titles == ["hop weights", "candidates", "confidence"]
+    assert titles == ["candidates", "confidence", "hop weights"]
     assert not math.isnan(guarded.decision.candidates[0].expected_accuracy)

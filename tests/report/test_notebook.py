@@ -27,10 +27,10 @@ def test_plot_gives_a_figure_that_is_the_callers_own(make, num_classes):
     figure = result.plot()
     assert plt.get_fignums() == before
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles == ["hop weights", "loss", "class shares", "confidence"]
-    bars = figure.axes[0].containers
+    assert titles == ["loss", "class shares", "confidence", "hop weights"]
+    bars = figure.axes[3].containers
     assert [bar.get_height() for bar in bars[1]] == pytest.approx(result.gamma.tolist())
-    assert figure.axes[1].lines[0].get_ydata() == pytest.approx(result.trace.loss)
+    assert figure.axes[0].lines[0].get_ydata() == pytest.approx(result.trace.loss)
 
 
 def test_a_strategy_without_a_loss_has_no_curve_of_one():
@@ -38,7 +38,7 @@ def test_a_strategy_without_a_loss_has_no_curve_of_one():
     assert result.trace.loss == []
     assert Page(result._repr_html_()).tags.count("svg") == 2
     titles = [axes.get_title() for axes in result.plot().axes]
-    assert titles == ["hop weights", "confidence"]
+    assert titles == ["confidence", "hop weights"]
 
 
 def test_the_trace_as_a_data_frame(make):

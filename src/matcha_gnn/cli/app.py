@@ -144,7 +144,21 @@ def adapt(
         typer.Option(help="With --ask: a CSV file with a line for each node, to show with it."),
     ] = None,
     classes: Annotated[
-        str | None, typer.Option(help="With --ask: names of the classes, spam,ham.")
+        str | None, typer.Option(help="Names of the classes in their order: licit,fraud.")
+    ] = None,
+    metric: Annotated[
+        str,
+        typer.Option(
+            help="What candidates are compared by: accuracy, balanced_accuracy, macro_f1, f1, "
+            "average_precision."
+        ),
+    ] = "accuracy",
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            help="The class that f1 and average_precision are of, by number or name; default: the "
+            "rarer of two on the source."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -153,8 +167,8 @@ def adapt(
     The model is a file of matcha's, or a PyG network of your own: --network my_module:Net
     --weights net.pt --source source.safetensors.
 
-    Writes predictions, the adapted model, the history of rounds, a summary and report.html; with
-    --ask also questions.csv and questions.html.
+    Writes predictions, the nodes that changed, the adapted model, the history of rounds, a summary
+    and report.html; with --ask also questions.csv and questions.html.
     """
     from matcha_gnn.cli.commands import Job
 
@@ -177,6 +191,8 @@ def adapt(
         ask=ask,
         table=table,
         classes=classes,
+        metric=metric,
+        positive=positive,
         network=network,
         weights=weights,
         source=source,

@@ -12,7 +12,7 @@ from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.io.asked import QUESTIONS, QUESTIONS_PAGE, read_asked, read_call
 from matcha_gnn.io.graphfiles import read_graph
-from matcha_gnn.io.outputs import can_report, write_outputs
+from matcha_gnn.io.outputs import Made, can_report, write_outputs
 from matcha_gnn.questions.tables import read_table
 from matcha_gnn.result import Adaptation
 
@@ -24,11 +24,10 @@ PATHS = ("model", "graph", "output", "table", "weights", "source")
 
 
 def check(job: "Job", data: GraphLike | GraphStore | None) -> None:
-    """Refuse before any work what --ask, --table and --classes cannot do."""
+    """Refuse before any work what --ask and --table cannot do."""
     if job.ask is None:
-        for option, value in (("--table", job.table), ("--classes", job.classes)):
-            if value is not None:
-                raise InvalidArgumentError(option, value, "none without --ask")
+        if job.table is not None:
+            raise InvalidArgumentError("--table", job.table, "none without --ask")
         return
     require_whole("--ask", job.ask, least=1)
     if job.network is not None:
@@ -48,9 +47,8 @@ def ask(result: Adaptation, job: "Job") -> MatchaError | None:
     names, columns = None, None
     if job.table is not None:
         names, columns = read_table(job.table, len(result.labels))
-    classes = None if job.classes is None else [name.strip() for name in job.classes.split(",")]
     try:
-        result.ask(job.ask, names=names, table=columns, classes=classes)
+        result.ask(job.ask, names=names, table=columns)
     except MatchaError as error:
         return error
     return None
@@ -81,7 +79,8 @@ def answer(
     if trouble is not None:
         raise trouble
     page = can_report(console.say)
-    summary = write_outputs(result, folder, *for_scores(data), command, page, call_of(job))
+    made = Made(command, job.graph.name, page, call_of(job))
+    summary = write_outputs(result, folder, *for_scores(data), made)
     if json:
         console.print_json(summary)
         return

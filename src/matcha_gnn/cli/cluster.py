@@ -1,6 +1,5 @@
 """What `matcha adapt --distributed` does on one rank of a cluster."""
 
-from pathlib import Path
 from typing import Any, cast
 
 from rich.text import Text
@@ -14,7 +13,7 @@ from matcha_gnn.graphs.memory import GraphLike
 from matcha_gnn.graphs.sharded import Ranks, ShardAdaptation, joined, shard, write_shards
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.io.files import output_folder
-from matcha_gnn.io.outputs import can_report, write_outputs
+from matcha_gnn.io.outputs import Made, can_report, write_outputs
 from matcha_gnn.kernels.devices import DEVICES
 from matcha_gnn.result import Adaptation
 
@@ -36,9 +35,10 @@ def adapt(job: Job, *, gather: bool, timeout: float) -> None:
             data = read_target(job, _unheard if ranks.rank else console.say)
             output_folder(job.output)
         shared = shard(data, gather=gather, timeout=timeout)
-        result = run_adaptation(source, shared, method, strategy, seed=job.seed)
+        wanted = job.wanted(data)
+        result = run_adaptation(source, shared, method, strategy, wanted=wanted, seed=job.seed)
         write = _gathered if gather else _in_shards
-        summary = write(result, data, job.output, ranks, job.command)
+        summary = write(result, data, job, ranks)
         if ranks.rank != 0:
             return
     if job.json:
@@ -49,22 +49,23 @@ def adapt(job: Job, *, gather: bool, timeout: float) -> None:
 
 
 def _gathered(
-    result: Adaptation, data: GraphLike | GraphStore, output: Path, ranks: Ranks, command: str
+    result: Adaptation, data: GraphLike | GraphStore, job: Job, ranks: Ranks
 ) -> dict[str, Any]:
     """The files of `matcha adapt`, from rank 0."""
     summary = dict[str, Any]()
     with ranks.agreeing("writing the result"):
         if ranks.rank == 0:
             page = not isinstance(data, GraphStore) and can_report(console.say)
-            summary = write_outputs(result, output, *for_scores(data), command, page=page)
+            made = Made(job.command, job.graph.name, page)
+            summary = write_outputs(result, job.output, *for_scores(data), made)
     return summary
 
 
 def _in_shards(
-    result: Adaptation, data: GraphLike | GraphStore, output: Path, ranks: Ranks, command: str
+    result: Adaptation, data: GraphLike | GraphStore, job: Job, ranks: Ranks
 ) -> dict[str, Any]:
     """Each rank's part of the predictions, and the rest from rank 0."""
-    return write_shards(cast(ShardAdaptation, result), output, ranks, *for_scores(data))
+    return write_shards(cast(ShardAdaptation, result), job.output, ranks, *for_scores(data))
 
 
 def _unheard(line: str) -> None:

@@ -10,7 +10,7 @@ import torch
 from rich.text import Text
 from torch import Tensor
 
-from matcha_gnn.adaptation import run_adaptation
+from matcha_gnn.adaptation import run_adaptation, wanted_by
 from matcha_gnn.backbones import GPRGNN, Backbone, resolve_backbone
 from matcha_gnn.callbacks import ShowProgress
 from matcha_gnn.cli import asking, console
@@ -23,12 +23,13 @@ from matcha_gnn.errors import (
     InvalidFileError,
     InvalidGraphError,
 )
+from matcha_gnn.evidence import Wanted
 from matcha_gnn.graphs.memory import GraphLike
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.io.files import output_folder
 from matcha_gnn.io.graphfiles import read_graph, write_graph
 from matcha_gnn.io.models import load_model, save_model
-from matcha_gnn.io.outputs import can_report, write_outputs
+from matcha_gnn.io.outputs import Made, can_report, write_outputs
 from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import ERM, METHODS, BaseMethod
 from matcha_gnn.registry import (
@@ -67,7 +68,8 @@ def demo(output: Path, seed: int, json: bool, command: str) -> None:
         result = run_adaptation(
             model, target, ERM(), Guarded(), seed=seed, callbacks=[ShowProgress(progress)]
         )
-    summary = write_outputs(result, folder, target.y, None, command, page)
+    made = Made(command, "a graph with 20% of edges inside classes", page)
+    summary = write_outputs(result, folder, target.y, None, made)
     if json:
         console.print_json(summary)
         return
@@ -157,6 +159,8 @@ class Job:
     ask: int | None = None
     table: Path | None = None
     classes: str | None = None
+    metric: str = "accuracy"
+    positive: str | None = None
     network: str | None = None
     weights: Path | None = None
     source: Path | None = None
@@ -178,6 +182,11 @@ class Job:
             raise InvalidArgumentError("--set strategies", given["strategies"], allowed)
         return build("--set", kind, given)
 
+    def wanted(self, data: object) -> Wanted:
+        """From --metric, --positive and --classes."""
+        names = None if self.classes is None else self.classes.split(",")
+        return wanted_by(self.metric, self.positive, names, data)
+
 
 def adapt(job: Job) -> None:
     """Adapt a model file to a graph file or a store and write a folder."""
@@ -192,12 +201,20 @@ def adapt(job: Job) -> None:
     with console.progress_bar("adapting", quiet=job.json) as progress:
         shown = [ShowProgress(progress)]
         result = run_adaptation(
-            model, data, method, strategy, source=job.source, seed=job.seed, callbacks=shown
+            model,
+            data,
+            method,
+            strategy,
+            source=job.source,
+            wanted=job.wanted(data),
+            seed=job.seed,
+            callbacks=shown,
         )
     page = not is_store and can_report(console.say)
     trouble = asking.ask(result, job)
     call = asking.call_of(job)
-    summary = write_outputs(result, job.output, *for_scores(data), job.command, page, call)
+    made = Made(job.command, job.graph.name, page, call)
+    summary = write_outputs(result, job.output, *for_scores(data), made)
     if trouble is not None:
         raise trouble
     if job.json:
@@ -205,9 +222,9 @@ def adapt(job: Job) -> None:
         return
     print_summary(summary)
     console.out.print(
-        Text(f"Written to {job.output}: predictions.npz, {summary['model_file']}, history.csv, …")
+        Text(f"Written to {job.output}: predictions.npz, changed.csv, {summary['model_file']}, …")
         if summary["model_file"]
-        else Text(f"Written to {job.output}: predictions.npz, history.csv, … {NO_FILE}")
+        else Text(f"Written to {job.output}: predictions.npz, changed.csv, … {NO_FILE}")
     )
     if page:
         console.out.print(Text(f"Look at {job.output / 'report.html'}"))
@@ -293,6 +310,11 @@ def print_summary(summary: dict[str, Any]) -> None:
     if summary["accuracy_before"] is not None:
         percent = [f"{summary[key]:.1%}" for key in ("accuracy_before", "accuracy_after")]
         rows.append(["accuracy", *percent])
+    if summary["metric_before"] is not None:
+        rows.append([summary["metric_title"], *_both(summary, "metric_{}", summary["metric_unit"])])
+    if summary["expected_before"] is not None:
+        estimated = f"estimated {summary['metric_title']}"
+        rows.append([estimated, *_both(summary, "expected_{}", summary["metric_unit"])])
     rows.append(["PIC loss", f"{summary['pic_before']:.4f}", f"{summary['pic_after']:.4f}"])
     pairs = zip(summary["gamma_before"], summary["gamma_after"], strict=True)
     rows += [[f"γ {k}", f"{a:+.3f}", f"{b:+.3f}"] for k, (a, b) in enumerate(pairs)]
@@ -305,6 +327,12 @@ def print_summary(summary: dict[str, Any]) -> None:
     if "labels changed" not in summary["meaning"]:
         share = f"{summary['labels_changed']:.1%} of labels changed"
         console.out.print(f"{share}: accuracy cannot have moved by more.")
+
+
+def _both(summary: dict[str, Any], name: str, unit: str) -> list[str]:
+    """A value before and after, as percent or as it is."""
+    values = [summary[name.format(when)] for when in ("before", "after")]
+    return [f"{value:.1%}" if unit == "share" else f"{value:.4g}" for value in values]
 
 
 def _num_classes(labels: Tensor) -> int:

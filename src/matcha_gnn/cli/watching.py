@@ -20,7 +20,7 @@ from matcha_gnn.graphs.memory import GraphLike
 from matcha_gnn.io.files import append_line, holding, output_folder, trim_lines
 from matcha_gnn.io.graphfiles import read_graph
 from matcha_gnn.io.jsontext import json_text
-from matcha_gnn.io.outputs import PAGE, can_report, write_outputs
+from matcha_gnn.io.outputs import PAGE, Made, can_report, write_outputs
 from matcha_gnn.io.tables import csv_line
 from matcha_gnn.watching import Step, Watch
 
@@ -253,7 +253,8 @@ def observed(job: Job, journal: Journal, arrival: Arrival) -> Step | None:
         assert step.result is not None, "just observed"
         command = f"matcha adapt {job.model} {arrival.path} -o {place}"
         folder = output_folder(job.output / place)
-        summary = write_outputs(step.result, folder, *for_scores(graph), command, journal.page)
+        made = Made(command, arrival.path.name, journal.page)
+        summary = write_outputs(step.result, folder, *for_scores(graph), made)
         measured = summary["accuracy_after"]
         step = watched.annotate(
             measured=float("nan") if measured is None else measured,

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -175,7 +175,12 @@ def _result(
         graph=graph,
         decision=Decision(taken.name, candidates, None, record["obstacle"]),
         questions=questions,
+        class_names=() if _are_numbers(questions.classes) else questions.classes,
     )
+
+
+def _are_numbers(names: Sequence[str]) -> bool:
+    return tuple(names) == tuple(map(str, range(len(names))))
 
 
 def _read_record(folder: Path) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """One function per figure: from a result to inline SVG with a title and a caption."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +14,11 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 from torch import Tensor
 
+from matcha_gnn.class_names import class_title
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS
 from matcha_gnn.metrics import confusion_matrix
 from matcha_gnn.report.svg import COLOURS, HEIGHT, INK, WIDTH, inline_svg, sheet
-from matcha_gnn.result import Adaptation, estimate
+from matcha_gnn.result import Adaptation
 from matcha_gnn.typing import FloatArray
 
 IntArray = NDArray[np.int64]
@@ -30,6 +32,8 @@ MAX_ROUNDS = 1000
 MAX_CONFUSED = 20
 MAX_NARROW = 6
 """Classes of a confusion that fits beside another figure."""
+MAX_TICK = 8
+"""Letters of a name that fit below a column."""
 DARKEST = 0.6
 """Opacity of a full cell: text stays readable on it in light and dark."""
 
@@ -76,49 +80,6 @@ def draw_gamma(axes: Axes, result: Adaptation) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(11, integer=True, min_n_ticks=1))
 
 
-def candidate_bars(result: Adaptation) -> Picture | None:
-    """Expected accuracy of every candidate; None where none could be estimated."""
-    decision = result.decision
-    if decision is None or not drawable(result):
-        return None
-    values = "; ".join(f"{c.name}: {estimate(c.expected_accuracy)}" for c in decision.candidates)
-    with sheet(0.36 * len(decision.candidates) + 0.9) as (figure, axes):
-        draw_candidates(axes, result)
-        svg = inline_svg(figure, "candidates", f"Bars of expected accuracy. {values}.")
-    without = "by answers" if decision.verdict else "without labels"
-    caption = f"Accuracy, estimated {without}; filled: chosen ({decision.chosen})."
-    if not decision.verdict:
-        caption += (
-            " The source model is kept unless the lower bound of another candidate's gain reaches "
-            f"{100 * (decision.threshold or 0):g} points."
-        )
-    return Picture("Expected accuracy of candidates", svg, caption)
-
-
-def drawable(result: Adaptation) -> bool:
-    """Whether an accuracy of any candidate could be estimated."""
-    tried = result.decision.candidates if result.decision else ()
-    return any(math.isfinite(one.expected_accuracy) for one in tried)
-
-
-def draw_candidates(axes: Axes, result: Adaptation) -> None:
-    """A bar for each candidate; the chosen one is filled."""
-    assert result.decision is not None
-    candidates = result.decision.candidates
-    places = np.arange(len(candidates))[::-1]
-    for place, one in zip(places, candidates, strict=True):
-        style = AFTER if one.name == result.decision.chosen else BEFORE
-        width = float(np.nan_to_num(one.expected_accuracy))
-        axes.barh(place, width, 0.6, **style)
-        value = estimate(one.expected_accuracy)
-        axes.text(width + 0.01, place, value, va="center", fontsize=8)
-    axes.set_yticks(places, [one.name for one in candidates])
-    axes.set_xlim(0, 1.15)
-    axes.set_xticks(np.linspace(0, 1, 6))
-    axes.xaxis.set_major_formatter(PercentFormatter(1))
-    axes.set_xlabel("expected accuracy")
-
-
 def loss_curve(result: Adaptation) -> Picture:
     """The loss over the rounds."""
     loss = _losses(result)
@@ -151,7 +112,8 @@ def share_curves(result: Adaptation) -> Picture:
         draw_shares(axes, result)
         columns = math.ceil(len(classes) / 2) if len(classes) > 5 else len(classes)
         figure.legend(loc="outside upper center", ncols=columns, title="class", handlelength=2.4)
-        description = f"Lines of the mean prediction per class. {_share_ends(shares, classes)}"
+        ends = _share_ends(shares, classes, result.class_names)
+        description = f"Lines of the mean prediction per class. {ends}"
         svg = inline_svg(figure, "shares", description + cut)
     caption = f"Mean predicted probability of each class.{cut}{thinned(len(shares))}"
     return Picture("Class shares over the rounds", svg, caption)
@@ -162,7 +124,8 @@ def draw_shares(axes: Axes, result: Adaptation) -> None:
     shares = np.stack(result.trace.class_shares)
     classes, drawn = _largest_at_the_end(shares), drawn_rounds(len(shares))
     for line, one in enumerate(classes):
-        axes.plot(drawn, shares[drawn, one], label=str(one), **_line_style(line, len(drawn)))
+        style = _line_style(line, len(drawn))
+        axes.plot(drawn, shares[drawn, one], label=result.classes[one], **style)
     _label(axes, "rounds done", "share of all predicted mass")
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
     axes.yaxis.set_major_formatter(PercentFormatter(1))
@@ -198,22 +161,23 @@ def draw_confidence(axes: Axes, result: Adaptation) -> None:
 
 def label_confusion(result: Adaptation) -> Picture:
     """Counts of old against new labels."""
-    counts = _label_counts(result)
-    classes = _most_changed(counts)
+    counts, names = _label_counts(result), result.class_names
+    classes, ticks = _most_changed(counts), _ticks(names)
     cut = f" Only the {len(classes)} classes with the most changes, of {len(counts)}, are shown."
     cut = cut if len(counts) > len(classes) else ""
     with sheet(WIDTH if len(classes) > MAX_NARROW else HEIGHT) as (figure, axes):
         _heat_map(axes, counts, classes)
-        axes.set_xticks(range(len(classes)), [str(c) for c in classes])
-        axes.set_yticks(range(len(classes)), [str(c) for c in classes])
+        shown = [result.classes[c] for c in classes]
+        axes.set_xticks(range(len(classes)), shown, **ticks)
+        axes.set_yticks(range(len(classes)), shown)
         _label(axes, "class after", "class before", grid=False)
-        description = f"Table of old against new labels. {_biggest_move(counts)}{cut}"
+        description = f"Table of old against new labels. {_biggest_move(counts, names)}{cut}"
         svg = inline_svg(figure, "confusion", description)
     reading = (
         "Blue: kept, the stronger the larger the share of the row. Orange: changed, the stronger "
         "the more nodes. Empty: none."
     )
-    caption = f"{_biggest_move(counts)} {reading}{cut}"
+    caption = f"{_biggest_move(counts, names)} {reading}{cut}"
     return Picture("Old against new labels", svg, caption, wide=len(classes) > MAX_NARROW)
 
 
@@ -281,9 +245,9 @@ def _line_style(line: int, points: int) -> dict[str, Any]:
     }
 
 
-def _share_ends(shares: FloatArray, classes: IntArray) -> str:
+def _share_ends(shares: FloatArray, classes: IntArray, names: Sequence[str]) -> str:
     first, last = ([text(share, ".1%") for share in shares[end]] for end in (0, -1))
-    return "; ".join(f"class {c}: {first[c]} to {last[c]}" for c in classes) + "."
+    return "; ".join(f"{class_title(names, c)}: {first[c]} to {last[c]}" for c in classes) + "."
 
 
 def _label_counts(result: Adaptation) -> IntArray:
@@ -301,12 +265,19 @@ def _most_changed(counts: IntArray) -> IntArray:
     return np.sort(order[:MAX_CONFUSED])
 
 
-def _biggest_move(counts: IntArray) -> str:
+def _ticks(names: Sequence[str]) -> dict[str, Any]:
+    """Long names are turned, so that they do not overlap."""
+    turned = any(len(name) > MAX_TICK for name in names)
+    return {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if turned else {}
+
+
+def _biggest_move(counts: IntArray, names: Sequence[str]) -> str:
     moves = counts - np.diag(counts.diagonal())
     old, new = np.unravel_index(moves.argmax(), moves.shape)
     if not moves[old, new]:
         return "No label changed."
-    return f"Most frequent change: class {old} to class {new}, {moves[old, new]:,} nodes."
+    pair = f"{class_title(names, int(old))} to {class_title(names, int(new))}"
+    return f"Most frequent change: {pair}, {moves[old, new]:,} nodes."
 
 
 def _heat_map(axes: Axes, counts: IntArray, classes: IntArray) -> None:

@@ -1,7 +1,7 @@
 """A map of the nodes: their representations before and after, in two dimensions."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,6 +12,7 @@ from matplotlib.path import Path
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone, MovableBackbone
+from matcha_gnn.class_names import class_title
 from matcha_gnn.errors import InvalidArgumentError, optional_imports
 from matcha_gnn.evidence.belief_model import BeliefModel
 from matcha_gnn.report.figures import Picture
@@ -25,6 +26,8 @@ COLOURED_OPACITY, OTHERS = 0.75, 0.3
 """Opacity of nodes whose class has a colour, and of the rest."""
 OUTSIDE = 0.005
 """Share of points at each side that the frame of the map may leave out."""
+FLAT = 1e-6
+"""Spread across a map, as a share of that along it, from which nodes lie on a line."""
 POINT = 2.6
 """Diameter of a node, in points."""
 PERPLEXITY = 30
@@ -44,8 +47,8 @@ def node_map(result: Adaptation, projection: str = "pca") -> Picture | None:
         projection: "pca" or "tsne".
 
     Returns:
-        None where the state before is not known, as the encoder itself moved, or numbers are not
-        finite.
+        None where the state before is not known, as the encoder itself moved, where numbers are not
+        finite, or where all nodes lie on a line, as by logits of two classes.
     """
     project = _projection(projection)
     shown = sample_nodes(len(result.labels))
@@ -53,6 +56,8 @@ def node_map(result: Adaptation, projection: str = "pca") -> Picture | None:
     if rows is None:
         return None
     places = project(np.concatenate([_scaled(each) for each in rows]))
+    if places.std(0).min() < FLAT * places.std(0).max():
+        return None
     labels = [each.cpu().numpy()[shown] for each in (result.labels_before, result.labels)]
     largest = _largest(labels[1], result.probs.shape[1])
     with sheet(2.7) as (figure, axes):
@@ -63,7 +68,8 @@ def node_map(result: Adaptation, projection: str = "pca") -> Picture | None:
         ):
             _draw(panel, at, label, largest)
             panel.set_title(title, fontsize=9)
-        figure.legend(handles=_key(labels, largest), loc="outside lower center", ncols=3)
+        names = [class_title(result.class_names, c) for c in range(result.probs.shape[1])]
+        figure.legend(handles=_key(labels, largest, names), loc="outside lower center", ncols=3)
         spread = _spread(rows, labels)
         (left, low), (right, high) = frame = _frame(places)
         panels[0].set(xlim=(left, right), ylim=(low, high))
@@ -163,9 +169,9 @@ def _draw(panel: Axes, at: FloatArray, labels: IntArray, largest: list[int]) -> 
     panel.spines[:].set_visible(True)
 
 
-def _key(labels: list[IntArray], largest: list[int]) -> list[Line2D]:
+def _key(labels: list[IntArray], largest: list[int], names: Sequence[str]) -> list[Line2D]:
     chosen = zip(largest, COLOURS, strict=False)
-    entries = [(f"class {c}", colour, COLOURED_OPACITY) for c, colour in chosen]
+    entries = [(names[c], colour, COLOURED_OPACITY) for c, colour in chosen]
     if not all(np.isin(each, largest).all() for each in labels):
         entries.append(("other classes", INK, OTHERS))
     return [

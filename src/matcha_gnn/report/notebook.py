@@ -2,15 +2,13 @@
 
 from matplotlib.figure import Figure
 
+from matcha_gnn.report.candidates import candidate_gains, draw_candidates, drawable
 from matcha_gnn.report.figures import (
-    candidate_bars,
     confidence_histograms,
-    draw_candidates,
     draw_confidence,
     draw_gamma,
     draw_loss,
     draw_shares,
-    drawable,
     gamma_bars,
     loss_curve,
 )
@@ -31,8 +29,8 @@ ROUNDS = {"loss": draw_loss, "class shares": draw_shares}
 def render_cell(result: Adaptation) -> str:
     """A few numbers and figures as an HTML fragment."""
     rounds = loss_curve(result) if result.trace.loss else None
-    tried = candidate_bars(result) if result.decision else rounds
-    drawn = [gamma_bars(result), tried, confidence_histograms(result)]
+    tried = candidate_gains(result) if result.decision else rounds
+    drawn = [tried, confidence_histograms(result), gamma_bars(result)]
     shown = [each for each in drawn if each]
     return render("cell.html.j2", result=result, tone=TONES[result.severity], pictures=shown)
 
@@ -47,7 +45,7 @@ def plot(result: Adaptation) -> Figure:
     middle = ROUNDS if result.trace.loss else {}
     if result.decision:
         middle = {"candidates": draw_candidates} if drawable(result) else {}
-    panels = {"hop weights": draw_gamma} | middle | {"confidence": draw_confidence}
+    panels = {**middle, "confidence": draw_confidence, "hop weights": draw_gamma}
     # Pyplot's first figure switches on display in a notebook; left open, it would be shown twice.
     figure = plt.figure(figsize=(4.5 * len(panels), 3.4), layout="constrained")
     plt.close(figure)

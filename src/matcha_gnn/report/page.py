@@ -1,19 +1,23 @@
 """The page that shows one adaptation."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from heapq import nlargest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
+from matcha_gnn.evidence import ACCURACY
+from matcha_gnn.evidence.belief_model import BeliefModel
 from matcha_gnn.io.provenance import versions
 from matcha_gnn.losses import Loss
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.metrics import evaluate
+from matcha_gnn.report.candidates import candidate_gains
+from matcha_gnn.report.classes import class_rows
 from matcha_gnn.report.figures import (
     Picture,
-    candidate_bars,
     confidence_histograms,
     gamma_bars,
     label_confusion,
@@ -25,9 +29,10 @@ from matcha_gnn.report.replay import round_curves
 from matcha_gnn.report.shift import shift_card
 from matcha_gnn.report.template import render, write
 from matcha_gnn.result import Adaptation
+from matcha_gnn.result.adaptation import Change as NodeChange
 from matcha_gnn.strategies import Strategy
 
-ONCE = ("checks", "inference", "setup", "evidence", "fit", "other")
+ONCE = ("inference", "setup", "evidence", "fit")
 """Stages that do not belong to a round."""
 MOVED = {
     "gamma": "γ (the weights of the hops)",
@@ -35,6 +40,8 @@ MOVED = {
     "both": "γ (the weights of the hops) and θ (the encoder)",
 }
 SCORES = {"balanced_accuracy": "balanced accuracy", "macro_f1": "macro F1"}
+MAX_NODES = 50
+"""Nodes in the table of changes."""
 
 
 class Change(NamedTuple):
@@ -53,14 +60,22 @@ class Stage(NamedTuple):
     per_round: float | None
 
 
-class ClassRow(NamedTuple):
-    """Nodes predicted to be of a class, and its recall where labels were given."""
+class Outlook(NamedTuple):
+    """What is set beside the source model.
+
+    Attributes:
+        name: of the candidate, or of the strategy.
+        taken: it is what the result has; otherwise it is the best candidate that was not taken.
+        result: the result, or what it would be.
+        changes: of nodes, those whose new label is most probable first.
+        number: of all changes.
+    """
 
     name: str
-    before: int
-    after: int
-    recall_before: float | None
-    recall_after: float | None
+    taken: bool
+    result: Adaptation
+    changes: list[NodeChange]
+    number: int
 
 
 def write_page(
@@ -71,6 +86,7 @@ def write_page(
     *,
     projection: str = "pca",
     command: str | None = None,
+    graph: str | None = None,
 ) -> None:
     """Write a result as one HTML file that needs nothing else.
 
@@ -81,12 +97,14 @@ def write_page(
         mask: the nodes that accuracy counts, bool [N]; all by default.
         projection: how the map of the nodes is drawn: "pca" or "tsne".
         command: the command line that made the result, to be shown.
+        graph: what the title calls the graph; its size by default.
 
     Raises:
         InvalidArgumentError: labels or mask do not fit the result, or the projection is unknown.
         InvalidFileError: the folder is missing or cannot be written.
     """
-    write(render_page(result, labels, mask, projection=projection, command=command), path)
+    html = render_page(result, labels, mask, projection=projection, command=command, graph=graph)
+    write(html, path)
 
 
 def render_page(
@@ -96,23 +114,32 @@ def render_page(
     *,
     projection: str = "pca",
     command: str | None = None,
+    graph: str | None = None,
 ) -> str:
     """The page as text, the same for the same result; arguments as in `write_page`."""
     scores = _scores(result, labels, mask)
+    outlook, decision = outlook_of(result), result.decision
     return render(
         "result.html.j2",
         result=result,
-        title=f"{result.method.name}, {result.strategy.name}",
-        candidates=result.decision.candidates if result.decision else (),
-        verdict=result.decision.verdict if result.decision else None,
+        goal=result.goal,
+        decision=decision,
+        title=page_title(result, graph),
+        candidates=decision.candidates if decision else (),
+        verdict=decision.verdict if decision else None,
+        outlook=outlook,
         rounds=result.rounds,
         moved=MOVED[result.moves],
-        num_changed=int((result.labels != result.labels_before).sum()),
         shift=shift_card(result),
         scores=scores,
-        num_scored=len(result.labels) if mask is None else int(mask.sum()),
-        pictures=pictures(result, projection),
-        classes=_classes(result, labels, mask),
+        scored=_scored(result, mask),
+        gains=candidate_gains(result),
+        moves=_moves(outlook),
+        pictures=[
+            each for each in (confidence_histograms(result), node_map(result, projection)) if each
+        ],
+        workings=workings(result),
+        classes=class_rows(outlook.result, labels, mask),
         gamma=_gamma(result),
         place="hop" if result.model.gamma_is_hop_weights else "number",
         stages=_stages(result),
@@ -122,15 +149,50 @@ def render_page(
     )
 
 
+def page_title(result: Adaptation, graph: str | None) -> str:
+    """Model, graph and day."""
+    model = result.model.network if isinstance(result.model, BeliefModel) else result.model
+    named = graph or f"a graph of {len(result.labels):,} nodes"
+    return f"{model.name} on {named}, {result.date.day} {result.date:%B %Y}"
+
+
+def outlook_of(result: Adaptation) -> Outlook:
+    """What was taken, or else the best candidate that was not."""
+    decision = result.decision
+    best = decision.compared if decision and not decision.adapted else None
+    if best is None or best.probs is None:
+        name = decision.chosen if decision else result.strategy.name
+        return Outlook(name, True, result, *_changes(result))
+    decision = replace(decision, chosen=best.name) if decision else None
+    other = replace(result, probs=best.probs, decision=decision)
+    return Outlook(best.name, False, other, *_changes(other))
+
+
+def _changes(result: Adaptation) -> tuple[list[NodeChange], int]:
+    every = list(result.changes())
+    return nlargest(MAX_NODES, every, key=lambda change: change.prob_after), len(every)
+
+
+def _moves(outlook: Outlook) -> Picture | None:
+    """Old against new labels, where some differ."""
+    return label_confusion(outlook.result) if outlook.number else None
+
+
+def workings(result: Adaptation) -> list[Picture]:
+    """How the result came about: hop weights, and the rounds where there were some."""
+    rounds = (loss_curve, round_curves, share_curves) if result.trace.loss else ()
+    drawn = [gamma_bars(result), *(draw(result) for draw in rounds)]
+    return [picture for picture in drawn if picture]
+
+
 def pictures(result: Adaptation, projection: str = "pca") -> list[Picture]:
     """All figures, in the order of the page; those that cannot be drawn are left out."""
-    rounds = (loss_curve, round_curves, share_curves) if result.trace.loss else ()
     drawn = (
-        gamma_bars(result),
-        *(draw(result) for draw in ((candidate_bars,) if result.decision else rounds)),
+        _moves(outlook_of(result)),
+        candidate_gains(result),
         confidence_histograms(result),
-        label_confusion(result),
         node_map(result, projection),
+        *workings(result),
     )
     return [picture for picture in drawn if picture]
 
@@ -141,31 +203,21 @@ def _scores(result: Adaptation, labels: Tensor | None, mask: Tensor | None) -> l
     labels, mask = labels.cpu(), None if mask is None else mask.cpu()
     before = evaluate(result.labels_before.cpu(), labels, mask).as_dict()
     after = evaluate(result.labels.cpu(), labels, mask).as_dict()
-    return [Change(SCORES.get(name, name), before[name], after[name]) for name in before]
+    scores = [Change(SCORES.get(name, name), before[name], after[name]) for name in before]
+    if result.goal.is_share and result.goal.title not in {row.name for row in scores}:
+        known = slice(None) if mask is None else mask
+        states = (result.probs_before, result.probs)
+        own = [result.goal.score(labels[known], probs.cpu()[known]) for probs in states]
+        scores.insert(0, Change(result.goal.title, *own))
+    return scores
 
 
-def _classes(result: Adaptation, labels: Tensor | None, mask: Tensor | None) -> list[ClassRow]:
-    size = result.probs.shape[1]
-    states = [each.cpu() for each in (result.labels_before, result.labels)]
-    counts = [torch.bincount(each, minlength=size).tolist() for each in states]
-    recalls = [_recall(each, labels, mask, size) for each in states]
-    return [
-        ClassRow(str(c), counts[0][c], counts[1][c], recalls[0][c], recalls[1][c])
-        for c in range(size)
-    ]
-
-
-def _recall(
-    predicted: Tensor, labels: Tensor | None, mask: Tensor | None, size: int
-) -> list[float | None]:
-    """Share of each true class that is found; None for a class that does not occur."""
-    if labels is None:
-        return [None] * size
-    counted = labels.cpu() < size
-    counted = counted if mask is None else counted & mask.cpu()
-    true, given = labels.cpu()[counted], predicted[counted]
-    nodes, hits = (torch.bincount(c, minlength=size).tolist() for c in (true, true[true == given]))
-    return [hit / of if of else None for hit, of in zip(hits, nodes, strict=True)]
+def _scored(result: Adaptation, mask: Tensor | None) -> str:
+    """Over which nodes scores are."""
+    number = len(result.labels)
+    if mask is None or bool(mask.all()):
+        return f"all {number:,} nodes"
+    return f"{int(mask.sum()):,} of {number:,} nodes, those that were marked to be scored"
 
 
 def _gamma(result: Adaptation) -> list[Change]:
@@ -185,6 +237,9 @@ def _stages(result: Adaptation) -> list[Stage]:
 def _call(result: Adaptation) -> str:
     """The call that gives this result again."""
     parts = ["model", "graph", code_of(result.method), code_of(result.strategy)]
+    if result.goal != ACCURACY:
+        chosen = result.goal.figures()
+        parts += [f"{name}={value!r}" for name, value in chosen.items() if value is not None]
     return f"mg.adapt({', '.join(parts)}, seed={result.seed})"
 
 

@@ -1,10 +1,12 @@
 """The shift card: the source graph, by its summary in the model file, and the target."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from matcha_gnn.class_names import class_title
 from matcha_gnn.evidence.shift_kinds import ShiftKind
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS
 from matcha_gnn.graphs.memory import whole_in_memory
@@ -62,7 +64,7 @@ def shift_card(result: Adaptation) -> list[Quantity]:
     ]
     if posterior is not None:
         rows.append(Quantity("node-only features", "", SHIFTS[posterior.shift.kind]))
-    return rows + _class_shares(source.class_prior, shares)
+    return rows + _class_shares(source.class_prior, shares, result.class_names)
 
 
 def _mean_confidence(histogram: Tensor) -> float:
@@ -71,11 +73,15 @@ def _mean_confidence(histogram: Tensor) -> float:
     return float((histogram.cpu() * middles).sum())
 
 
-def _class_shares(prior: Tensor, shares: Tensor) -> list[Quantity]:
+def _class_shares(prior: Tensor, shares: Tensor, names: Sequence[str]) -> list[Quantity]:
     """The classes whose shares differ most, at most `MAX_CLASSES` of them."""
     before, after = prior.double().cpu(), shares.cpu()
     chosen = (before - after).abs().argsort(descending=True, stable=True)[:MAX_CLASSES]
     return [
-        Quantity(f"share of class {c}", percent(float(before[c]), 1), percent(float(after[c]), 1))
+        Quantity(
+            f"share of {class_title(names, c)}",
+            percent(float(before[c]), 1),
+            percent(float(after[c]), 1),
+        )
         for c in sorted(chosen.tolist())
     ]

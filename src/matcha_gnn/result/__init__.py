@@ -2,7 +2,7 @@
 
 from matcha_gnn.result.adaptation import Adaptation
 from matcha_gnn.result.alarms import Severity
-from matcha_gnn.result.decision import UNKNOWN, Candidate, Decision, estimate
+from matcha_gnn.result.decision import UNKNOWN, Candidate, ClassScores, Decision, estimate
 from matcha_gnn.result.status import Status, class_counts_of, outcome
 from matcha_gnn.result.trace import Trace
 
@@ -10,6 +10,7 @@ __all__ = [
     "UNKNOWN",
     "Adaptation",
     "Candidate",
+    "ClassScores",
     "Decision",
     "Severity",
     "Status",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
@@ -27,6 +27,24 @@ if TYPE_CHECKING:
     from matcha_gnn.questions.asking import Table
     from matcha_gnn.questions.questions import Questions
     from matcha_gnn.strategies.base import Strategy
+
+
+class Change(NamedTuple):
+    """A node whose label changed.
+
+    Attributes:
+        node: its number.
+        before: its class by the source model.
+        after: its class by another.
+        prob_before: probability of `before` by the source model.
+        prob_after: probability of `after` by the other.
+    """
+
+    node: int
+    before: int
+    after: int
+    prob_before: float
+    prob_after: float
 
 
 def _now() -> datetime:
@@ -131,6 +149,24 @@ class Adaptation:
     def changed(self) -> float:
         """Share of nodes whose label changed: accuracy cannot have moved by more than this."""
         return float((self.labels != self.labels_before).double().mean())
+
+    def changes(self, to: Probs | None = None) -> Iterator[Change]:
+        """Nodes whose label changed, in their order.
+
+        Args:
+            to: class probabilities of another candidate, [N, C], to see what would change.
+        """
+        before, after = self.probs_before, self.probs if to is None else to
+        pairs = [probs.cpu().max(1) for probs in (before, after)]
+        (prob_before, label_before), (prob_after, label_after) = pairs
+        for node in (label_before != label_after).nonzero()[:, 0].tolist():
+            yield Change(
+                node,
+                int(label_before[node]),
+                int(label_after[node]),
+                float(prob_before[node]),
+                float(prob_after[node]),
+            )
 
     @property
     def class_counts(self) -> tuple[FloatArray, FloatArray]:
@@ -289,6 +325,7 @@ class Adaptation:
         *,
         projection: str = "pca",
         command: str | None = None,
+        graph: str | None = None,
     ) -> None:
         """Write a self-contained HTML page.
 
@@ -298,10 +335,11 @@ class Adaptation:
             mask: the nodes that accuracy counts, bool [N]; all by default.
             projection: how the map of the nodes is drawn: "pca" or "tsne".
             command: the command line to show; the call of `adapt` by default.
+            graph: what the title calls the graph; its size by default.
 
         Raises:
             MatchaError: the extra `report` is not installed.
         """
         with optional_imports("report"):
             from matcha_gnn.report import write_page
-        write_page(self, path, labels, mask, projection=projection, command=command)
+        write_page(self, path, labels, mask, projection=projection, command=command, graph=graph)

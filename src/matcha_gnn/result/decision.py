@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 UNKNOWN = "cannot be estimated"
 
 
-class ClassEstimates(NamedTuple):
-    """Expected scores of each class, [C] each; NaN for a class that is not expected to occur.
+class ClassScores(NamedTuple):
+    """Scores of each class, [C] each; NaN for a class that does not occur.
 
     Attributes:
         precision: share of true labels among nodes that are given the class.
@@ -29,6 +29,12 @@ class ClassEstimates(NamedTuple):
     precision: Tensor
     recall: Tensor
     f1: Tensor
+
+    @classmethod
+    def of(cls, confusion: Tensor) -> "ClassScores":
+        """From nodes of class b among those that are given class a, expected or true, [C, C]."""
+        hits, given, true = confusion.diagonal(), confusion.sum(1), confusion.sum(0)
+        return cls(recall(hits, given), recall(hits, true), f1(hits, true, given))
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,13 +92,9 @@ class Candidate:
             "changed": self.changed,
         }
 
-    def class_estimates(self) -> ClassEstimates | None:
+    def class_estimates(self) -> ClassScores | None:
         """Expected precision and recall of each class; None where nothing can be estimated."""
-        if self.confusion is None:
-            return None
-        hits = self.confusion.diagonal()
-        given, true = self.confusion.sum(1), self.confusion.sum(0)
-        return ClassEstimates(recall(hits, given), recall(hits, true), f1(hits, true, given))
+        return None if self.confusion is None else ClassScores.of(self.confusion)
 
     @property
     def expected_accuracy(self) -> float:
@@ -215,7 +217,7 @@ class Decision:
             return f"{instead} Estimated {self.goal.title}: {self._spread(source.goal)}."
         how = "above" if self.assured else self._missed(chosen.gain.low)
         return (
-            f"{instead} {self._change(chosen)} {self._gain(chosen)}; {how} the threshold of "
+            f"{instead} {self._change(chosen)} Gain: {self._gain(chosen)}; {how} the threshold of "
             f"{self._threshold}. {chosen.changed:.1%} of labels changed."
         )
 
