@@ -66,13 +66,15 @@ def estimated(value: float, signed: bool = False) -> str:
 
 
 def spread(interval: "Interval", decimals: int, signed: bool = False) -> str:
-    """An estimated share and its interval, in percent without the sign.
+    """An estimated share and its interval, in percent without the sign; or the interval alone.
 
     Example:
         >>> from matcha_gnn.evidence import Interval
         >>> spread(Interval(0.164, 0.052, 0.234), 1, signed=True), spread(Interval(0, 0, 1), 0)
         ('+16.4 (+5.2 to +23.4)', '0 (0 to 100)')
+        >>> spread(Interval(math.nan, 0, 1), 0)
+        '0 to 100'
     """
     value, low, high = (100 * each for each in interval)
     ends = " to ".join(number(each, decimals, signed) for each in (low, high))
-    return f"{number(value, decimals, signed) if math.isfinite(value) else UNKNOWN} ({ends})"
+    return f"{number(value, decimals, signed)} ({ends})" if math.isfinite(value) else ends
