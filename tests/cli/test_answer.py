@@ -15,7 +15,10 @@ from matcha_gnn.io import asked, outputs
 from running import run
 
 SIZE = {"num_nodes": 1200, "num_features": 32, "signal": 1.5}
-FILES = {"predictions.npz", "model.safetensors", "history.csv", "summary.json", "report.html"}
+FILES = {
+    *("predictions.npz", "changed.csv", "model.safetensors", "history.csv", "summary.json"),
+    "report.html",
+}
 
 
 @pytest.fixture(scope="module")
