@@ -151,7 +151,9 @@ def test_the_command_adapts_without_the_report_and_says_so(tmp_path):
     assert (done.returncode, done.stderr) == (0, one_line("report.html", "matplotlib"))
     assert "report.html" not in done.stdout
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {"predictions.npz", "model.safetensors", "history.csv", "summary.json"}
+    assert written == {
+        *("predictions.npz", "changed.csv", "model.safetensors", "history.csv", "summary.json")
+    }
 
 
 def test_a_bar_needs_rich_but_a_run_does_not():

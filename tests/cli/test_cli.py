@@ -351,7 +351,7 @@ BAD_STRATEGIES = {
     "positive: got 'spam'; allowed: the class that f1 is of: ": [
         *("--metric", "f1", "--positive", "spam")
     ],
-    "classes: got ['a']; allowed: ": ["--classes", "a"],
+    "classes: got ('a',); allowed: 3 different names": ["--classes", "a"],
     "--set strategies: got ": ["--set", 'strategies=["matcha"]'],
     "No such option: --epochs": ["--epochs", "3"],
     "seed: got -1; allowed: ": ["--seed", "-1"],
@@ -413,7 +413,7 @@ def test_a_jump_of_class_shares_is_printed_in_red_and_written(tmp_path, capsys, 
 
 def test_what_an_outcome_means_is_printed_as_it_is(capsys):
     summary = {
-        **dict.fromkeys(("accuracy_before", "accuracy_after")),
+        **dict.fromkeys(("accuracy_before", "accuracy_after", "metric_before", "expected_before")),
         **{"pic_before": 0.8, "pic_after": 0.9, "gamma_before": [1.0], "gamma_after": [0.5]},
         **{"method": "erm", "status": "stopped", "severity": "alarm", "labels_changed": 0.9},
         "meaning": "class [bold]1[/bold] has none",
@@ -423,3 +423,22 @@ def test_what_an_outcome_means_is_printed_as_it_is(capsys):
     said = capsys.readouterr().out
     assert summary["meaning"] in said
     assert summary["score_remarks"][0] in said
+
+
+def test_a_metric_and_names_of_classes_from_the_command(files, capsys):
+    arguments = ["adapt", files / "m.safetensors", files / "g.npz", "-o", files / "out"]
+    options = ["--metric", "f1", "--positive", "spam", "--classes", "ham, eggs, spam"]
+    code, said, _ = run(capsys, *arguments, *options)
+    assert code == 0
+    names = ("ham", "eggs", "spam")
+    expected = mg.adapt(trained_model(), tiny_graph(), metric="f1", positive="spam", classes=names)
+    summary = json.loads((files / "out" / "summary.json").read_text())
+    assert summary["meaning"] == expected.summary()
+    assert summary["positive"] == 2
+    assert summary["metric_before"] == pytest.approx(
+        expected.goal.score(tiny_graph().y, expected.probs_before)
+    )
+    assert "estimated F1 of spam" in said
+    page = (files / "out" / "report.html").read_text()
+    assert "on g.npz, " in page
+    assert "share of eggs" in page

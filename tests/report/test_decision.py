@@ -166,3 +166,64 @@ def test_figures_in_a_notebook_show_the_candidates(guarded):
     titles = [axes.get_title() for axes in guarded.plot().axes]
     assert titles == ["candidates", "confidence", "hop weights"]
     assert not math.isnan(guarded.decision.candidates[0].expected_accuracy)
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """Nothing is taken, as no gain reaches the threshold."""
+    strategy = mg.Guarded(min_gain=0.99)
+    return mg.adapt(trained_model(), tiny_graph(), strategy=strategy, classes=("a", "b", "c"))
+
+
+def test_a_page_shows_what_would_change_where_nothing_was_taken(kept):
+    best = kept.decision.compared
+    words = re.sub(" +", " ", Page(render_page(kept, graph="graph.npz")).words)
+    assert f"What would change with {best.name} (not taken)" in words
+    assert "GPRGNN on graph.npz, " in words
+    assert f"gain of {best.name}, not taken" in words
+    would = list(kept.changes(best.probs))
+    assert len(would) == int((best.probs.argmax(1) != kept.labels_before).sum()) > 0
+    for change in would[:50]:
+        row = f"{change.node} {kept.classes[change.before]} {100 * change.prob_before:.1f} %"
+        assert row in words
+    assert "0 of 120 labels changed (0.00 %)" in words
+    assert "changed.csv" not in words
+
+
+def test_the_table_of_nodes_is_cut_and_says_so(kept):
+    first, *_ = kept.decision.candidates
+    other = torch.roll(first.probs, 1, 1)
+    result = dataclasses.replace(kept, probs=other, decision=None)
+    page = Page(render_page(result))
+    words = re.sub(" +", " ", page.words)
+    assert "The 50 of 120 nodes whose new label is most probable" in words
+    surest = max(result.changes(), key=lambda change: change.prob_after)
+    assert f"probability {surest.node} {kept.classes[surest.before]}" in words
+
+
+def test_estimates_of_classes_are_those_of_the_candidates(guarded):
+    words = re.sub(" +", " ", Page(render_page(guarded)).words)
+    scores = [
+        one.class_estimates() for one in (guarded.decision.candidates[0], guarded.decision.taken)
+    ]
+    shown = [f"{100 * float(each.precision[0]):.1f} %" for each in scores]
+    counts = [int((labels == 0).sum()) for labels in (guarded.labels_before, guarded.labels)]
+    assert f" 0 {counts[0]} {counts[1]} {' '.join(shown)} " in words
+
+
+def test_pic_and_gamma_come_last(guarded):
+    words = Page(render_page(guarded)).words
+    order = ["What changed", "Candidates", "Classes", "Source and target", "γ and PIC", "PIC loss:"]
+    places = [words.index(each) for each in order]
+    assert places == sorted(places)
+
+
+def test_the_axis_of_candidates_shows_small_differences(guarded):
+    """Gains of a point fill the axis, and values stand beside it."""
+    figure = guarded.plot()
+    axes = next(each for each in figure.axes if each.get_title() == "candidates")
+    left, right = axes.get_xlim()
+    gains = [one.gain for one in guarded.decision.candidates]
+    reach = max(gain.high for gain in gains) - min(0.0, *(gain.low for gain in gains))
+    assert right - left < max(1.2 * reach, 0.011)
+    assert all(text.get_position()[0] > 1 for text in axes.texts)

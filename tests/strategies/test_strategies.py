@@ -63,6 +63,9 @@ CALLS: dict[Callable[..., mg.Adaptation], dict[str, Case]] = {
     | {
         "strategy": Case(lambda: mg.Matcha(rounds=2)),
         "source": Case(lambda: tiny_graph(0.6, seed=3)),
+        "metric": Case("macro_f1"),
+        "positive": Case(2, {"metric": "f1", "positive": 0}),
+        "classes": Case(("a", "b", "c"), {"metric": "f1", "positive": 0}),
     },
 }
 PARTS: dict[type, dict[str, Case]] = {

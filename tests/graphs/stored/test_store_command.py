@@ -29,7 +29,7 @@ def test_a_drawn_store_is_adapted_to_and_the_estimate_said_first(files, capsys):
     assert "accuracy" in said
     assert "3 reads" not in err
     assert "7 reads of the hops" in err
-    names = {"predictions.npz", "model.safetensors", "history.csv", "summary.json"}
+    names = {"predictions.npz", "changed.csv", "model.safetensors", "history.csv", "summary.json"}
     assert {path.name for path in (files / "out").iterdir()} == names
     with np.load(files / "out" / "predictions.npz") as predictions:
         assert predictions["probs"].shape == (900, 2)
