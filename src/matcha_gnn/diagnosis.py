@@ -111,7 +111,7 @@ def diagnose(
     """
     result = run_adaptation(model, graph, ERM(), Guarded(), source=source, loader=loader)
     summary, decision = result.model.source, result.decision
-    if summary is None or decision is None or _stood_in(decision):
+    if summary is None or decision is None or decision.stands_in:
         raise IncompatibleError(
             "diagnose needs a source summary: give source=mg.summarise_source(model, "
             "source_graph), or train the model with mg.fit"
@@ -206,7 +206,7 @@ def _estimated(result: Adaptation) -> AccuracyEstimate:
     if decision is None or decision.posterior is None or decision.obstacle:
         reason = decision.obstacle if decision else ""
         return AccuracyEstimate(math.nan, 0.0, 1.0, nothing, reason)
-    if _stood_in(decision):
+    if decision.stands_in:
         reason = "accuracy cannot be estimated without statistics of the source graph"
         return AccuracyEstimate(math.nan, 0.0, 1.0, nothing, reason)
     posterior = decision.posterior
@@ -215,11 +215,6 @@ def _estimated(result: Adaptation) -> AccuracyEstimate:
     counts = torch.bincount(labels.cpu(), minlength=len(nothing))
     sums = torch.zeros(len(nothing), dtype=hits.dtype).index_add_(0, labels.cpu(), hits)
     return AccuracyEstimate(found.value, found.low, found.high, (sums / counts).float())
-
-
-def _stood_in(decision: Decision) -> bool:
-    """Whether the network's own labels stood in for a source summary."""
-    return decision.posterior is not None and bool(decision.posterior.source.stand_in)
 
 
 def _length(offset: Tensor, covariance: Tensor) -> float:

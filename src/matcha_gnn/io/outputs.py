@@ -219,6 +219,7 @@ def summarise_run(result: Adaptation, scores: Mapping[str, Any]) -> dict[str, An
         "taken_by_hand_in_place_of": (decision.by_hand or None) if decision else None,
         "threshold": decision.threshold if decision else None,
         "metric_title": result.goal.title,
+        "estimates": decision.estimates if decision else None,
         "metric_unit": "share" if result.goal.is_share else "own",
         **_expected(result),
         "classes": list(result.classes),

@@ -199,13 +199,16 @@ class Adaptation:
     def severity(self) -> Severity:
         """How the outcome is to be read.
 
-        Good is only what is expected to be better, with a lower bound above the threshold.
+        Good is only what is expected to be better, with a lower bound above the threshold and a
+        source summary to know it by.
         """
         if self.alarms:
             return Severity.ALARM
         if self.status in DOUBTFUL:
             return Severity.WARNING
         if self.decision is None or not self.decision.adapted:
+            return Severity.NEUTRAL
+        if self.decision.stands_in and not self.decision.verdict:
             return Severity.NEUTRAL
         return Severity.GOOD if self.decision.assured else Severity.WARNING
 

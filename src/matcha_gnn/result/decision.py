@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matcha_gnn.questions.verdict import Verdict
 
 UNKNOWN = "cannot be estimated"
+MOST_DIGITS = 7
+"""Of a bound that is close to the threshold."""
 
 
 class ClassScores(NamedTuple):
@@ -178,6 +180,22 @@ class Decision:
         """The evidence, unless it cannot tell."""
         return None if self.obstacle else self.posterior
 
+    @property
+    def stands_in(self) -> bool:
+        """Whether the network's own labels stood in for a source summary.
+
+        Estimates are then agreement with a probe of these labels: they order candidates, and are no
+        estimates of what is true.
+        """
+        return self.posterior is not None and bool(self.posterior.source.stand_in)
+
+    @property
+    def estimates(self) -> str:
+        """What sentences call the estimates of the goal."""
+        if self.stands_in:
+            return f"{self.goal.title} by the network's own labels"
+        return f"estimated {self.goal.title}"
+
     def summary(self) -> str:
         """What was done and why, in a few sentences."""
         if self.verdict:
@@ -201,7 +219,7 @@ class Decision:
         source, best = self.candidates[0], self.compared or self.candidates[0]
         if not math.isfinite(source.goal.value + best.gain.value + best.gain.low):
             return f"Kept the source model: its {self.goal.title} {UNKNOWN}."
-        kept = f"Kept the source model: estimated {self.goal.title} {self._spread(source.goal)}."
+        kept = f"Kept the source model: {self.estimates} {self._spread(source.goal)}."
         if best is source:
             return f"{kept} No other candidate could be tried.{self._without_source}"
         return f"{kept} Best candidate ({best.name}): {self._short_of(best)}.{self._without_source}"
@@ -214,7 +232,7 @@ class Decision:
             why = f" ({self.obstacle})" if self.obstacle else ""
             return f"{instead} Its {self.goal.title} {UNKNOWN}{why}."
         if chosen is source:
-            return f"{instead} Estimated {self.goal.title}: {self._spread(source.goal)}."
+            return f"{instead} {_capital(self.estimates)}: {self._spread(source.goal)}."
         how = "above" if self.assured else self._missed(chosen.gain.low)
         return (
             f"{instead} {self._change(chosen)} Gain: {self._gain(chosen)}; {how} the threshold of "
@@ -224,10 +242,10 @@ class Decision:
     def _change(self, chosen: Candidate) -> str:
         """Estimates before and after, of accuracy too where that is not the goal."""
         source = self.candidates[0]
-        title, text = self.goal.title, self.goal.text
+        text = self.goal.text
         before = text(source.goal.value) if math.isfinite(source.goal.value) else UNKNOWN
-        said = f"Estimated {title}: {before} → {self._spread(chosen.goal)}."
-        if self.goal == ACCURACY:
+        said = f"{_capital(self.estimates)}: {before} → {self._spread(chosen.goal)}."
+        if self.goal == ACCURACY or self.stands_in:
             return said
         accuracies = (estimate(one.expected_accuracy) for one in (source, chosen))
         return f"{said} Estimated accuracy: {' → '.join(accuracies)}."
@@ -238,12 +256,14 @@ class Decision:
         return f"{self._gain(best)}; {missed} the threshold of {self._threshold}"
 
     def _gain(self, one: Candidate) -> str:
-        show, low, threshold = self.goal.difference, one.gain.low, self.threshold or 0.0
-        least = show(low)
+        low, threshold = one.gain.low, self.threshold or 0.0
+        least = self.goal.difference(low)
         # As many digits as show that the bound is below the threshold.
-        if self.goal.is_share and low < threshold and float(least) >= 100 * threshold:
-            least = f"{100 * low:+.4g}"
-        return f"expected {show(one.gain.value)}{self.goal.unit}, at least {least}"
+        if self.goal.is_share and low < threshold:
+            shown = (self.goal.difference(low, digits=digits) for digits in range(1, MOST_DIGITS))
+            least = next((each for each in shown if float(each) < 100 * threshold), least)
+        expected = f"{self.goal.difference(one.gain.value)}{self.goal.unit}"
+        return f"expected {expected}, at least {least}"
 
     def _missed(self, low: float) -> str:
         return "below" if low < (self.threshold or 0) else "not above"
@@ -258,7 +278,7 @@ class Decision:
         text = self.goal.text
         if not math.isfinite(of.value):
             return UNKNOWN
-        if not math.isfinite(of.low + of.high):
+        if self.stands_in or not math.isfinite(of.low + of.high):
             return text(of.value)
         return f"{text(of.value)} (90% interval {text(of.low)} to {text(of.high)})"
 
@@ -271,9 +291,16 @@ class Decision:
 
     @property
     def _without_source(self) -> str:
-        if self.posterior is None or not bool(self.posterior.source.stand_in):
+        if not self.stands_in:
             return ""
-        return " There is no source summary: the network's own labels stood in for it."
+        return (
+            " There is no source summary: the network's own labels stood in for it, and accuracy "
+            "cannot be estimated."
+        )
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def estimate(value: float) -> str:
