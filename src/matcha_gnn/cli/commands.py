@@ -317,7 +317,8 @@ def print_summary(summary: dict[str, Any]) -> None:
         rows.append([estimated, *_both(summary, "expected_{}", summary["metric_unit"])])
     rows.append(["PIC loss", f"{summary['pic_before']:.4f}", f"{summary['pic_after']:.4f}"])
     pairs = zip(summary["gamma_before"], summary["gamma_after"], strict=True)
-    rows += [[f"γ {k}", f"{a:+.3f}", f"{b:+.3f}"] for k, (a, b) in enumerate(pairs)]
+    if summary["gamma_before"] != summary["gamma_after"]:
+        rows += [[f"γ {k}", f"{a:+.3f}", f"{b:+.3f}"] for k, (a, b) in enumerate(pairs)]
     alarm = "ALARM, " if summary["severity"] == Severity.ALARM else ""
     title = f"{summary['method']}: {alarm}{summary['status']}"
     console.print_rows(title, ["", "before", "after"], rows)
