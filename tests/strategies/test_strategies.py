@@ -184,7 +184,8 @@ def test_the_table_has_every_parameter(call):
 def outcome(result: mg.Adaptation) -> list[object]:
     decision = result.decision
     made = (decision.chosen, decision.threshold, decision.candidates) if decision else ()
-    return [*result.probs.flatten().tolist(), *result.gamma.flatten().tolist(), *made]
+    numbers = [*result.probs.flatten().tolist(), *result.gamma.flatten().tolist()]
+    return [*numbers, *made, *result.classes]
 
 
 def built(value: object) -> object:
