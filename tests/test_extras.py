@@ -162,7 +162,7 @@ sys.stderr.isatty = lambda: True
 from matcha_gnn.monitoring.progress import LateBar
 bar = LateBar("adapting", delay=0)
 bar(1, 2); bar(2, 2)
-print(bar._drawn)
+print(bar._bar)
 """
     assert printed_without(["rich"], code) == ["None"]
 
