@@ -108,7 +108,7 @@ UNUSUAL = {
     "a base method that asks for all nodes": lambda rank: {"method": mg.LAME()},
     "an encoder that moves": lambda rank: {"strategy": mg.Matcha(moves="both")},
     "no seed": lambda rank: {"seed": -1},
-    "the name of a strategy": lambda rank: {"strategy": "matcha"},
+    "no name of a strategy": lambda rank: {"strategy": "machta"},
     "hops of all nodes": lambda rank: {"hops": small_model().hops(unlabelled(small_graph()))},
     "layers that are no powers": lambda rank: {
         "model": mg.JKNet(FEATURES, CLASSES, 5),
@@ -130,7 +130,7 @@ UNUSUAL = {
         ("a base method that asks for all nodes", IncompatibleError, "lame"),
         ("an encoder that moves", IncompatibleError, "γ alone"),
         ("no seed", InvalidArgumentError, "seed"),
-        ("the name of a strategy", InvalidArgumentError, "strategy: got"),
+        ("no name of a strategy", InvalidArgumentError, "strategy: got"),
         ("hops of all nodes", IncompatibleError, "hops: made from another graph"),
         ("layers that are no powers", IncompatibleError, "JKNet"),
         ("nothing to mix", IncompatibleError, "GCNII"),
