@@ -170,7 +170,7 @@ def test_what_is_less_usual_is_the_same_too():
     model = trained_model()
     alone, answers = variants(mg.adapt, model), results_of(2, all_variants, model)
     taken = {result.decision.chosen for result in alone.values() if result.decision}
-    assert {"source", "closed form"} <= taken
+    assert {"source", "pool"} <= taken
     for name, result in alone.items():
         assert_equal_to_one_process([answer[name] for answer in answers], result)
 
