@@ -39,8 +39,8 @@ from matcha_gnn.paper.studies.plain_networks import trained as plain_trained
 from matcha_gnn.testing import tiny_graph, trained_model
 
 NAMES = [module.name for module in pkgutil.iter_modules(studies.__path__)]
-LIBRARIES = ("ask_saved", "ask_selectors", "evidence_cases", "harm_cases", "plain_networks")
-LIBRARIES += ("shared", "worlds")
+LIBRARIES = ("ask_saved", "ask_selectors", "evidence_cases", "evidence_overview")
+LIBRARIES += ("harm_cases", "plain_networks", "shared", "worlds")
 COMMANDS = [name for name in NAMES if name not in LIBRARIES]
 TINY = Source(
     "csbm",
@@ -249,7 +249,7 @@ def test_networks_of_others_are_run_and_shown(monkeypatch, capsys):
     records = networks.work("one logit", "fraud", 0, "cpu")
     assert [record["way"] for record in records] == list(networks.WAYS)
     assert all(record["same"] for record in records)
-    alone, summary, _ = records
+    alone, summary, _, unguarded = records
     assert alone["accuracy_after"] == alone["accuracy_before"]
     assert "statistics of the source" in alone["obstacle"]
     assert "pool" in summary["candidates"]
@@ -258,7 +258,7 @@ def test_networks_of_others_are_run_and_shown(monkeypatch, capsys):
     assert f"| one logit | fraud | {alone['accuracy_before']:.1f} / " in said
     assert "0 runs whose probs_before are not" in said
     hurt = summary | {"accuracy_before": 90.0, "accuracy_after": 88.0}
-    networks.show([alone, hurt, records[2]])
+    networks.show([alone, hurt, unguarded])
     assert "summary: 1 runs, mean change -2.00 points, 1 hurt by more" in capsys.readouterr().out
 
 

@@ -74,7 +74,7 @@ def test_scores_count_the_nodes_of_the_mask(make):
     result, labels = make()
     mask = result.labels == labels
     words = Page(render_page(result, labels, mask)).words
-    assert f"Over {int(mask.sum())} of 400 nodes, those that were marked to be scored" in words
+    assert f"Over {int(mask.sum())} of 400 nodes, those with labels to score by" in words
     before = evaluate(result.labels_before, labels, mask).accuracy
     assert re.search(rf"accuracy +{100 * before:.2f} % +100.00 %", words)
 

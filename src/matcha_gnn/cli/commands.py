@@ -79,7 +79,7 @@ def demo(output: Path, seed: int, json: bool, command: str) -> None:
     )
     print_summary(summary)
     if page:
-        console.out.print(f"Look at {folder / 'report.html'}")
+        console.point_to(folder / "report.html")
 
 
 def train(
@@ -227,7 +227,7 @@ def adapt(job: Job) -> None:
         else Text(f"Written to {job.output}: predictions.npz, changed.csv, … {NO_FILE}")
     )
     if page:
-        console.out.print(Text(f"Look at {job.output / 'report.html'}"))
+        console.point_to(job.output / "report.html")
     asking.print_questions(result, job.output, page)
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -35,6 +36,11 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCall]:
 def say(line: str) -> None:
     """One line beside what is printed, not broken."""
     err.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def point_to(path: Path) -> None:
+    """The page to open, on a line of its own that is not broken."""
+    out.print(f"Look at {path}", soft_wrap=True, highlight=False, markup=False)
 
 
 def print_json(value: Any) -> None:

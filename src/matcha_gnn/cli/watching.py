@@ -289,4 +289,4 @@ def _say_end(watched: Watch, folder: Path, page: bool) -> None:
     rang = sum(bool(step.alarms) for step in watched.steps)
     console.out.print(f"{watched.number} graphs so far; an alarm rang on {rang}.")
     if page and watched.steps:
-        console.out.print(Text(f"Look at {folder / TIMELINE}"))
+        console.point_to(folder / TIMELINE)

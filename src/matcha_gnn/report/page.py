@@ -217,7 +217,7 @@ def _scored(result: Adaptation, mask: Tensor | None) -> str:
     number = len(result.labels)
     if mask is None or bool(mask.all()):
         return f"all {number:,} nodes"
-    return f"{int(mask.sum()):,} of {number:,} nodes, those that were marked to be scored"
+    return f"{int(mask.sum()):,} of {number:,} nodes, those with labels to score by"
 
 
 def _gamma(result: Adaptation) -> list[Change]:

@@ -249,9 +249,10 @@ class Decision:
     def _gain(self, one: Candidate) -> str:
         show, low, threshold = self.goal.difference, one.gain.low, self.threshold or 0.0
         least = show(low)
-        # As many digits as show that the bound is below the threshold.
-        if self.goal.is_share and low < threshold and float(least) >= 100 * threshold:
-            least = f"{100 * low:+.4g}"
+        if self.goal.is_share and low < threshold:
+            # As many digits as show that the bound is below the threshold.
+            shown = (show(low, digits=digits) for digits in range(1, 17))
+            least = next((one for one in shown if float(one) < 100 * threshold), least)
         return f"expected {show(one.gain.value)}{self.goal.unit}, at least {least}"
 
     def _missed(self, low: float) -> str:
