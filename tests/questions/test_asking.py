@@ -3,6 +3,7 @@
 import copy
 import csv
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -257,3 +258,34 @@ def test_around_a_base_method_and_a_model_without_cached_hops(target):
     again = mg.predict(answered.model, target, mg.T3A())
     assert torch.allclose(again.probs, answered.probs, atol=1e-5)
     assert answered.pic_after == pytest.approx(again.pic_after, abs=1e-5)
+
+
+def test_another_metric_stays_the_goal(target, tmp_path):
+    source = mg.datasets.csbm(**SIZE, homophily=0.85, seed=0)
+    model = mg.GPRGNN(64, 2, hidden_channels=8, K=4)
+    mg.fit(model, source, epochs=120)
+    result = mg.adapt(model, target, metric="f1", positive=1)
+    answered = result.answer(truth(result.ask(40), target))
+    decision = answered.decision
+    assert decision.goal == result.goal
+    permitted = zip(decision.candidates, decision.verdict.permitted, strict=True)
+    able = [one for one, permit in permitted if permit]
+    assert decision.taken.goal.value == max(one.goal.value for one in able)
+    assert "Answers test accuracy, not F1 of class 1" in answered.summary()
+    assert answered.class_estimates() is not None
+    answered.report(tmp_path / "page.html")
+    assert "expected F1 of class 1</th>" in (tmp_path / "page.html").read_text()
+
+
+def test_what_is_expected_to_be_best_by_the_metric_is_named(result, target):
+    answered = result.answer(truth(result.ask(1), target))
+    goal = mg.adapt(result.model, target, metric="macro_f1").goal
+    rated = [
+        replace(one, goal=one.gain._replace(value=v))
+        for v, one in zip((0.5, 0.9), answered.decision.candidates, strict=False)
+    ]
+    decision = replace(answered.decision, goal=goal, candidates=tuple(rated))
+    assert "estimated without them: 50.0%." in decision.summary()
+    name = rated[1].name
+    assert f"{name} is expected to have the highest (90.0%)" in decision.summary()
+    assert f"result.take({name!r})" in decision.summary()

@@ -72,6 +72,16 @@ def test_intervals_hold_the_truth_nine_times_in_ten(world, count):
     assert (covered / 300 >= 0.87).all()
 
 
+def test_bounds_never_cross_and_hold_what_is_estimated(world):
+    labels, truth = world
+    design, orders = repeated(labels, 60, 60)
+    for asked in orders:
+        for count in (5, 20, 40, 60):
+            known = {int(n): int(truth[n]) for n in asked[:count]}
+            for value, low, high in decide(design, asked[:count], known).gains[1:]:
+                assert low <= value <= high
+
+
 def test_intervals_shrink_and_end_at_the_truth(world):
     labels, truth = world
     design = Design(labels, None)

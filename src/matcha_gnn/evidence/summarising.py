@@ -142,7 +142,7 @@ def node_mask(name: str, nodes: Tensor, labels: Tensor) -> Tensor:
         >>> node_mask("trained", torch.tensor([2, 0]), torch.zeros(3))
         tensor([ True, False,  True])
     """
-    allowed = f"bool [{len(labels)}] with at least one set, or different indices of nodes"
+    allowed = f"a tensor: bool [{len(labels)}] with at least one set, or indices, each node once"
     if not isinstance(nodes, Tensor):
         raise InvalidArgumentError(name, f"a {type(nodes).__name__}", allowed)
     if nodes.dtype == torch.bool:

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidFileError
-from matcha_gnn.evidence import Interval
+from matcha_gnn.evidence import Interval, Wanted
+from matcha_gnn.evidence.goals import ACCURACY, METRICS, Goal
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.io.files import existing_file, replacing
@@ -106,6 +107,7 @@ def _record(result: Adaptation, questions: Questions, decision: Decision) -> dic
         "answers": {str(node): label for node, label in questions.answers.items()},
         "chosen": decision.chosen,
         "obstacle": decision.obstacle,
+        "goal": result.goal.figures(),
         "candidates": [one.figures() for one in _written(questions, decision)],
         "pic_before": result.pic_before,
         "pic_after": result.pic_after,
@@ -219,10 +221,23 @@ def _result(
         strategy=strategy,
         seed=record["run_seed"],
         graph=graph,
-        decision=Decision(taken.name, candidates, None, record["obstacle"]),
+        decision=Decision(
+            taken.name,
+            candidates,
+            None,
+            record["obstacle"],
+            goal=_goal(record["goal"], source.probs.shape[1]),
+        ),
         questions=questions,
         class_names=() if _are_numbers(questions.classes) else questions.classes,
     )
+
+
+def _goal(figures: dict[str, Any], classes: int) -> Goal:
+    """What candidates were compared by; a function of the user's is not in a file."""
+    if figures["metric"] not in METRICS:
+        return ACCURACY
+    return Wanted(figures["metric"], figures["positive"]).goal(classes, None)
 
 
 def _are_numbers(names: Sequence[str]) -> bool:

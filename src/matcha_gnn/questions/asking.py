@@ -12,6 +12,7 @@ from torch import Tensor
 from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_whole
 from matcha_gnn.evidence.belief_model import BeliefModel
+from matcha_gnn.evidence.goals import ACCURACY
 from matcha_gnn.graphs.memory import whole_in_memory
 from matcha_gnn.questions.answers import checked_answers, read_answers
 from matcha_gnn.questions.decision import Design, Later, decide
@@ -65,15 +66,14 @@ def answer(result: Adaptation, answers: Mapping[int, int | str] | str | Path) ->
     items = tuple(each for each in questions.items if each.node not in known)
     design, asked = questions.design, questions.asked
     candidates = questions.candidates
-    fitted = fitted_candidates(candidates[0], result.graph, asked, known)
+    believed = bool(result.decision and not result.decision.obstacle)
+    fitted = fitted_candidates(candidates[0], result.graph, asked, known, result.goal, believed)
     later = [Later(_array(one.probs), start) for start, one in fitted.items()]
-    verdict = decide(design, asked, known, later)
-    return _with_verdict(
-        result,
-        (*candidates, *fitted.values()),
-        verdict,
-        replace(questions, items=items, answers=known),
-    )
+    tried = (*candidates, *fitted.values())
+    # Answers test accuracy. Another metric is known from the evidence alone.
+    wanted = None if result.goal == ACCURACY else [one.goal.value for one in tried]
+    verdict = decide(design, asked, known, later, wanted)
+    return _with_verdict(result, tried, verdict, replace(questions, items=items, answers=known))
 
 
 def _design(
@@ -198,11 +198,14 @@ def _with_verdict(
 ) -> Adaptation:
     """The result with the candidate that answers chose; what they estimate replaces estimates."""
     assert result.decision is not None
-    candidates = tuple(
-        # Answers decide by accuracy, whatever candidates were compared by before.
-        replace(one, accuracy=accuracy, goal=accuracy, gain=gain, confusion=None)
-        for one, accuracy, gain in zip(tried, verdict.accuracies, verdict.gains, strict=True)
-    )
-    chosen = candidates[verdict.taken].name
-    decision = Decision(chosen, candidates, result.decision.believed, verdict=verdict)
+    by_answers = zip(tried, verdict.accuracies, verdict.gains, strict=True)
+    if result.goal == ACCURACY:
+        candidates = tuple(
+            replace(one, accuracy=accuracy, goal=accuracy, gain=gain, confusion=None)
+            for one, accuracy, gain in by_answers
+        )
+    else:
+        candidates = tuple(replace(one, accuracy=accuracy) for one, accuracy, _ in by_answers)
+    chosen, evidence = candidates[verdict.taken].name, result.decision.believed
+    decision = Decision(chosen, candidates, evidence, verdict=verdict, goal=result.goal)
     return replace(with_decision(result, decision), questions=questions)

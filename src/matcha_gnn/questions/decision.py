@@ -92,7 +92,11 @@ class Later:
 
 
 def decide(
-    design: Design, asked: IntArray, answers: Mapping[int, int], later: Sequence[Later] = ()
+    design: Design,
+    asked: IntArray,
+    answers: Mapping[int, int],
+    later: Sequence[Later] = (),
+    wanted: Sequence[float] | None = None,
 ) -> Verdict:
     """Test every candidate against the source and take the best that is permitted.
 
@@ -108,8 +112,10 @@ def decide(
         answers: true class by node, for some of them.
         later: candidates that were made from answers, one for each start; intervals of the verdict
             are in the order of the design's candidates and then of these.
+        wanted: what is expected of each candidate in the same order, by which the best permitted
+            one is taken; None for accuracy, which answers tell.
     """
-    found = _Comparisons(design, asked, answers, later)
+    found = _Comparisons(design, asked, answers, later, wanted)
     tests, wealths = found.tests, found.wealths
     return Verdict(
         taken=found.best,
@@ -139,7 +145,9 @@ class _Comparisons:
         asked: IntArray,
         answers: Mapping[int, int],
         later: Sequence[Later],
+        wanted: Sequence[float] | None = None,
     ) -> None:
+        self.wanted = wanted
         known = np.array([answers.get(node, -1) for node in asked.tolist()], dtype=np.int64)
         last = int(np.flatnonzero(known >= 0).max(initial=-1)) + 1
         self.design, self.nodes, self.known = design, asked[:last], known[:last]
@@ -175,11 +183,10 @@ class _Comparisons:
         One that was made from answers is compared with the best of the others by the answers after
         those.
         """
-        able = [
-            number
-            for number, (test, wealth) in enumerate(zip(self.tests, self.wealths, strict=True), 1)
-            if wealth >= 1 / ERROR_RATE and test.estimate > 0
-        ]
+        able = [number for number, wealth in enumerate(self.wealths, 1) if wealth >= 1 / ERROR_RATE]
+        if self.wanted is not None:
+            return max([0, *able], key=np.nan_to_num(self.wanted, nan=-np.inf).__getitem__)
+        able = [number for number in able if self.tests[number - 1].estimate > 0]
         early = [number for number in able if number <= self.early]
         best = max(early, key=lambda number: self.tests[number - 1].expected, default=0)
         for number in able[len(early) :]:
@@ -284,6 +291,8 @@ class _Comparison:
         against = np.where(self.known, -self.gains, -1.0)
         low = share * lower_bound(self.bets, self.gains, ERROR) - around
         high = around - share * lower_bound(self.bets, against, ERROR)
+        # Either bound may be wrong, so that they may cross.
+        low, high = min(low, high), max(low, high)
         return Interval(min(max(self.estimate, low), high), low, high)
 
     @property

@@ -1,21 +1,20 @@
 """Candidates that are fitted to answers."""
 
 import copy
-import math
 from collections.abc import Mapping
 
 import torch
 
-from matcha_gnn.evidence import Interval, infer
+from matcha_gnn.evidence import infer
 from matcha_gnn.evidence.belief_model import BeliefModel, network_probs
+from matcha_gnn.evidence.goals import Goal
 from matcha_gnn.evidence.posterior import network_logs
 from matcha_gnn.evidence.weighing import fit_biased_pool
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.questions.decision import FITTED_AT
+from matcha_gnn.questions.further import further_candidate
 from matcha_gnn.questions.sampling import IntArray
 from matcha_gnn.result import Candidate
-
-_UNKNOWN = Interval(math.nan, math.nan, math.nan)
 
 
 def complete_starts(asked: IntArray, answers: Mapping[int, int]) -> list[int]:
@@ -35,7 +34,12 @@ def complete_starts(asked: IntArray, answers: Mapping[int, int]) -> list[int]:
 
 @torch.no_grad()
 def fitted_candidates(
-    source: Candidate, graph: BaseGraph, asked: IntArray, answers: Mapping[int, int]
+    source: Candidate,
+    graph: BaseGraph,
+    asked: IntArray,
+    answers: Mapping[int, int],
+    goal: Goal,
+    believed: bool,
 ) -> dict[int, Candidate]:
     """The pool of evidence and network, fitted to the answers of the first questions, by number.
 
@@ -44,9 +48,10 @@ def fitted_candidates(
         graph: that was asked about.
         asked: nodes in the order of the questions, [T].
         answers: true class by node.
+        goal: the metric that candidates are compared by.
+        believed: whether the evidence can tell it.
     """
     assert source.model is not None
-    assert source.probs is not None
     starts = complete_starts(asked, answers)
     model = source.model.network if isinstance(source.model, BeliefModel) else source.model
     if not starts or model.source is None:
@@ -54,7 +59,7 @@ def fitted_candidates(
     network = network_probs(model, graph)
     posterior = infer(model, graph, network)
     evidence = posterior.gathered.weighted(posterior.source)
-    labels_before, found = source.probs.argmax(1), dict[int, Candidate]()
+    found = dict[int, Candidate]()
     for start in starts:
         nodes = torch.from_numpy(asked[:start]).to(evidence.device)
         pool = fit_biased_pool(
@@ -65,14 +70,6 @@ def fitted_candidates(
         )
         fitted = BeliefModel(copy.deepcopy(model), "pool", pool)
         probs = posterior.pooled(network, pool).to(fitted.gamma).softmax(1)
-        changed = float((probs.argmax(1) != labels_before.to(probs.device)).double().mean())
-        found[start] = Candidate(
-            f"fitted to {start} answers",
-            _UNKNOWN,
-            _UNKNOWN,
-            _UNKNOWN,
-            changed,
-            probs,
-            fitted.frozen(),
-        )
+        name, rated_by = f"fitted to {start} answers", posterior if believed else None
+        found[start] = further_candidate(name, fitted, probs, source, rated_by, goal)
     return found

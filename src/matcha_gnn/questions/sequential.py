@@ -131,6 +131,8 @@ def adjusted(wealths: FloatArray, shares: FloatArray, later: int = 0) -> FloatAr
 def lower_bound(bets: Bets, gains: FloatArray, error_rate: float) -> float:
     """A lower confidence bound of the mean gain over a set, at any time: the smallest not rejected.
 
+    By the wealth after the last answer, so that it falls again where later answers are worse.
+
     Args:
         bets: on the set.
         gains: at the drawn nodes, [T].
@@ -141,7 +143,7 @@ def lower_bound(bets: Bets, gains: FloatArray, error_rate: float) -> float:
         return low
     for _ in range(20):
         middle = (low + high) / 2
-        rejected = bets.wealth(gains, middle * bets.size).max() >= 1 / error_rate
+        rejected = bets.wealth(gains, middle * bets.size)[-1] >= 1 / error_rate
         low, high = (middle, high) if rejected else (low, middle)
     return low
 

@@ -6,19 +6,17 @@ often, and there are fewer of them, so fewer answers show that they do no harm.
 """
 
 import copy
-import math
 
 import torch
 from torch import Tensor
 
-from matcha_gnn.evidence import Interval
 from matcha_gnn.evidence.belief_model import BeliefModel, network_probs, surer
 from matcha_gnn.evidence.posterior import network_logs
+from matcha_gnn.questions.further import further_candidate
 from matcha_gnn.result import Adaptation, Candidate
 
 PARTS = {"1/8": 1 / 8, "1/4": 1 / 4, "half": 1 / 2, "3/4": 3 / 4}
 """Shares of the pool's changes that the candidates make, by name."""
-_UNKNOWN = Interval(math.nan, math.nan, math.nan)
 
 
 def margins(logs: Tensor, network: Tensor) -> dict[str, float]:
@@ -69,8 +67,7 @@ def surest_candidates(result: Adaptation) -> tuple[Candidate, ...]:
     assert source.probs is not None
     model = source.model.network if isinstance(source.model, BeliefModel) else source.model
     network = network_logs(network_probs(model, result.graph))
-    before = source.probs.argmax(1)
-    if not torch.equal(network.argmax(1), before):
+    if not torch.equal(network.argmax(1), source.probs.argmax(1)):
         return ()
     logs = BeliefModel(model, "pool").log_probs(decision.believed)
     network = network.to(logs)
@@ -78,7 +75,6 @@ def surest_candidates(result: Adaptation) -> tuple[Candidate, ...]:
     for part, margin in margins(logs, network).items():
         surest = BeliefModel(copy.deepcopy(model), "pool", margin=margin)
         probs = surer(logs, network, margin).softmax(1)
-        changed = float((probs.argmax(1) != before).double().mean())
-        name = f"surest {part} of pool"
-        found.append(Candidate(name, _UNKNOWN, _UNKNOWN, _UNKNOWN, changed, probs, surest.frozen()))
+        name, evidence = f"surest {part} of pool", decision.believed
+        found.append(further_candidate(name, surest, probs, source, evidence, decision.goal))
     return tuple(found)

@@ -189,12 +189,30 @@ class Decision:
     def summary(self) -> str:
         """What was done and why, in a few sentences."""
         if self.verdict:
-            return self.verdict.summary(self.candidates)
+            return self.verdict.summary(self.candidates) + self._untested
         if self.by_hand:
             return self._by_hand()
         if self.obstacle:
             return f"Kept the source model: {self.obstacle}.{self._help}"
         return self._adapted() if self.adapted else self._kept()
+
+    @property
+    def _untested(self) -> str:
+        """What answers do not tell: a goal other than accuracy."""
+        source, chosen = self.candidates[0], self.taken
+        if self.goal == ACCURACY or chosen is None or not math.isfinite(source.goal.value):
+            return ""
+        title, text = self.goal.title, self.goal.text
+        said = f" Answers test accuracy, not {title}, which is estimated without them: "
+        said += f"{text(source.goal.value)}{f' → {self._spread(chosen.goal)}' * self.adapted}."
+        known = [one for one in self.candidates if math.isfinite(one.goal.value)]
+        best = max(known, key=lambda one: one.goal.value)
+        if best.goal.value > chosen.goal.value:
+            said += (
+                f" {best.name} is expected to have the highest ({text(best.goal.value)}), but it "
+                f"is not shown to keep accuracy; result.take({best.name!r}) takes it."
+            )
+        return said
 
     def _adapted(self) -> str:
         chosen = self.taken
