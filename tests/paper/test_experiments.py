@@ -57,7 +57,7 @@ def test_one_record_per_cell_with_all_that_decided_it(finished):
     assert record["cell"]["run"]["lr"] == 0.5
     assert record["cell"]["source"]["seed"] == 1
     assert record["cell"]["target"]["seed"] == 1001
-    made_with = {"versions", "code", "hardware"}
+    made_with = {"model", "versions", "code", "hardware"}
     assert {"cell", "algorithm", "numbers", "seconds"} | made_with == set(record)
     assert {"torch", "numpy", "python"} <= set(record["versions"])
     parameters = {"loss": "pic", "optimizer": "sgd", "lr": 0.5, "epochs": 3}

@@ -54,7 +54,8 @@ class RowSpec:
 
     `only` holds settings for single columns, by the column's name. With `stream` the model is
     adapted to the targets of the columns one after the other, each time carrying on from where it
-    was. `score` is the number of the record that the table shows.
+    was. `score` is the number of the record that the table shows. `features` says whose
+    representation enters the loss (`Matcha`).
     """
 
     method: str
@@ -63,6 +64,7 @@ class RowSpec:
     optimizer: str = "sgd"
     lr: float = 1.0
     epochs: int = 50
+    features: str = "source"
     only: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     stream: bool = False
     score: str = "accuracy"
@@ -188,8 +190,11 @@ def cells(experiment: Experiment, seeds: tuple[int, ...] | None = None) -> list[
 
 
 def source_model(cell: Cell) -> tuple[str, int]:
-    """What cells that share a source model have in common."""
-    return repr((sorted(cell.source.items()), cell.train)), cell.seed
+    """What cells that share a source model have in common.
+
+    What the model gives to methods (`ship`) leaves it as it is.
+    """
+    return repr((sorted(cell.source.items()), replace(cell.train, ship=()))), cell.seed
 
 
 def _cell(experiment: Experiment, column: str, row: str, seed: int) -> Cell:

@@ -103,15 +103,26 @@ def write(
     cell: Cell,
     numbers: Mapping[str, Any],
     seconds: Mapping[str, float],
+    model: Mapping[str, Any],
     device: "torch.device",
     to: Path,
 ) -> None:
-    """Add one record to the file of its table; it counts instead of an earlier one of the cell."""
+    """Add one record to the file of its table; it counts instead of an earlier one of the cell.
+
+    Args:
+        cell: what was run.
+        numbers: what came out.
+        seconds: of each stage.
+        model: `SourceModel.made` of the source model.
+        device: where it was adapted.
+        to: the folder of records.
+    """
     record = {
         "cell": cell.as_dict(),
         "algorithm": algorithm_of(cell.run),
         "numbers": dict(numbers),
         "seconds": {stage: round(value, 6) for stage, value in seconds.items()},
+        "model": dict(model),
         "versions": versions(),
         "code": commit(),
         "hardware": hardware(device),

@@ -22,9 +22,11 @@ from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.losses.sure import SteinForms, stein_forms
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.experiments import load
-from matcha_gnn.paper.experiments.run import adapt_cell, make_graph
+from matcha_gnn.paper.experiments.rounds import watched
+from matcha_gnn.paper.experiments.run import adapt_cell
+from matcha_gnn.paper.experiments.source_models import make_graph
 from matcha_gnn.paper.experiments.spec import Cell, cells
-from matcha_gnn.paper.studies.search_settings import STEP_SIZES, watched
+from matcha_gnn.paper.studies.search_settings import STEP_SIZES
 from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, run_study, with_models
 
 ROUNDS = (5, 10, 20, 50, 100, 200)
@@ -50,7 +52,7 @@ def settings_of(cell: Cell, model: Backbone, device: str) -> dict[str, list[floa
     posterior = infer(model, target, network_probs(model, target))
     found = {}
     for lr in STEP_SIZES:
-        method, rounds = watched(ERM())
+        method, rounds = watched(ERM(), lambda probs: probs)
         history = adapt_cell(cell, model, graph, method, lr, max(ROUNDS)).trace
         for n in ROUNDS:
             found[f"{lr:g} {n}"] = [

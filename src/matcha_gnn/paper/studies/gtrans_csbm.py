@@ -15,7 +15,7 @@ from typing import Any
 import matcha_gnn as mg
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.experiments import load
-from matcha_gnn.paper.experiments.run import make_graph
+from matcha_gnn.paper.experiments.source_models import make_graph
 from matcha_gnn.paper.experiments.spec import Cell, cells, published
 from matcha_gnn.paper.studies.shared import GTRANS, HELD_OUT, arguments, run_study, with_models
 

@@ -13,7 +13,7 @@ import matcha_gnn as mg
 from matcha_gnn.backbones import BACKBONES
 from matcha_gnn.io.files import existing_file
 from matcha_gnn.paper.datasets import syn_cora
-from matcha_gnn.paper.experiments.run import train_source
+from matcha_gnn.paper.experiments.source_models import train_source
 from matcha_gnn.paper.experiments.spec import Cell, source_model
 
 HELD_OUT = (10, 11)
@@ -73,14 +73,14 @@ def syn_cora_model(backbone: str, run: int, seed: int, **options: float) -> mg.B
 
 
 def with_models(
-    cells: Iterable[Cell], device: str = "cpu", methods: Collection[str] | None = ()
+    cells: Iterable[Cell], device: str = "cpu", methods: Collection[str] = ()
 ) -> Iterator[tuple[Cell, mg.Backbone]]:
     """Cells with their source models; neighbours that share one share its training.
 
     Args:
         cells: to go through.
         device: where to train.
-        methods: those whose arrays of the source the model gets; None for all of the table.
+        methods: those whose arrays of the source the model gets.
     """
     for _, group in groupby(cells, key=source_model):
         first, *others = group

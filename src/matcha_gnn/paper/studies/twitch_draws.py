@@ -7,7 +7,8 @@ Run: python -m matcha_gnn.paper.studies.twitch_draws
 
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper.experiments import load
-from matcha_gnn.paper.experiments.run import adapt_cell, build_method, make_graph
+from matcha_gnn.paper.experiments.run import adapt_cell, build_method
+from matcha_gnn.paper.experiments.source_models import make_graph
 from matcha_gnn.paper.experiments.spec import cells
 from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, run_study, with_models
 
