@@ -14,6 +14,7 @@ from matcha_gnn.paper.experiments import store
 from matcha_gnn.paper.experiments.rounds import share_right, watched
 from matcha_gnn.paper.experiments.source_models import SourceModel, cached_source, make_graph
 from matcha_gnn.paper.experiments.spec import (
+    BELIEF,
     OURS,
     Cell,
     Experiment,
@@ -185,12 +186,14 @@ def strategy_of(spec: RowSpec, lr: float, epochs: int) -> "Strategy":
     """What a row runs around its base method, with a given step size and number of rounds."""
     from matcha_gnn.losses import LOSSES
     from matcha_gnn.registry import resolve
-    from matcha_gnn.strategies import ClosedForm, Guarded, Matcha, Unadapted
+    from matcha_gnn.strategies import Belief, ClosedForm, Guarded, Matcha, Unadapted
 
     if epochs == 0:
         return Unadapted()
     if spec.loss == OURS:
         return Guarded()
+    if spec.loss == BELIEF:
+        return Belief()
     loss = resolve("loss", spec.loss, LOSSES)()
     if spec.optimizer == EXACT:
         return ClosedForm(loss, epochs)

@@ -27,7 +27,7 @@ from matcha_gnn.paper.experiments import load
 from matcha_gnn.paper.experiments.rounds import watched
 from matcha_gnn.paper.experiments.run import adapt_cell, build_method, worker_pool
 from matcha_gnn.paper.experiments.source_models import make_graph, train_source
-from matcha_gnn.paper.experiments.spec import OURS, Cell, Experiment, cells
+from matcha_gnn.paper.experiments.spec import BELIEF, OURS, Cell, Experiment, cells
 from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, read_record, run_study
 
 STEP_SIZES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -61,7 +61,8 @@ def searched(
     """The cells that have a step size to choose, by column and held-out seed."""
     groups: dict[tuple[str, int], list[Cell]] = {}
     for cell in cells(experiment, tuple(seeds)):
-        steps = cell.run.epochs > 0 and cell.run.optimizer != "exact" and cell.run.loss != OURS
+        chooses = cell.run.optimizer == "exact" or cell.run.loss in (OURS, BELIEF)
+        steps = cell.run.epochs > 0 and not chooses
         if steps and (not rows or cell.row in rows):
             groups.setdefault((cell.column, cell.seed), []).append(cell)
     return groups
