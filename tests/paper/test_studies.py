@@ -17,7 +17,7 @@ from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper import studies
 from matcha_gnn.paper.experiments import load
-from matcha_gnn.paper.experiments.spec import cells, quick
+from matcha_gnn.paper.experiments.spec import cells, groups, quick
 from matcha_gnn.paper.studies import (
     added_hops,
     base_settings,
@@ -153,6 +153,21 @@ def test_neighbouring_cells_share_a_source_model():
     models = [model for _, model in shared.with_models(shared_source)]
     assert len(models) == 3
     assert len({id(model) for model in models}) == 2
+
+
+def test_held_out_seeds_draw_their_own_graphs_where_a_table_has_five():
+    table = shared.held_out_table("table1")
+    assert list(table.columns) == list(groups(load("table1"))[""])
+    assert table.rows["ERM + Matcha"].at("attr-homo-hetero").lr == 3.0
+    assert table.rows["Tent"].at("hetero-homo").method_options == {"steps": 10, "lr": 0.1}
+    assert all(cell.target["seed"] == 1010 for cell in cells(table, (10,)))
+    assert shared.held_out_table("table2").columns == load("table2").columns
+
+
+def test_settings_are_searched_where_seeds_draw_their_own_graphs():
+    found = search_settings.searched(load("table1"), ["ERM + Matcha"], (10,))
+    assert {column for column, _ in found} == set(groups(load("table1"))["five graphs"])
+    assert search_settings.searched(load("table2"), None, (10,)) == {}
 
 
 def test_settings_are_searched_without_labels_and_the_best_over_seeds_is_chosen(monkeypatch):
