@@ -171,7 +171,7 @@ def test_the_slope_is_the_limit_of_differences():
 
 def test_a_small_step_lowers_the_loss():
     model, graph = model_of(plain=True), directed_graph()
-    (before, state), (after, _) = (answer(SOGA(steps=s, lr=0.05), model, graph) for s in (0, 1))
+    (before, state), (after, _) = (answer(SOGA(steps=s, lr=0.2), model, graph) for s in (0, 1))
     losses = [plain_loss(p.probs, state.contrasts) for p in (before, after)]
     assert losses[1] < losses[0] - 1e-5
 
