@@ -33,6 +33,7 @@ from matcha_gnn.paper.studies import (
     shared,
     shared_rows,
     t3a_scale,
+    theorem_step,
 )
 from matcha_gnn.paper.studies.harm_cases import Case, Source, cases, source_graph, target_graph
 from matcha_gnn.paper.studies.plain_networks import trained as plain_trained
@@ -202,6 +203,13 @@ def test_gtrans_is_scored_alone_and_inside_matcha(monkeypatch):
     monkeypatch.setattr(gtrans_csbm, "REFRESHES", ("once",))
     ((cell, model),) = shared.with_models(small_cells("GTrans", "homo-hetero"))
     assert list(gtrans_csbm.scores(cell, model)) == ["no edit", "+ Matcha, once", "seconds, once"]
+
+
+def test_the_step_of_the_theorem_stands_beside_that_of_the_table(tmp_path):
+    (cell,) = small_cells("ERM + Matcha", "homo-hetero")
+    said = theorem_step.line(cell, tmp_path)
+    assert said.startswith("homo-hetero: β ")
+    assert "(table: 1)" in said
 
 
 def test_held_out_cells_have_one_method_and_no_seed_of_the_table():
