@@ -33,6 +33,7 @@ FIGURES = {
     "parameters",
     "learning-rate",
     "time",
+    "path",
 }
 
 
