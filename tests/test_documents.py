@@ -20,7 +20,7 @@ def test_tables_are_those_of_the_records(document):
     text = (PROJECT / document).read_text()
     current = refreshed(text, PROJECT / "results")
     assert current == text, "run: python -m matcha_gnn.paper.documents"
-    assert re.search(r"<!-- (\w+)[^>]* -->\n[^<]+<!-- /\1 -->", text), "no table is filled"
+    assert re.search(r"<!-- ([\w-]+)[^>]* -->\n[^<]+<!-- /\1 -->", text), "no table is filled"
 
 
 def test_all_tables_together_are_the_sum_of_the_tables():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.paper.experiments import store
+from matcha_gnn.paper.experiments.algorithms import algorithm_of
 from matcha_gnn.paper.experiments.rounds import share_right, watched
 from matcha_gnn.paper.experiments.source_models import SourceModel, cached_source, make_graph
 from matcha_gnn.paper.experiments.spec import (
@@ -25,6 +26,7 @@ from matcha_gnn.paper.experiments.spec import (
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch_geometric.data import Data
 
     from matcha_gnn.backbones import Backbone
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 EXACT = "exact"
 """The optimizer of rows in closed form."""
+ROUNDS = "matcha"
+"""The algorithm whose rounds are recorded one by one."""
 
 
 def run(
@@ -206,7 +210,9 @@ def _record(cell: Cell, source: SourceModel, graph: "Data", folder: Path) -> Non
 
     model, seconds, method = source.model, {"train": source.seconds}, build_method(cell.run)
     settings, scored = (cell.run.lr, cell.run.epochs), graph.get("test_mask")
-    method, labels = watched(method, lambda probs: probs.argmax(1))
+    labels: list[Tensor] = []
+    if algorithm_of(cell.run)["name"] == ROUNDS:
+        method, labels = watched(method, lambda probs: probs.argmax(1))
     try:
         for options in cell.before:
             on_the_way = make_graph(options).to(graph.x.device)
@@ -220,7 +226,7 @@ def _record(cell: Cell, source: SourceModel, graph: "Data", folder: Path) -> Non
         numbers = {**scores, "status": str(result.status), "gamma": result.gamma.tolist()}
         numbers["accuracy_all"] = accuracy(result.probs, graph.y)
         numbers["homophily"] = edge_homophily(graph.edge_index, graph.y)
-        if result.strategy.name == "matcha":
+        if labels:
             numbers["curve"] = [round(share_right(each, graph.y, scored), 5) for each in labels]
         seconds |= result.seconds
     store.write(cell, numbers, seconds, source.made, graph.x.device, folder)
