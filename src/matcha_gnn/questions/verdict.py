@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from matcha_gnn.evidence import Interval
-from matcha_gnn.questions.sampling import MARGIN
+from matcha_gnn.questions.sampling import ERROR_RATE, MARGIN
 from matcha_gnn.typing import Parameters
 
 if TYPE_CHECKING:
     from matcha_gnn.result import Candidate
-
-ERROR_RATE = 0.05
-"""Probability of taking a candidate that is worse than the source by more than `MARGIN`."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class Verdict:
             return f"{kept} no candidate is estimated to be better (best: {about}). {accuracy}"
         more = f" about {_answers(self.more)} more like these would." if self.more else ""
         return (
-            f"{kept} they do not show, with an error rate of at most {ERROR_RATE:.0%}, that the "
+            f"{kept} it is not shown, with an error rate of at most {ERROR_RATE:.0%}, that the "
             f"best candidate is not worse by more than {100 * MARGIN:g} point ({about});"
             f"{more or ' more answers may.'} {accuracy}"
         )
