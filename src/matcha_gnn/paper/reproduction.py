@@ -15,6 +15,7 @@ from matcha_gnn.paper.experiments.run import all_of
 from matcha_gnn.paper.experiments.spec import quick as quick_version
 from matcha_gnn.paper.experiments.store import default_folder
 from matcha_gnn.paper.figures import FIGURES, Effort, csv_of, drawn, read_rows, reproduced
+from matcha_gnn.paper.figures.settings import run_table
 from matcha_gnn.paper.pages import write_experiment_page
 from matcha_gnn.paper.tables import comparison_tables, summary_line
 from matcha_gnn.registry import resolve
@@ -116,14 +117,7 @@ def _run(name: str, effort: Effort, quiet: bool) -> InvalidFileError | None:
             if name in FIGURES:
                 reproduced(name, effort)
             else:
-                experiments.run(
-                    _experiment(name, effort),
-                    effort.results,
-                    seeds=effort.seeds,
-                    jobs=effort.jobs,
-                    device=effort.device,
-                    progress=progress,
-                )
+                run_table(_experiment(name, effort), effort)
         except InvalidFileError as error:
             return error
     return None

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.paper.experiments import load
+from matcha_gnn.paper.experiments import Experiment, load, run
 from matcha_gnn.paper.experiments.source_models import cached_source, make_graph
 from matcha_gnn.paper.experiments.spec import Cell, cells, quick, source_model
 from matcha_gnn.paper.figures.numbers import Effort
@@ -35,6 +35,18 @@ def setting(table: str, column: str, seed: int, effort: Effort) -> Setting:
     source, target = (make_graph(g).to(effort.device) for g in (cell.source, cell.target))
     model = _trained(_Trained(cell), effort.results, effort.device)
     return Setting(model, source, target)
+
+
+def run_table(experiment: Experiment, effort: Effort) -> None:
+    """Run the cells of a table that are missing or stale."""
+    run(
+        experiment,
+        effort.results,
+        seeds=effort.seeds,
+        jobs=effort.jobs,
+        device=effort.device,
+        progress=effort.progress,
+    )
 
 
 def _cell(table: str, column: str, seed: int, small: bool) -> Cell:
