@@ -20,4 +20,6 @@ def on_files(files: Files, *, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, **given: Any) -> str:
     """Point to them where a page shows one."""
-    return markdown.replace(f"]({IN_PAGES}", f"]({ON_SITE}")
+    return markdown.replace(f"]({IN_PAGES}", f"]({ON_SITE}").replace(
+        f"](../{IN_PAGES}", f"](../{ON_SITE}"
+    )

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import matcha_gnn as mg
-from matcha_gnn.paper.documents import DOCUMENTS, refreshed
+from matcha_gnn.paper.conclusions import published_tables
+from matcha_gnn.paper.documents import DOCUMENTS, PICTURE, picture_of_all, refreshed
 from matcha_gnn.paper.figures.theory import PICTURES
 
 PROJECT = Path(__file__).parents[1]
@@ -19,19 +20,34 @@ def test_tables_are_those_of_the_records(document):
     text = (PROJECT / document).read_text()
     current = refreshed(text, PROJECT / "results")
     assert current == text, "run: python -m matcha_gnn.paper.documents"
-    assert re.search(r"<!-- (\w+)[^>]* -->\n[^<]+<!-- /\1 -->", text), "no table is filled"
+    assert re.search(r"<!-- ([\w-]+)[^>]* -->\n[^<]+<!-- /\1 -->", text), "no table is filled"
 
 
 def test_all_tables_together_are_the_sum_of_the_tables():
     text = (PROJECT / "docs" / "results.md").read_text()
+    pages = [path.read_text() for path in (PROJECT / "docs" / "results").glob("*.md")]
     summaries = re.findall(
-        r"summary -->\n(\d+) cells with a published number: .*; (\d+) at or above it minus", text
+        r"summary -->\n(\d+) cells with a published number: .*; (\d+) at or above it minus",
+        "".join(pages),
     )
     together = re.search(r"Of (\d+) cells with a published number (\d+) ", text)
     assert len(summaries) >= 9
     assert [sum(map(int, column)) for column in zip(*summaries, strict=True)] == [
         int(number) for number in together.groups()
     ]
+
+
+def test_the_picture_of_all_cells_is_that_of_the_records():
+    drawn = re.search(r'aria-label="[^"]*"', picture_of_all(PROJECT / "results"))[0]
+    assert drawn in (PROJECT / PICTURE).read_text(), "run: python -m matcha_gnn.paper.documents"
+
+
+def test_every_table_of_the_paper_has_a_page_that_is_linked():
+    text = (PROJECT / "docs" / "results.md").read_text()
+    for name in published_tables():
+        assert f"(results/{name}.md)" in text
+        page = (PROJECT / "docs" / "results" / f"{name}.md").read_text()
+        assert all(f"<!-- {name}{kind} -->" in page for kind in ("", " summary", " gains"))
 
 
 def test_the_pictures_of_the_theory_are_drawn():

@@ -23,7 +23,7 @@ from matcha_gnn.evidence.summarising import (
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.kernels.devices import seeded
-from matcha_gnn.methods import BaseMethod
+from matcha_gnn.methods import Arrays, BaseMethod
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.typing import Progress
@@ -109,7 +109,7 @@ def fit(
         raise IncompatibleError(_NOT_TRAINABLE.format(model=model))
     require_precision(model)
     source = unlabelled(graph)
-    x = model.accept(source.x)
+    model.accept(source.x)
     classes = model.head.out_features
     labels, trained = known_labels(graph, source, train_mask, classes)
     _check(epochs, lr, weight_decay, patience, val_mask)
@@ -127,12 +127,50 @@ def fit(
     model.source = source_summary(model, source, labels, trained, held_out)
     if alone and not holdout:
         model.source = _rehearsed(model, source, labels, trained, recipe)
-    with seeded(seed, x):
-        model.source_arrays = {
-            m.name: m.source_arrays(model, source, labels, trained, seed) for m in methods
-        }
+    model.source_arrays = _arrays(model, source, labels, trained, methods, seed)
     require_finite(model)
     return run
+
+
+def add_source_arrays(
+    model: Backbone,
+    graph: GraphLike,
+    methods: Sequence[BaseMethod],
+    *,
+    train_mask: Tensor | None = None,
+    seed: int = 0,
+) -> None:
+    """Add to a trained model what further methods need of the source graph.
+
+    The same as `methods` of `fit` would have added, where it was trained with `holdout=0`.
+
+    Args:
+        model: trained; `model.source_arrays` grows, its weights stay.
+        graph: the labelled source graph.
+        methods: those whose arrays are computed.
+        train_mask: the nodes it was trained on, bool [N]; default `graph.train_mask`, else all.
+        seed: of methods that draw at random.
+    """
+    source = unlabelled(graph)
+    labels, trained = known_labels(graph, source, train_mask, model.head.out_features)
+    model.source_arrays |= _arrays(model, source, labels, trained, methods, seed)
+    require_finite(model)
+
+
+def _arrays(
+    model: Backbone,
+    source: Graph,
+    labels: Tensor,
+    trained: Tensor,
+    methods: Sequence[BaseMethod],
+    seed: int,
+) -> dict[str, Arrays]:
+    """By method; each draws its own random numbers, whatever others there are."""
+    found = {}
+    for method in methods:
+        with seeded(seed, source.x):
+            found[method.name] = method.source_arrays(model, source, labels, trained, seed)
+    return found
 
 
 class _Recipe(NamedTuple):

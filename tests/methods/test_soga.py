@@ -171,7 +171,7 @@ def test_the_slope_is_the_limit_of_differences():
 
 def test_a_small_step_lowers_the_loss():
     model, graph = model_of(plain=True), directed_graph()
-    (before, state), (after, _) = (answer(SOGA(steps=s, lr=0.05), model, graph) for s in (0, 1))
+    (before, state), (after, _) = (answer(SOGA(steps=s, lr=0.2), model, graph) for s in (0, 1))
     losses = [plain_loss(p.probs, state.contrasts) for p in (before, after)]
     assert losses[1] < losses[0] - 1e-5
 
@@ -214,13 +214,27 @@ def test_negatives_are_drawn_by_degree():
     assert chi_square < 18.5, "the 0.1% point with four degrees of freedom"
 
 
+def test_on_directed_graphs_positives_succeed_and_degrees_count_both_directions():
+    # 0 → 1, 0 → 2, 3 → 0; node 4 stands alone.
+    graph = Graph(torch.ones(5, 6), torch.tensor([[0, 0, 3], [1, 2, 0]]))
+    positive, negative = drawn(graph)
+    assert set(positive[:, 0].tolist()) == {1, 2}
+    assert (positive[:, [1, 2, 4]] == torch.tensor([1, 2, 4])).all(), "they have no successor"
+    assert (positive[:, 3] == 0).all()
+    counts = negative.flatten().bincount(minlength=5)
+    assert counts[4] == 0
+    expected = negative.numel() * torch.tensor([3, 1, 1, 1]) / 6
+    chi_square = ((counts[:4] - expected) ** 2 / expected).sum()
+    assert chi_square < 16.3, "the 0.1% point with three degrees of freedom"
+
+
 def test_pairs_of_a_real_graph_are_edges():
     graph = mg.unlabelled(tiny_graph())
     edges = set(zip(*graph.edge_index.tolist(), strict=True))
     pairs = draw_pairs(graph, 5, torch.Generator().manual_seed(0))
     lone = [i for i, j in enumerate(pairs.positive.tolist()) if i == j]
-    assert all((j, i) in edges for i, j in enumerate(pairs.positive.tolist()) if i != j)
-    assert not set(lone) & {receiver for _, receiver in edges}
+    assert all((i, j) in edges for i, j in enumerate(pairs.positive.tolist()) if i != j)
+    assert not set(lone) & {sender for sender, _ in edges}
 
 
 def test_without_edges_negatives_are_uniform():

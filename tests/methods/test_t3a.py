@@ -238,6 +238,14 @@ def test_the_models_scale_changes_the_spread_of_the_logits_and_no_label(seed):
     np.testing.assert_allclose(centred[1], centred[0] * spread(logs[1]) / spread(logs[0]))
 
 
+def test_a_number_divides_by_a_temperature():
+    view = random_view()
+    logs = [probs_of(T3A(scale=scale), view).log() for scale in ("unit", 1.0, 10.0)]
+    assert torch.equal(logs[0], logs[1])
+    centred = [each - each.mean(1, keepdim=True) for each in logs]
+    torch.testing.assert_close(centred[2], 10 * centred[0])
+
+
 def test_behind_a_relu_the_models_scale_gives_predictions_that_matcha_can_use():
     """Unit prototypes are all but the same direction there."""
     model = mg.GCNII(6, 3, hidden_channels=8, alpha=0.1)
@@ -294,6 +302,8 @@ def test_a_classifier_of_zeros_gives_a_prediction():
         ({"k": "many"}, "k"),
         ({"row_labels": "theirs"}, "row_labels"),
         ({"scale": "large"}, "scale"),
+        ({"scale": 0}, "scale"),
+        ({"scale": float("inf")}, "scale"),
     ],
 )
 def test_bad_arguments_are_named(settings_, argument):

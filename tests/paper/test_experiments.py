@@ -8,9 +8,15 @@ import pytest
 
 import matcha_gnn as mg
 from matcha_gnn.datasets import rawfiles
-from matcha_gnn.paper.experiments import compare, load, names, run, store
-from matcha_gnn.paper.experiments.spec import cells, counted_over_all_nodes, parse, published
-from matcha_gnn.paper.tables import markdown_table
+from matcha_gnn.paper.experiments import compare, load, names, run, stale, store
+from matcha_gnn.paper.experiments.spec import (
+    cells,
+    counted_over_all_nodes,
+    groups,
+    parse,
+    published,
+)
+from matcha_gnn.paper.tables import gain_table, markdown_table
 
 SMALL = {
     "title": "small",
@@ -57,10 +63,10 @@ def test_one_record_per_cell_with_all_that_decided_it(finished):
     assert record["cell"]["run"]["lr"] == 0.5
     assert record["cell"]["source"]["seed"] == 1
     assert record["cell"]["target"]["seed"] == 1001
-    made_with = {"versions", "code", "hardware"}
+    made_with = {"model", "versions", "code", "hardware"}
     assert {"cell", "algorithm", "numbers", "seconds"} | made_with == set(record)
     assert {"torch", "numpy", "python"} <= set(record["versions"])
-    parameters = {"loss": "pic", "optimizer": "sgd", "lr": 0.5, "epochs": 3}
+    parameters = {"loss": "pic", "optimizer": "sgd", "lr": 0.5, "epochs": 3, "features": "source"}
     assert record["algorithm"] == {"name": "matcha", "version": 1, "parameters": parameters}
 
 
@@ -241,12 +247,93 @@ def test_cells_of_other_tables_read_by_eye():
     assert published("attack")["Homophily"]["15%"] == [16.90]
 
 
-def test_committed_records_are_of_the_shipped_specs():
+def test_a_row_has_the_method_of_its_base_in_every_column():
+    based = json.loads(json.dumps(SMALL))
+    options = {"b": {"method_options": {"k": 5}}}
+    based["rows"] = {
+        "T3A": {"method": "t3a", "method_options": {"k": 9}, "epochs": 0, "only": options},
+        "T3A + Matcha": {"base": "T3A", "epochs": 3, "only": {"b": {"lr": 0.5}}},
+    }
+    row = parse("small", based).rows["T3A + Matcha"]
+    assert (row.method, row.epochs) == ("t3a", 3)
+    assert row.at("a").method_options == {"k": 9}
+    assert (row.at("b").method_options, row.at("b").lr) == ({"k": 5}, 0.5)
+    based["rows"]["T3A + Matcha"]["method"] = "erm"
+    with pytest.raises(mg.InvalidArgumentError, match="that of its base"):
+        parse("small", based)
+    based["rows"]["T3A + Matcha"] = {"base": "Tent"}
+    with pytest.raises(mg.InvalidArgumentError, match="base: got 'Tent'"):
+        parse("small", based)
+
+
+@pytest.mark.parametrize("name", names())
+def test_rows_that_adapt_name_their_base(name):
+    rows = load(name).rows
+    assert all(bool(row.base) == (row.epochs > 0) for row in rows.values())
+    assert all(rows[row.base].epochs == 0 for row in rows.values() if row.base)
+
+
+@pytest.mark.parametrize("name", names())
+def test_columns_of_the_first_group_are_those_that_the_paper_prints(name):
+    """Where the graphs of the published runs are known they are used, and five graphs beside."""
+    experiment = load(name)
+    for column in groups(experiment).get("five graphs", []):
+        twin = experiment.columns[column.removesuffix("-five")]
+        assert twin.source["generator"] == twin.target["generator"] == "released_csbm"
+        assert "generator" not in experiment.columns[column].source
+        assert not any(column in row for row in published(name).values())
+    for cell in cells(experiment, (3,)):
+        if cell.target["generator"] == "released_csbm":
+            assert not {"seed", "num_nodes"} & set(cell.target)
+
+
+def test_rows_are_paired_by_seed_where_they_share_the_source_model(finished, tmp_path):
+    raw = json.loads(json.dumps(SMALL))
+    raw["rows"]["ERM + Matcha"] |= {"base": "ERM"}
+    del raw["rows"]["ERM + Matcha"]["method"]
+    experiment = parse("small", raw)
+    run(experiment, tmp_path, jobs=1)
+    alone, _, adapted, _ = compare(experiment, tmp_path)
+    records = store.read("small", tmp_path)
+    differences = [
+        100 * (records["a", "ERM + Matcha", s]["numbers"]["accuracy"])
+        - 100 * records["a", "ERM", s]["numbers"]["accuracy"]
+        for s in (0, 1)
+    ]
+    assert alone.gain is None
+    assert adapted.gain.base == "ERM"
+    assert adapted.gain.mean == pytest.approx(mean(differences), abs=1e-3)
+    assert adapted.gain.sd == pytest.approx(stdev(differences), abs=1e-3)
+    assert "ERM + Matcha" in gain_table(experiment, [alone, adapted])
+    other = records["a", "ERM", 1]
+    other["model"]["hash"] = "0" * 16
+    store.append(other, tmp_path)
+    assert compare(experiment, tmp_path)[2].gain.sd is None, "one seed is left"
+
+
+def test_current_records_count_before_stale_ones_and_stale_ones_are_marked(finished, tmp_path):
+    experiment = parse("small", SMALL)
+    folder = shutil.copytree(finished, tmp_path / "results")
+    record = store.read("small", folder)["a", "ERM", 0]
+    del record["model"]
+    store.append(record, folder)
+    cell = compare(experiment, folder)[0]
+    assert (cell.seeds, cell.stale) == ((1,), False)
+    assert [c.seed for c in store.missing(cells(experiment), folder)] == [0]
+    other = store.read("small", folder)["a", "ERM", 1]
+    other["algorithm"]["version"] = 99
+    store.append(other, folder)
+    cells_ = compare(experiment, folder)
+    assert (cells_[0].seeds, cells_[0].stale) == ((0, 1), True)
+    assert markdown_table(experiment, cells_).count("†") == 2, "the number, and what it means"
+
+
+def test_committed_records_are_not_stale():
+    """Tables whose records were made before source models were shared are not looked at yet."""
     folder = Path(__file__).parents[2] / "results"
-    for name in names():
-        records = store.read(name, folder)
-        of_now = {
-            (c.column, c.row, c.seed) for c, r in store.recorded(cells(load(name)), folder) if r
-        }
-        assert records
-        assert set(records) == of_now, f"some records of {name} are of other settings"
+    tables = {name: store.read(name, folder) for name in names()}
+    assert all(tables.values())
+    new = [name for name, records in tables.items() if any("model" in r for r in records.values())]
+    if not new:
+        pytest.skip("no record names its source model: matcha reproduce all makes them anew")
+    assert stale(new, folder) == [], "matcha reproduce all --stale"

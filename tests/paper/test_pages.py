@@ -5,6 +5,7 @@ import pytest
 
 from html_page import Page
 from matcha_gnn.paper.experiments import Comparison, load
+from matcha_gnn.paper.experiments.pairs import Paired
 from matcha_gnn.paper.pages import render_experiment_page
 
 CELL = Comparison("table1", "ERM", "homo-hetero", (0, 1), 73.19, 0.5, 73.62, 0.44)
@@ -18,6 +19,17 @@ def test_ours_stand_beside_the_published_numbers():
     assert "−0.43" in page.words
     assert "matcha reproduce table1" in page.words
     assert page.tags.count("svg") == 1
+
+
+def test_gains_over_the_base_row_and_stale_cells_are_shown():
+    gain = Paired("ERM", 16.4, 0.35, 5, 0, 0.0625)
+    cells = [CELL, replace(CELL, row="ERM + Matcha", ours_mean=89.6, gain=gain, stale=True)]
+    words = Page(render_experiment_page(load("table1"), cells, Path("nowhere"))).words
+    assert "+16.40 ± 0.35" in words
+    assert "0.062" in words
+    assert "89.60 ± 0.50 †" in words
+    assert "† stale" in words
+    assert "†" not in Page(render_experiment_page(load("table1"), [CELL], Path("nowhere"))).words
 
 
 def test_without_published_numbers_there_is_no_comparison():

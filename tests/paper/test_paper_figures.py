@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import matcha_gnn as mg
+from matcha_gnn.paper.experiments import store
 from matcha_gnn.paper.figures import (
     FIGURES,
     csv_of,
@@ -46,6 +47,17 @@ def test_a_committed_figure_draws_from_its_csv(name, tmp_path):
     assert all(
         (csv_of(name, COMMITTED).parent / f"{name}.{kind}").is_file() for kind in ("svg", "png")
     )
+
+
+def test_the_path_of_gamma_is_that_of_the_records(tmp_path):
+    effort = Effort(seeds=(0,), quick=True, jobs=1, results=tmp_path)
+    rows = read_rows(reproduced("path", effort)[0])
+    part = select(rows, column="homo-hetero", row="ERM + Matcha")
+    assert [row["round"] for row in part] == list(range(11))
+    assert {row["published"] for row in part} == {89.71}
+    record = store.read("table1", tmp_path)["homo-hetero", "ERM + Matcha", 0]["numbers"]
+    assert part[-1]["accuracy"] == pytest.approx(100 * record["accuracy"], rel=1e-4)
+    assert len(distinct(rows, "column")) == 8
 
 
 def test_drawing_twice_gives_the_same_bytes(tmp_path):

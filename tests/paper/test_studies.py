@@ -17,7 +17,7 @@ from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.paper import studies
 from matcha_gnn.paper.experiments import load
-from matcha_gnn.paper.experiments.spec import cells, quick
+from matcha_gnn.paper.experiments.spec import cells, groups, quick
 from matcha_gnn.paper.studies import (
     added_hops,
     base_settings,
@@ -33,6 +33,7 @@ from matcha_gnn.paper.studies import (
     shared,
     shared_rows,
     t3a_scale,
+    theorem_step,
 )
 from matcha_gnn.paper.studies.harm_cases import Case, Source, cases, source_graph, target_graph
 from matcha_gnn.paper.studies.plain_networks import trained as plain_trained
@@ -155,6 +156,21 @@ def test_neighbouring_cells_share_a_source_model():
     assert len({id(model) for model in models}) == 2
 
 
+def test_held_out_seeds_draw_their_own_graphs_where_a_table_has_five():
+    table = shared.held_out_table("table1")
+    assert list(table.columns) == list(groups(load("table1"))[""])
+    assert table.rows["ERM + Matcha"].at("attr-homo-hetero").lr == 3.0
+    assert table.rows["Tent"].at("hetero-homo").method_options == {"steps": 10, "lr": 0.1}
+    assert all(cell.target["seed"] == 1010 for cell in cells(table, (10,)))
+    assert shared.held_out_table("table2").columns == load("table2").columns
+
+
+def test_settings_are_searched_where_seeds_draw_their_own_graphs():
+    found = search_settings.searched(load("table1"), ["ERM + Matcha"], (10,))
+    assert {column for column, _ in found} == set(groups(load("table1"))["five graphs"])
+    assert search_settings.searched(load("table2"), None, (10,)) == {}
+
+
 def test_settings_are_searched_without_labels_and_the_best_over_seeds_is_chosen(monkeypatch):
     monkeypatch.setattr(search_settings, "STEP_SIZES", (0.1, 1.0))
     monkeypatch.setattr(search_settings, "ROUNDS", (1, 2))
@@ -187,6 +203,13 @@ def test_gtrans_is_scored_alone_and_inside_matcha(monkeypatch):
     monkeypatch.setattr(gtrans_csbm, "REFRESHES", ("once",))
     ((cell, model),) = shared.with_models(small_cells("GTrans", "homo-hetero"))
     assert list(gtrans_csbm.scores(cell, model)) == ["no edit", "+ Matcha, once", "seconds, once"]
+
+
+def test_the_step_of_the_theorem_stands_beside_that_of_the_table(tmp_path):
+    (cell,) = small_cells("ERM + Matcha", "homo-hetero")
+    said = theorem_step.line(cell, tmp_path)
+    assert said.startswith("homo-hetero: β ")
+    assert "(table: 1)" in said
 
 
 def test_held_out_cells_have_one_method_and_no_seed_of_the_table():

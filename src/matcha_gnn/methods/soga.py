@@ -48,9 +48,9 @@ class SOGA(BaseMethod):
 
     With p_i the prediction of node i and q = mean_i p_i, the loss is
     mean_i H(p_i) − H(q) + λ_struct NCE + λ_neigh NCE', where
-    NCE = mean_i −log( exp(p_i·p_pos(i)) / Σ_j exp(p_i·p_neg_j(i)) ) over one neighbour and a few
+    NCE = mean_i −log( exp(p_i·p_pos(i)) / Σ_j exp(p_i·p_neg_j(i)) ) over one successor and a few
     nodes drawn by degree: the positive is not in the denominator. The pairs are drawn once for a
-    target, linear in nodes and edges. A step reads the features twice, forward and backward, and
+    target, with one sort of its edges. A step reads the features twice, forward and backward, and
     propagates C − 1 columns.
 
     Mao et al., "Source Free Graph Unsupervised Domain Adaptation", WSDM 2024. Deviations: no
@@ -145,7 +145,7 @@ class SOGA(BaseMethod):
 
 
 class Pairs(NamedTuple):
-    """For each node one neighbour, [N], and negative samples, [M, N]."""
+    """For each node one successor, [N], and negative samples, [M, N]."""
 
     positive: Tensor
     negative: Tensor
@@ -166,27 +166,32 @@ class Prepared(NamedTuple):
 
 
 def draw_pairs(graph: Graph, negatives: int, generator: torch.Generator) -> Pairs:
-    """Draw a neighbour of each node uniformly, itself where it has none; others by degree.
+    """Draw a successor of each node uniformly, itself where it has none; others by degree.
 
-    A node's neighbours are the senders of its incoming edges; negatives are drawn by out-degree.
-    Self loops do not count, repeated edges count once. Random numbers are drawn on the host, so
-    that a seed means the same on every device.
+    As in the original, which differs from taking senders on directed graphs alone: a node's
+    positives are the receivers of its outgoing edges, and negatives are drawn by the number of
+    edges at a node, incoming and outgoing. Self loops do not count, repeated edges count once.
+    Random numbers are drawn on the host, so that a seed means the same on every device.
     """
     matrix = graph.adjacency.matrix
     nodes = torch.arange(graph.num_nodes, device=matrix.device)
-    first, sender = matrix.crow_indices().long(), matrix.col_indices().long()
-    receiver = nodes.repeat_interleave(first.diff())
+    sender = matrix.col_indices().long()
+    receiver = nodes.repeat_interleave(matrix.crow_indices().long().diff())
     # Every row of the adjacency holds its own node once.
-    first, sender = first[:-1] - nodes, sender[sender != receiver]
-    degree = torch.cat([first, first.new_tensor([len(sender)])]).diff()
+    between = sender != receiver
+    sender, order = sender[between].sort(stable=True)
+    receiver = receiver[between][order]
+    degree = torch.bincount(sender, minlength=len(nodes))
+    first = degree.cumsum(0) - degree
     uniform = torch.rand(1 + negatives, len(nodes), dtype=torch.float64, generator=generator)
     uniform = uniform.to(matrix.device)
     if not len(sender):
         return Pairs(nodes, (uniform[1:] * len(nodes)).long())
-    # A node without neighbours may point one past the end; what it reads is not used.
-    neighbour = sender[(first + (uniform[0] * degree).long()).clamp(max=len(sender) - 1)]
-    # The ends of uniformly drawn edges are nodes drawn by degree.
-    return Pairs(neighbour.where(degree > 0, nodes), sender[(uniform[1:] * len(sender)).long()])
+    # A node without successors may point one past the end; what it reads is not used.
+    successor = receiver[(first + (uniform[0] * degree).long()).clamp(max=len(sender) - 1)]
+    # The ends of uniformly drawn edges, either of the two, are nodes drawn by degree.
+    ends = torch.cat([sender, receiver])
+    return Pairs(successor.where(degree > 0, nodes), ends[(uniform[1:] * len(ends)).long()])
 
 
 def loss_slope(log_probs: Tensor, contrasts: list[Contrast]) -> Tensor:

@@ -16,7 +16,7 @@ def reproduce(
     show: Annotated[bool, typer.Option("--show", help="Run nothing: print the records.")] = False,
     stale: Annotated[
         bool,
-        typer.Option("--stale", help="Run nothing: list records of older algorithm versions."),
+        typer.Option("--stale", help="Run nothing: list records that would be made otherwise now."),
     ] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="One seed, small graphs: a look, not a result.")

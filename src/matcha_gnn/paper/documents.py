@@ -1,13 +1,15 @@
 """Write the tables of the documents anew from the committed records.
 
 A table stands between `<!-- NAME -->` and `<!-- /NAME -->`; `<!-- NAME: ERM, Tent -->` shows the
-rows of these base methods only, `<!-- NAME summary: Matcha -->` counts the rows of that name.
+rows of these base methods only, `<!-- NAME summary: Matcha -->` counts the rows of that name, and
+`<!-- NAME gains -->` sets rows against the rows they are based on.
 `<!-- choosing -->` is the decision table of the base methods, `<!-- default -->` sets the default
 beside the published rows of Table 1, `<!-- harm: FILE -->` sums up a record of the harm study
 (`FILE#real` and `FILE#generated` a part of it), `<!-- ask: FILE#generated -->` a part of one of the
 study of questions, `<!-- evidence: FILE -->` one of the evidence study,
 `<!-- cost: FILE -->` shows one of what a round costs, `<!-- overall -->` counts all tables,
-and `<!-- conclusions -->` sets the paper's conclusions beside the records.
+`<!-- overview -->` has a line for each with its page, and `<!-- conclusions -->` sets the paper's
+conclusions beside the records. One picture shows all cells, ours over the published.
 
 Run in a checkout: python -m matcha_gnn.paper.documents
 """
@@ -21,21 +23,30 @@ from statistics import mean
 from typing import Any
 
 from matcha_gnn.io.files import existing_file, replacing
-from matcha_gnn.paper.conclusions import conclusions, overall_line
+from matcha_gnn.paper.conclusions import (
+    accuracies,
+    conclusions,
+    overall_line,
+    overview_table,
+    published_tables,
+)
 from matcha_gnn.paper.experiments import compare, load
-from matcha_gnn.paper.experiments.spec import names, published
+from matcha_gnn.paper.experiments.spec import groups, names, published
+from matcha_gnn.paper.pages import ours_against_paper
 from matcha_gnn.paper.studies import ask, evidence_overview
 from matcha_gnn.paper.studies.harm import kinds, table
-from matcha_gnn.paper.tables import markdown_table, summary_line
+from matcha_gnn.paper.tables import gain_table, markdown_table, summary_line
 
 DOCUMENTS = (
     "README.md",
     "docs/results.md",
+    *(f"docs/results/{name}.md" for name in (*published_tables(), "cost")),
     "docs/method.md",
     "docs/choosing.md",
     "docs/research/harm-study.md",
     "docs/research/questions.md",
 )
+PICTURE = "docs/pictures/ours-against-paper.svg"
 KINDS = ("structure shift", "structure and attribute shift")
 VARIANTS = ("", " + Matcha", " + SURE", " + ours")
 
@@ -48,7 +59,7 @@ def refreshed(text: str, results: Path) -> str:
         results: the folder of records.
     """
     for name in names():
-        opening = rf"(<!-- {name}( summary)?(?:: ([^>]*?))? -->\n).*?(<!-- /{name} -->)"
+        opening = rf"(<!-- {name}( summary| gains)?(?:: ([^>]*?))? -->\n).*?(<!-- /{name} -->)"
         markers = re.compile(opening, re.DOTALL)
         text = markers.sub(partial(_filled, name, results), text)
     for kind, made in MADE.items():
@@ -110,13 +121,19 @@ def _shares(size: dict[str, Any], method: str, stage: str) -> str:
     return f"{share:.1%}, {of_pyg:.1%}"
 
 
+def picture_of_all(results: Path) -> str:
+    """Every cell with a published number, as SVG."""
+    every = [cell for name in published_tables() for cell in accuracies(name, results)]
+    return ours_against_paper([c for c in every if c.paper_mean is not None]).svg
+
+
 def default_line(results: Path) -> str:
     """How the rows "+ ours" of Table 1 stand to the published rows "+ Matcha"."""
     paper = published("table1")
     gaps = {
         (cell.row, cell.column): cell.ours_mean - float(paper[_as_matcha(cell.row)][cell.column][0])
         for cell in compare(load("table1"), results)
-        if cell.row.endswith(" + ours")
+        if cell.row.endswith(" + ours") and cell.column in paper["ERM"]
     }
     missed = [f"{row} on {column} ({gap:+.2f})" for (row, column), gap in gaps.items() if gap < -1]
     return (
@@ -136,8 +153,8 @@ def choosing_table(results: Path) -> str:
     cells = compare(experiment, results)
     by_place = {(cell.row, cell.column): cell.ours_mean for cell in cells}
     cost = _record(results / "bench-time.json")["sizes"][0]["share_of_inference"]
-    groups = [
-        [column for column in experiment.columns if column.startswith("attr") is attributes]
+    column_kinds = [
+        [column for column in groups(experiment)[""] if column.startswith("attr") is attributes]
         for attributes in (False, True)
     ]
     head = ["base method"] + [f"{kind}: alone, + Matcha, + SURE, + ours" for kind in KINDS]
@@ -145,7 +162,9 @@ def choosing_table(results: Path) -> str:
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for method in dict.fromkeys(row.split(" + ")[0] for row in experiment.rows):
         rows = [method + variant for variant in VARIANTS]
-        texts = [", ".join(_mean_over(by_place, row, group) for row in rows) for group in groups]
+        texts = [
+            ", ".join(_mean_over(by_place, row, kind) for row in rows) for kind in column_kinds
+        ]
         texts += [f"{cost[method][stage]:.0%}" for stage in ("prepare", "round")]
         lines.append(f"| {method} | " + " | ".join(texts) + " |")
     return "\n".join(lines)
@@ -158,10 +177,12 @@ def _mean_over(by_place: dict[tuple[str, str], float], row: str, columns: list[s
 
 
 def _filled(name: str, results: Path, found: re.Match[str]) -> str:
-    opening, summary, wanted, closing = found.groups()
+    opening, kind, wanted, closing = found.groups()
     experiment = load(name)
     cells = compare(experiment, results)
-    if summary:
+    if kind == " gains":
+        body = gain_table(experiment, cells)
+    elif kind:
         body = summary_line(experiment, [c for c in cells if not wanted or wanted in c.row])
     else:
         body = markdown_table(experiment, cells, wanted.split(", ") if wanted else ())
@@ -176,6 +197,7 @@ MADE: dict[str, Callable[..., str]] = {
     "cost": cost_table,
     "default": default_line,
     "overall": overall_line,
+    "overview": overview_table,
     "conclusions": conclusions,
 }
 
@@ -186,6 +208,8 @@ def main() -> None:
         text = existing_file(document, "document").read_text()
         with replacing(document) as beside:
             beside.write_text(refreshed(text, Path("results")))
+    with replacing(PICTURE) as beside:
+        beside.write_text(picture_of_all(Path("results")))
 
 
 if __name__ == "__main__":

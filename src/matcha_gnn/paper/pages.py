@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from matcha_gnn.paper.experiments import Comparison, Experiment, store
-from matcha_gnn.paper.experiments.compare import ALL_NODES
+from matcha_gnn.paper.experiments.compare import ALL_NODES, STALE
 from matcha_gnn.paper.experiments.spec import cells as all_cells
-from matcha_gnn.paper.tables import summary_line
+from matcha_gnn.paper.tables import STALE_LINE, summary_line
 from matcha_gnn.report.figures import Picture
 from matcha_gnn.report.svg import COLOURS, INK, WIDTH, inline_svg, sheet
 from matcha_gnn.report.template import render, write
@@ -47,6 +47,8 @@ def render_experiment_page(
         summary=summary_line(experiment, cells) if known else None,
         pictures=[ours_against_paper(known)] if known else [],
         counted=f" ({ALL_NODES})",
+        stale_mark=f" {STALE}",
+        stale_line=STALE_LINE if any(cell.stale for cell in cells) else "",
         made_with=_made_with(experiment, folder),
         command=f"matcha reproduce {experiment.name}",
     )

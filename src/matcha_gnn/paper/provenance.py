@@ -26,7 +26,8 @@ def hardware(device: "torch.device") -> str:
     describe = device_of(device).describe
     if describe is not None:
         return describe(device)
-    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+    instructions = torch.backends.cpu.get_cpu_capability()
+    return f"{platform.machine()} CPU, {instructions}, {torch.get_num_threads()} threads"
 
 
 def source_tree(package: Path = _PACKAGE) -> Path | None:

@@ -15,8 +15,9 @@ from matcha_gnn.paper.experiments.run import all_of
 from matcha_gnn.paper.experiments.spec import quick as quick_version
 from matcha_gnn.paper.experiments.store import default_folder
 from matcha_gnn.paper.figures import FIGURES, Effort, csv_of, drawn, read_rows, reproduced
+from matcha_gnn.paper.figures.settings import run_table
 from matcha_gnn.paper.pages import write_experiment_page
-from matcha_gnn.paper.tables import comparison_table, summary_line
+from matcha_gnn.paper.tables import comparison_tables, summary_line
 from matcha_gnn.registry import resolve
 
 ALL = "all"
@@ -42,23 +43,24 @@ def list_titles(json: bool) -> None:
 
 
 def list_stale(name: str | None, *, quick: bool, results: Path | None, json: bool) -> None:
-    """Print which records of a table, or of all, are not of the present version."""
+    """Print which records of a table, or of all, are stale, and why."""
     tables = {each: each for each in experiments.names()}
     chosen = list(tables) if name in (None, ALL) else [resolve("name", str(name), tables)]
     found = experiments.stale(chosen, _records_in(results, quick))
     if json:
         console.print_json([each.as_dict() for each in found])
         return
-    header = ["table", "row", "column", "seeds", "algorithm", "recorded", "present"]
+    header = ["table", "row", "column", "seeds", "why", "algorithm", "recorded", "present"]
     if found:
-        console.print_rows("Records of other versions", header, [_stale_row(s) for s in found])
-    count = sum(len(each.seeds) for each in found)
-    console.out.print(f"{count:,} records are not of the present version of their algorithm.")
+        console.print_rows("Stale records", header, [_stale_row(s) for s in found])
+        count = sum(len(each.seeds) for each in found)
+        console.out.print(f"{count:,} records are stale.")
 
 
 def _stale_row(stale: experiments.Stale) -> list[str]:
     seeds = ", ".join(map(str, stale.seeds))
-    places = [stale.name, stale.row, stale.column, seeds, stale.algorithm]
+    why = ", ".join(stale.why)
+    places = [stale.name, stale.row, stale.column, seeds, why, stale.algorithm]
     versions = (stale.version_recorded, stale.version_present)
     return [*map(escape, places), *("unknown" if v is None else str(v) for v in versions)]
 
@@ -115,14 +117,7 @@ def _run(name: str, effort: Effort, quiet: bool) -> InvalidFileError | None:
             if name in FIGURES:
                 reproduced(name, effort)
             else:
-                experiments.run(
-                    _experiment(name, effort),
-                    effort.results,
-                    seeds=effort.seeds,
-                    jobs=effort.jobs,
-                    device=effort.device,
-                    progress=progress,
-                )
+                run_table(_experiment(name, effort), effort)
         except InvalidFileError as error:
             return error
     return None
@@ -138,7 +133,8 @@ def _table(name: str, effort: Effort, json: bool, pages: Path | None) -> list[di
     experiment = _experiment(name, effort)
     cells = experiments.compare(experiment, effort.results)
     if not json:
-        console.out.print(comparison_table(experiment, cells))
+        for table in comparison_tables(experiment, cells):
+            console.out.print(table)
         console.out.print(summary_line(experiment, cells))
     if pages:
         page = pages / f"{name}.html"

@@ -2,14 +2,25 @@
 
 import enum
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from matcha_gnn.paper.experiments import Comparison, Experiment
-from matcha_gnn.paper.experiments.compare import ALL_NODES
+from matcha_gnn.paper.experiments.compare import ALL_NODES, STALE
+from matcha_gnn.paper.experiments.spec import groups
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+STALE_LINE = (
+    f"{STALE} stale: the table would be made otherwise now, on other graphs, with another version "
+    "of the algorithm, or from source models that rows share (matcha reproduce --stale)"
+)
+GAIN_LINE = (
+    "Mean ± s.d. of the differences to the base row over seeds that share the source model, and at "
+    "how many seeds it is above"
+)
 
 
 class Standing(enum.Enum):
@@ -54,27 +65,73 @@ def standing(cell: Comparison) -> Standing | None:
     return next((found for limit, found in limits if deviations >= limit), Standing.BELOW)
 
 
-def comparison_table(experiment: Experiment, cells: Sequence[Comparison]) -> "Table":
-    """Ours above the published number in every cell, coloured by how far apart they are."""
+def comparison_tables(experiment: Experiment, cells: Sequence[Comparison]) -> Iterator["Table"]:
+    """A table for each group of columns that has records, then the gains over base rows.
+
+    Ours stands above the published number in every cell, coloured by how far apart they are.
+    """
+    by_place = {(cell.row, cell.column): cell for cell in cells}
+    caption = (
+        "ours: mean ± s.d. over the seeds; in brackets: the paper's, and how far ours is from it "
+        "in its s.d. (in points where it prints none)"
+    )
+    if any(cell.stale for cell in cells):
+        caption += f"\n{STALE_LINE}"
+    for title, columns in _shown_groups(experiment, cells).items():
+        table = _rich_table(f"{experiment.title}{title and ', '}{title}", columns, caption)
+        for row in experiment.rows:
+            table.add_row(row, *(_text(by_place.get((row, column))) for column in columns))
+        yield table
+        based = [row for row in experiment.rows if _has_gain(row, columns, by_place)]
+        if based:
+            table = _rich_table(
+                f"Gain over the base row{title and ', '}{title}", columns, GAIN_LINE
+            )
+            for row in based:
+                table.add_row(row, *(_gain(by_place.get((row, column))) for column in columns))
+            yield table
+
+
+def _rich_table(title: str, columns: Sequence[str], caption: str) -> "Table":
     from rich.table import Table
 
     table = Table(
-        title=experiment.title,
+        title=title,
         title_justify="left",
         title_style="bold",
-        caption="ours: mean ± s.d. over the seeds; in brackets: the paper's, and how far ours is "
-        "from it in its s.d. (in points where it prints none)",
+        caption=caption,
         caption_justify="left",
         show_lines=True,
     )
     table.add_column("")
-    for column in experiment.columns:
+    for column in columns:
         table.add_column(column, justify="right")
-    by_place = {(cell.row, cell.column): cell for cell in cells}
-    for row in experiment.rows:
-        texts = [_text(by_place.get((row, column))) for column in experiment.columns]
-        table.add_row(row, *texts)
     return table
+
+
+def _shown_groups(experiment: Experiment, cells: Sequence[Comparison]) -> dict[str, list[str]]:
+    """Groups of columns of which some cell is recorded."""
+    recorded = {cell.column for cell in cells}
+    return {
+        title: columns for title, columns in groups(experiment).items() if recorded & set(columns)
+    }
+
+
+def _has_gain(
+    row: str, columns: Sequence[str], by_place: Mapping[tuple[str, str], Comparison]
+) -> bool:
+    found = (by_place.get((row, column)) for column in columns)
+    return any(cell is not None and cell.gain is not None for cell in found)
+
+
+def _gain(cell: Comparison | None) -> str:
+    """Mean ± s.d. of the differences, and at how many seeds the row is above its base."""
+    if cell is None or cell.gain is None:
+        return "·"
+    gain = cell.gain
+    deviation = "" if gain.sd is None else f" ± {gain.sd:.2f}"
+    text = f"{gain.mean:+.2f}{deviation}, {gain.better} of {len(cell.seeds)}"
+    return text.replace("-", "−")
 
 
 def _text(cell: Comparison | None) -> str:
@@ -104,17 +161,47 @@ def markdown_table(
         for row in experiment.rows
         if row in recorded and (not methods or row.split(" + ")[0] in methods)
     ]
-    lines = [
-        "| | " + " | ".join(experiment.columns) + " |",
-        "|---" * (len(experiment.columns) + 1) + "|",
-    ]
-    for row in shown:
-        found = [by_place.get((row, column)) for column in experiment.columns]
-        ours = [_ours(c) if c else "·" for c in found]
-        lines.append(f"| **{row}**, ours | " + " | ".join(ours) + " |")
-        if any(c and c.paper_mean is not None for c in found):
-            lines.append(f"| {row}, paper | " + " | ".join(map(_beside, found)) + " |")
-    return "\n".join(lines)
+    parts = []
+    for title, columns in _shown_groups(experiment, cells).items():
+        lines = [f"{title[0].upper()}{title[1:]}:", ""] if title else []
+        lines += _markdown_head(columns)
+        for row in shown:
+            found = [by_place.get((row, column)) for column in columns]
+            ours = [_ours(c) if c else "·" for c in found]
+            lines.append(f"| **{row}**, ours | " + " | ".join(ours) + " |")
+            if any(c and c.paper_mean is not None for c in found):
+                lines.append(f"| {row}, paper | " + " | ".join(map(_beside, found)) + " |")
+        parts.append("\n".join(lines))
+    if any(by_place[place].stale for place in by_place if place[0] in shown):
+        parts.append(STALE_LINE)
+    return "\n\n".join(parts)
+
+
+def _markdown_head(columns: Sequence[str]) -> list[str]:
+    return ["| | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+
+
+def gain_table(experiment: Experiment, cells: Sequence[Comparison]) -> str:
+    """Each row less its base row, seed by seed, as Markdown.
+
+    Args:
+        experiment: for the order of rows and columns.
+        cells: what to show.
+    """
+    by_place = {(cell.row, cell.column): cell for cell in cells}
+    parts = []
+    for columns in _shown_groups(experiment, cells).values():
+        rows = [row for row in experiment.rows if _has_gain(row, columns, by_place)]
+        if rows:
+            lines = [
+                f"| {row} | "
+                + " | ".join(_gain(by_place.get((row, column))) for column in columns)
+                + " |"
+                for row in rows
+            ]
+            parts.append("\n".join(_markdown_head(columns) + lines))
+    nothing = "No two rows are recorded with the same source models yet."
+    return "\n\n".join([*parts, GAIN_LINE]) if parts else nothing
 
 
 def _beside(cell: Comparison | None) -> str:
@@ -144,6 +231,7 @@ def summary_line(experiment: Experiment, cells: Sequence[Comparison]) -> str:
 
 def _ours(cell: Comparison) -> str:
     mark = f" ({ALL_NODES})" if cell.all_nodes else ""
+    mark += f" {STALE}" if cell.stale else ""
     return _plain(cell.ours_mean, cell.ours_sd) + mark
 
 

@@ -3,6 +3,7 @@
 from matcha_gnn.paper.datasets.arxiv import arxiv, arxiv_structure
 from matcha_gnn.paper.datasets.domains import Domains
 from matcha_gnn.paper.datasets.preferential import preferential
+from matcha_gnn.paper.datasets.released import released_csbm
 from matcha_gnn.paper.datasets.syn_cora import syn_cora
 from matcha_gnn.paper.datasets.syn_products import syn_coauthor_cs, syn_products
 from matcha_gnn.paper.datasets.twitch import twitch
@@ -12,6 +13,7 @@ __all__ = [
     "arxiv",
     "arxiv_structure",
     "preferential",
+    "released_csbm",
     "syn_coauthor_cs",
     "syn_cora",
     "syn_products",

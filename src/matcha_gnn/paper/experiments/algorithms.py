@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from matcha_gnn.paper.experiments.spec import OURS, RowSpec
-from matcha_gnn.strategies import ClosedForm, Guarded, Matcha, Strategy, Unadapted
+from matcha_gnn.paper.experiments.spec import BELIEF, OURS, RowSpec
+from matcha_gnn.strategies import Belief, ClosedForm, Guarded, Matcha, Strategy, Unadapted
 
-STRATEGIES: tuple[type[Strategy], ...] = (Unadapted, Matcha, ClosedForm, Guarded)
+STRATEGIES: tuple[type[Strategy], ...] = (Unadapted, Matcha, ClosedForm, Guarded, Belief)
 PRESENT = {strategy.name: strategy.version for strategy in STRATEGIES}
 """Present version of every algorithm."""
 
@@ -14,11 +14,11 @@ def algorithm_of(row: RowSpec) -> dict[str, Any]:
     """Name, present version and parameters of the algorithm that a row runs.
 
     `none` is the base method alone, `matcha` the published rounds, `closed_form` rounds without a
-    step size, `guarded` the default of `adapt`.
+    step size, `guarded` the default of `adapt`, `belief` the answer by evidence.
 
     Example:
         >>> algorithm_of(RowSpec("erm", lr=0.5, epochs=3))["parameters"]
-        {'loss': 'pic', 'optimizer': 'sgd', 'lr': 0.5, 'epochs': 3}
+        {'loss': 'pic', 'optimizer': 'sgd', 'lr': 0.5, 'epochs': 3, 'features': 'source'}
         >>> algorithm_of(RowSpec("erm", loss="sure", optimizer="exact"))
         {'name': 'closed_form', 'version': 1, 'parameters': {'loss': 'sure', 'epochs': 50}}
     """
@@ -31,10 +31,12 @@ def _name_and_parameters(row: RowSpec) -> tuple[str, tuple[str, ...]]:
     if row.epochs == 0:
         return Unadapted.name, ()
     if row.loss == OURS:
-        return Guarded.name, ("lr", "epochs")
+        return Guarded.name, ()
+    if row.loss == BELIEF:
+        return Belief.name, ()
     if row.optimizer == "exact":
         return ClosedForm.name, ("loss", "epochs")
-    return Matcha.name, ("loss", "optimizer", "lr", "epochs")
+    return Matcha.name, ("loss", "optimizer", "lr", "epochs", "features")
 
 
 def rounds_of_pic(rounds: int) -> Strategy:

@@ -44,6 +44,7 @@ def from_line(line: bytes, experiment: str) -> Record:
     _require(all(map(_is_text, record["versions"].values())), "bad versions")
     _require("code" in record and (record["code"] is None or _is_text(record["code"])), "bad code")
     _require(_is_text(record.get("hardware")), "bad hardware")
+    _check_model(record.get("model"))
     return dict(record)
 
 
@@ -70,6 +71,17 @@ def _check_algorithm(algorithm: Record) -> None:
     _require(isinstance(algorithm.get("parameters"), dict), "parameters is not an object")
 
 
+def _check_model(model: object) -> None:
+    """Of the source model; records from before it was kept have none."""
+    if model is None:
+        return
+    _require(isinstance(model, dict), "model is not an object")
+    assert isinstance(model, dict)
+    for key in ("hash", "hardware"):
+        _require(_is_text(model.get(key)), f"bad {key} of the model")
+    _require(model.get("code") is None or _is_text(model["code"]), "bad code of the model")
+
+
 def _check_numbers(numbers: Record) -> None:
     _require("accuracy" in numbers, "no accuracy")
     for key, value in numbers.items():
@@ -77,6 +89,8 @@ def _check_numbers(numbers: Record) -> None:
             good = isinstance(value, str)
         elif key == "gamma":
             good = isinstance(value, list) and all(v is None or _is_number(v) for v in value)
+        elif key == "curve":
+            good = isinstance(value, list) and all(_is_number(v) and 0 <= v <= 1 for v in value)
         else:
             good = value is None or (_is_number(value) and 0 <= value <= 1)
         _require(good, f"bad {key}" if key.isprintable() else "a bad number")

@@ -3,16 +3,19 @@
 import multiprocessing
 import os
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import groupby
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.paper.experiments import store
+from matcha_gnn.paper.experiments.algorithms import algorithm_of
+from matcha_gnn.paper.experiments.rounds import share_right, watched
+from matcha_gnn.paper.experiments.source_models import SourceModel, cached_source, make_graph
 from matcha_gnn.paper.experiments.spec import (
+    BELIEF,
     OURS,
     Cell,
     Experiment,
@@ -23,6 +26,7 @@ from matcha_gnn.paper.experiments.spec import (
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch_geometric.data import Data
 
     from matcha_gnn.backbones import Backbone
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
 
 EXACT = "exact"
 """The optimizer of rows in closed form."""
+ROUNDS = "matcha"
+"""The algorithm whose rounds are recorded one by one."""
 
 
 def run(
@@ -128,25 +134,23 @@ def _die_with_parent() -> None:
 
 
 def run_group(group: Sequence[Cell], folder: Path, device: str) -> int | InvalidFileError:
-    """Train one source model, then run and record every cell that adapts it.
+    """Run and record every cell of one source model, which is trained if no file has it.
 
     Returns:
         How many cells were run, or which file of a data set is not there.
     """
-    model, training_seconds, count = None, 0.0, 0
+    source, count = None, 0
     shown: tuple[Any, Data | None] = (None, None)
     for cell in group:
         try:
-            if model is None:
-                start = perf_counter()
-                model = train_source(cell, device, {c.run.method for c in group})
-                training_seconds = perf_counter() - start
+            if source is None:
+                source = cached_source(cell, folder, device, {c.run.method for c in group})
             if shown[0] != (cell.target, cell.attack):
-                shown = ((cell.target, cell.attack), target_graph(cell, model, device))
+                shown = ((cell.target, cell.attack), target_graph(cell, source.model, device))
         except InvalidFileError as error:
             return error
         assert shown[1] is not None
-        _record(cell, model, shown[1], training_seconds, folder)
+        _record(cell, source, shown[1], folder)
         count += 1
     return count
 
@@ -163,49 +167,6 @@ def target_graph(cell: Cell, model: "Backbone", device: str) -> "Data":
         return graph
     nodes = graph.y >= 0
     return attacked(model, graph, **cell.attack, nodes=nodes, seed=cell.seed)
-
-
-def make_graph(arguments: Mapping[str, Any]) -> "Data":
-    """The graph that a column names."""
-    from matcha_gnn import datasets
-
-    options = dict(arguments)
-    return datasets.make_graph(options.pop("generator"), **options)
-
-
-def train_source(cell: Cell, device: str, methods: Collection[str] | None = None) -> "Backbone":
-    """The source model of a cell, with the arrays that methods need of the source.
-
-    Args:
-        cell: names the source graph and the training.
-        device: where to train, as torch names it.
-        methods: those that will be run around the model; by default all of the cell's table.
-    """
-    from matcha_gnn.backbones import BACKBONES
-    from matcha_gnn.methods import METHODS
-    from matcha_gnn.registry import resolve
-    from matcha_gnn.train import fit
-
-    graph, spec = make_graph(cell.source).to(device), cell.train
-    around = [name for name in spec.ship if methods is None or name in methods]
-    build: Any = resolve("backbone", spec.backbone, BACKBONES)
-    model: Backbone = build(
-        graph.num_features,
-        int(graph.y.max()) + 1,
-        hidden_channels=spec.hidden_channels,
-        K=spec.K,
-    ).to(device)
-    fit(
-        model,
-        graph,
-        epochs=spec.epochs,
-        lr=spec.lr,
-        weight_decay=spec.weight_decay,
-        holdout=0,
-        methods=[resolve("ship", name, METHODS)() for name in around],
-        seed=cell.seed,
-    )
-    return model
 
 
 def build_method(spec: RowSpec) -> "BaseMethod":
@@ -229,37 +190,43 @@ def strategy_of(spec: RowSpec, lr: float, epochs: int) -> "Strategy":
     """What a row runs around its base method, with a given step size and number of rounds."""
     from matcha_gnn.losses import LOSSES
     from matcha_gnn.registry import resolve
-    from matcha_gnn.strategies import ClosedForm, Guarded, Matcha, Unadapted
+    from matcha_gnn.strategies import Belief, ClosedForm, Guarded, Matcha, Unadapted
 
     if epochs == 0:
         return Unadapted()
     if spec.loss == OURS:
         return Guarded()
+    if spec.loss == BELIEF:
+        return Belief()
     loss = resolve("loss", spec.loss, LOSSES)()
     if spec.optimizer == EXACT:
         return ClosedForm(loss, epochs)
-    return Matcha(loss, lr, epochs, spec.optimizer)
+    return Matcha(loss, lr, epochs, spec.optimizer, features=spec.features)
 
 
-def _record(
-    cell: Cell, model: "Backbone", graph: "Data", training_seconds: float, folder: Path
-) -> None:
+def _record(cell: Cell, source: SourceModel, graph: "Data", folder: Path) -> None:
     from matcha_gnn.errors import IncompatibleError
     from matcha_gnn.metrics import accuracy, edge_homophily, evaluate
 
-    seconds, method = {"train": training_seconds}, build_method(cell.run)
+    model, seconds, method = source.model, {"train": source.seconds}, build_method(cell.run)
+    settings, scored = (cell.run.lr, cell.run.epochs), graph.get("test_mask")
+    labels: list[Tensor] = []
+    if algorithm_of(cell.run)["name"] == ROUNDS:
+        method, labels = watched(method, lambda probs: probs.argmax(1))
     try:
         for options in cell.before:
             on_the_way = make_graph(options).to(graph.x.device)
-            settings = (method, cell.run.lr, cell.run.epochs)
-            model = adapt_cell(cell, model, on_the_way, *settings).model
-        result = adapt_cell(cell, model, graph, method, cell.run.lr, cell.run.epochs)
+            model = adapt_cell(cell, model, on_the_way, method, *settings).model
+        labels.clear()
+        result = adapt_cell(cell, model, graph, method, *settings)
     except IncompatibleError as error:
         numbers: dict[str, Any] = {"accuracy": None, "incompatible": str(error)}
     else:
-        scores = evaluate(result.probs, graph.y, graph.get("test_mask")).as_dict()
+        scores = evaluate(result.probs, graph.y, scored).as_dict()
         numbers = {**scores, "status": str(result.status), "gamma": result.gamma.tolist()}
         numbers["accuracy_all"] = accuracy(result.probs, graph.y)
         numbers["homophily"] = edge_homophily(graph.edge_index, graph.y)
+        if labels:
+            numbers["curve"] = [round(share_right(each, graph.y, scored), 5) for each in labels]
         seconds |= result.seconds
-    store.write(cell, numbers, seconds, graph.x.device, folder)
+    store.write(cell, numbers, seconds, source.made, graph.x.device, folder)

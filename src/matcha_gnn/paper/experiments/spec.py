@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -11,10 +12,12 @@ from matcha_gnn.registry import resolve
 
 T = TypeVar("T")
 
-OURS = "ours"
-"""What a row calls the default of `adapt`, which has no loss of its own."""
+OURS, BELIEF = "ours", "belief"
+"""What a row calls the default of `adapt`, and `Belief`; neither has a loss of its own."""
 DRAWN = ("csbm",)
 """Generators whose graphs differ between seeds; other data sets have one graph."""
+RELEASED = "released_csbm"
+"""The generator of the graphs of the published CSBM runs, `paper.datasets.released_csbm`."""
 SMALL = {"csbm": {"num_nodes": 600, "num_features": 100}, "syn_cora": {}}
 """Data sets of quick runs, and how they are made small."""
 SLOW = ("graphpatcher",)
@@ -40,29 +43,35 @@ class ColumnSpec:
 
     `train` holds what this column trains differently; `attack`, where it is given, the options of
     `transforms.attacked`: an adversary who knows the source model changes the target's edges.
+    Columns of a `group` are shown together, apart from those that have none.
     """
 
     source: Mapping[str, Any]
     target: Mapping[str, Any]
     train: Mapping[str, Any] = field(default_factory=dict)
     attack: Mapping[str, Any] = field(default_factory=dict)
+    group: str = ""
 
 
 @dataclass(frozen=True)
 class RowSpec:
     """A base method, alone (epochs = 0) or inside Matcha.
 
+    `base` names the row that this one is compared with; method and options are that row's.
     `only` holds settings for single columns, by the column's name. With `stream` the model is
     adapted to the targets of the columns one after the other, each time carrying on from where it
-    was. `score` is the number of the record that the table shows.
+    was. `score` is the number of the record that the table shows. `features` says whose
+    representation enters the loss (`Matcha`).
     """
 
     method: str
     method_options: Mapping[str, Any] = field(default_factory=dict)
+    base: str = ""
     loss: str = "pic"
     optimizer: str = "sgd"
     lr: float = 1.0
     epochs: int = 50
+    features: str = "source"
     only: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     stream: bool = False
     score: str = "accuracy"
@@ -132,7 +141,7 @@ def load(name: str) -> Experiment:
     Example:
         >>> experiment = load("table1")
         >>> len(experiment.columns), experiment.seeds
-        (8, (0, 1, 2, 3, 4))
+        (16, (0, 1, 2, 3, 4))
     """
     resolve("name", name, dict.fromkeys(names()))
     return parse(name, tomllib.loads(_text(f"{name}.toml")))
@@ -140,7 +149,10 @@ def load(name: str) -> Experiment:
 
 def parse(name: str, raw: Mapping[str, Any]) -> Experiment:
     """Turn a TOML document into an experiment."""
-    rows = {row: _build(RowSpec, given, f"rows.{row}") for row, given in raw["rows"].items()}
+    rows = {
+        row: _build(RowSpec, _with_base(given, raw["rows"], f"{name}: rows.{row}"), f"rows.{row}")
+        for row, given in raw["rows"].items()
+    }
     columns = {c: _build(ColumnSpec, given, f"columns.{c}") for c, given in raw["columns"].items()}
     for row, spec in rows.items():
         for column in spec.only:
@@ -155,12 +167,43 @@ def parse(name: str, raw: Mapping[str, Any]) -> Experiment:
     return _build(Experiment, dict(raw) | parts, name)
 
 
+def _with_base(
+    given: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]], where: str
+) -> dict[str, Any]:
+    """A row with the method and the options of the row that it is based on, in every column."""
+    if "base" not in given:
+        return dict(given)
+    for key in ("method", "method_options"):
+        if key in given:
+            raise InvalidArgumentError(f"{where}.{key}", given[key], "none: it is that of its base")
+    base = resolve(f"{where}.base", given["base"], rows)
+    own = {key: base[key] for key in ("method", "method_options") if key in base}
+    only = {column: dict(settings) for column, settings in given.get("only", {}).items()}
+    for column, settings in base.get("only", {}).items():
+        only[column] = {"method_options": settings["method_options"]} | only.get(column, {})
+    return own | dict(given) | {"only": only}
+
+
+def groups(experiment: Experiment) -> dict[str, list[str]]:
+    """The columns of each group, in the table's order; the first group has no name.
+
+    Example:
+        >>> [(name, len(columns)) for name, columns in groups(load("table1")).items()]
+        [('', 8), ('five graphs', 8)]
+    """
+    found: dict[str, list[str]] = {"": []}
+    for column, spec in experiment.columns.items():
+        found.setdefault(spec.group, []).append(column)
+    return found
+
+
 def published(name: str) -> Mapping[str, Mapping[str, tuple[float, ...]]]:
     """The paper's mean and, where printed, standard deviation by row and column."""
     table: Mapping[str, Any] = _paper().get(name, {})
     return table
 
 
+@cache
 def _paper() -> Mapping[str, Any]:
     return tomllib.loads(_text("published.toml"))
 
@@ -188,8 +231,11 @@ def cells(experiment: Experiment, seeds: tuple[int, ...] | None = None) -> list[
 
 
 def source_model(cell: Cell) -> tuple[str, int]:
-    """What cells that share a source model have in common."""
-    return repr((sorted(cell.source.items()), cell.train)), cell.seed
+    """What cells that share a source model have in common.
+
+    What the model gives to methods (`ship`) leaves it as it is.
+    """
+    return repr((sorted(cell.source.items()), replace(cell.train, ship=()))), cell.seed
 
 
 def _cell(experiment: Experiment, column: str, row: str, seed: int) -> Cell:
@@ -213,8 +259,8 @@ def _cell(experiment: Experiment, column: str, row: str, seed: int) -> Cell:
 def quick(experiment: Experiment) -> Experiment:
     """The same on small graphs, with short training, few rounds and one seed: a look, no result.
 
-    Columns of large data sets and rows of GraphPatcher, whose patcher trains for long, are left
-    out.
+    Columns of large data sets, further groups of columns, and rows of GraphPatcher, whose patcher
+    trains for long, are left out. Other graphs are drawn where the published ones are large.
 
     Example:
         >>> list(quick(load("table2")).columns)
@@ -240,22 +286,43 @@ def _fast(methods: Iterable[str]) -> tuple[str, ...]:
 
 def _small(experiment: Experiment, column: ColumnSpec) -> ColumnSpec | None:
     """The column with small graphs, or None where its data set has none."""
-    kinds = [{**experiment.data, **graph}["generator"] for graph in (column.source, column.target)]
-    if not set(kinds) <= set(SMALL):
+    source, target = (_drawn(experiment, graph) for graph in (column.source, column.target))
+    kinds = [graph["generator"] for graph in (source, target)]
+    if column.group or not set(kinds) <= set(SMALL):
         return None
     own = {"ship": _fast(column.train["ship"])} if "ship" in column.train else {}
     return replace(
         column,
-        source=dict(column.source) | SMALL[kinds[0]],
-        target=dict(column.target) | SMALL[kinds[1]],
+        source=source | SMALL[kinds[0]],
+        target=target | SMALL[kinds[1]],
         train=dict(column.train) | own,
         attack=dict(column.attack) | {"epochs": 5, "block_size": 20_000} if column.attack else {},
     )
 
 
+def _drawn(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any]:
+    """A graph's options; for a published CSBM graph, those of `csbm` that draw others like it."""
+    given = _options(experiment, options)
+    if given["generator"] != RELEASED:
+        return given
+    noise = 2000**0.5
+    return {
+        "generator": "csbm",
+        "degree": given["d"] / 2,
+        "homophily": given["h"],
+        "signal": 0.03 * noise,
+        "shift": given.get("delta_mu", 0.0) * noise,
+    }
+
+
+def _options(experiment: Experiment, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What all graphs of a table share (`data`) is for its own generator alone."""
+    return dict(options) if "generator" in options else dict(experiment.data) | dict(options)
+
+
 def _graph(experiment: Experiment, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """A graph's options; where a generator draws it, each seed draws its own."""
-    given = dict(experiment.data) | dict(options)
+    given = _options(experiment, options)
     return given | ({"seed": seed} if given["generator"] in DRAWN else {})
 
 

@@ -1,5 +1,6 @@
-"""Records whose algorithm has changed since they were made."""
+"""Records that their tables would not give now, and those that do not belong together."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -7,20 +8,24 @@ from typing import Any
 
 from matcha_gnn.paper.experiments import store
 from matcha_gnn.paper.experiments.algorithms import PRESENT
+from matcha_gnn.paper.experiments.current import COMMIT, MODEL, faults
+from matcha_gnn.paper.experiments.records import Place, Record
+from matcha_gnn.paper.experiments.spec import Cell, cells, load, source_model
 
 
 @dataclass(frozen=True)
 class Stale:
-    """Seeds of one cell of a table that were recorded with another version than the present one.
+    """Seeds of one cell of a table whose records are stale for the same reasons.
 
-    `version_recorded` is None where it is not known, `version_present` where the algorithm is no
-    more.
+    `why` has the reasons, see `experiments.current`. `version_recorded` is None where it is not
+    known, `version_present` where the algorithm is no more.
     """
 
     name: str
     row: str
     column: str
     seeds: tuple[int, ...]
+    why: tuple[str, ...]
     algorithm: str
     version_recorded: int | None
     version_present: int | None
@@ -39,13 +44,49 @@ def stale(names: Iterable[str], folder: Path) -> list[Stale]:
     tables = {name: store.read(name, folder) for name in names}
     if not any(tables.values()):
         raise store.nothing_recorded(tables, folder)
-    seeds: dict[tuple[str, str, str, str, int | None], list[int]] = {}
+    places = {name: {(c.column, c.row, c.seed): c for c in cells(load(name))} for name in tables}
+    usual = _usual(tables, places)
+    seeds: dict[tuple[Any, ...], list[int]] = {}
     for name, records in tables.items():
-        for (column, row, seed), record in records.items():
-            algorithm, version = record["algorithm"]["name"], record["algorithm"]["version"]
-            if version is None or version != PRESENT.get(algorithm):
-                seeds.setdefault((name, row, column, algorithm, version), []).append(seed)
+        for place, record in records.items():
+            cell = places[name].get(place)
+            why = dict.fromkeys(faults(record, cell) + usual.faults(record, cell))
+            algorithm = record["algorithm"]
+            kind = tuple(why), algorithm["name"], algorithm["version"]
+            if why:
+                seeds.setdefault((name, *place[:2], kind), []).append(place[2])
     return [
-        Stale(name, row, column, tuple(of), algorithm, version, PRESENT.get(algorithm))
-        for (name, row, column, algorithm, version), of in seeds.items()
+        Stale(name, row, column, tuple(of), why, algorithm, version, PRESENT.get(algorithm))
+        for (name, column, row, (why, algorithm, version)), of in seeds.items()
     ]
+
+
+@dataclass(frozen=True)
+class _Usual:
+    """What most records have: one commit, and one hash for each source model."""
+
+    commit: str | None
+    models: dict[tuple[str, int], str]
+
+    def faults(self, record: Record, cell: Cell | None) -> tuple[str, ...]:
+        """Why a record does not belong to the others."""
+        code, made = record["code"], record.get("model")
+        wrong = []
+        if made and cell and made["hash"] != self.models[source_model(cell)]:
+            wrong.append(MODEL)
+        if code is None or code != self.commit or code.endswith("-dirty"):
+            wrong.append(COMMIT)
+        return tuple(wrong)
+
+
+def _usual(tables: dict[str, dict[Place, Record]], places: dict[str, dict[Place, Cell]]) -> _Usual:
+    commits: Counter[str | None] = Counter()
+    hashes: dict[tuple[str, int], Counter[str]] = {}
+    for name, records in tables.items():
+        for place, record in records.items():
+            commits[record["code"]] += 1
+            if place in places[name] and record.get("model"):
+                key = source_model(places[name][place])
+                hashes.setdefault(key, Counter())[record["model"]["hash"]] += 1
+    models = {key: count.most_common(1)[0][0] for key, count in hashes.items()}
+    return _Usual(commits.most_common(1)[0][0], models)

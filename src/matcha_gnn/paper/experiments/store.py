@@ -1,15 +1,15 @@
 """Records in one file per table, a line each: whole lines are added, the last of a cell counts."""
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
+from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.io.files import replacing
 from matcha_gnn.io.provenance import versions
 from matcha_gnn.paper.experiments.algorithms import algorithm_of
+from matcha_gnn.paper.experiments.current import faults
 from matcha_gnn.paper.experiments.records import Place, Record, from_line, place_of, to_line
 from matcha_gnn.paper.experiments.spec import Cell
 from matcha_gnn.paper.locks import locked
@@ -72,46 +72,43 @@ def _parsed(line: bytes, name: str, path: Path, number: int) -> Record:
 
 
 def recorded(cells: Sequence[Cell], folder: Path) -> list[tuple[Cell, Record | None]]:
-    """Every cell with its record; None where there is none of these very settings."""
+    """Every cell with the record at its place, current or stale; None where there is none."""
     tables = {name: read(name, folder) for name in {cell.experiment for cell in cells}}
     found = [tables[cell.experiment].get((cell.column, cell.row, cell.seed)) for cell in cells]
-    return [
-        (cell, record if record and _is_of(record, cell) else None)
-        for cell, record in zip(cells, found, strict=True)
-    ]
+    return list(zip(cells, found, strict=True))
 
 
 def missing(cells: Sequence[Cell], folder: Path) -> list[Cell]:
-    """The cells that have no record of these very settings."""
-    return [cell for cell, record in recorded(cells, folder) if record is None]
-
-
-def _is_of(record: Record, cell: Cell) -> bool:
-    try:
-        found = Cell.from_dict(record["cell"])
-    except InvalidArgumentError:  # a setting that is no more
-        return False
-    return _plain(found) == _plain(cell)
-
-
-def _plain(cell: Cell) -> str:
-    """As JSON has it, where a tuple is a list."""
-    return json.dumps(cell.as_dict(), sort_keys=True)
+    """The cells that have no record, or a stale one."""
+    return [
+        cell for cell, record in recorded(cells, folder) if record is None or faults(record, cell)
+    ]
 
 
 def write(
     cell: Cell,
     numbers: Mapping[str, Any],
     seconds: Mapping[str, float],
+    model: Mapping[str, Any],
     device: "torch.device",
     to: Path,
 ) -> None:
-    """Add one record to the file of its table; it counts instead of an earlier one of the cell."""
+    """Add one record to the file of its table; it counts instead of an earlier one of the cell.
+
+    Args:
+        cell: what was run.
+        numbers: what came out.
+        seconds: of each stage.
+        model: `SourceModel.made` of the source model.
+        device: where it was adapted.
+        to: the folder of records.
+    """
     record = {
         "cell": cell.as_dict(),
         "algorithm": algorithm_of(cell.run),
         "numbers": dict(numbers),
         "seconds": {stage: round(value, 6) for stage, value in seconds.items()},
+        "model": dict(model),
         "versions": versions(),
         "code": commit(),
         "hardware": hardware(device),

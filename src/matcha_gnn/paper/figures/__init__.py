@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from matcha_gnn.paper.figures import cover, curves, gamma, pictures, scale, shifts, time
+from matcha_gnn.paper.figures import cover, curves, gamma, path, pictures, scale, shifts, time
 from matcha_gnn.paper.figures.numbers import Effort, Rows, read_rows, write_rows
 
 __all__ = ["FIGURES", "Effort", "Figure", "Rows", "csv_of", "drawn", "read_rows", "reproduced"]
@@ -48,6 +48,7 @@ FIGURES: dict[str, Figure] = {
     "learning-rate": Figure(
         "Step sizes: loss and accuracy", curves.measure_rates, curves.draw_rates
     ),
+    "path": Figure("Accuracy on the path of γ, round by round", path.measure, path.draw),
     "time": Figure("Time of a round beside one inference", time.measure, time.draw),
     "scale": Figure("Time, memory and accuracy as a graph grows", scale.measure, scale.draw),
 }
@@ -67,5 +68,5 @@ def reproduced(name: str, effort: Effort) -> list[Path]:
 
 def drawn(name: str, results: Path) -> list[Path]:
     """Draw a figure from its CSV file; the files written."""
-    path = csv_of(name, results)
-    return [path, *FIGURES[name].draw(read_rows(path), path.parent)]
+    numbers = csv_of(name, results)
+    return [numbers, *FIGURES[name].draw(read_rows(numbers), numbers.parent)]

@@ -1,12 +1,12 @@
 """Source models and graphs of a figure: those of a table's column, made once in a process."""
 
-from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.paper.experiments import load
-from matcha_gnn.paper.experiments.run import make_graph, train_source
+from matcha_gnn.paper.experiments import Experiment, load, run
+from matcha_gnn.paper.experiments.source_models import cached_source, make_graph
 from matcha_gnn.paper.experiments.spec import Cell, cells, quick, source_model
 from matcha_gnn.paper.figures.numbers import Effort
 
@@ -33,14 +33,25 @@ def setting(table: str, column: str, seed: int, effort: Effort) -> Setting:
     """
     cell = _cell(table, column, seed, effort.quick)
     source, target = (make_graph(g).to(effort.device) for g in (cell.source, cell.target))
-    return Setting(_trained(_Trained(cell), effort.device), source, target)
+    model = _trained(_Trained(cell), effort.results, effort.device)
+    return Setting(model, source, target)
+
+
+def run_table(experiment: Experiment, effort: Effort) -> None:
+    """Run the cells of a table that are missing or stale."""
+    run(
+        experiment,
+        effort.results,
+        seeds=effort.seeds,
+        jobs=effort.jobs,
+        device=effort.device,
+        progress=effort.progress,
+    )
 
 
 def _cell(table: str, column: str, seed: int, small: bool) -> Cell:
     experiment = quick(load(table)) if small else load(table)
-    found = next(c for c in cells(experiment, (seed,)) if c.column == column)
-    # What is stored for base methods changes nothing in training, and no figure asks for it.
-    return replace(found, train=replace(found.train, ship=()))
+    return next(c for c in cells(experiment, (seed,)) if c.column == column)
 
 
 class _Trained:
@@ -57,5 +68,5 @@ class _Trained:
 
 
 @lru_cache(maxsize=16)
-def _trained(wanted: _Trained, device: str) -> Backbone:
-    return train_source(wanted.cell, device)
+def _trained(wanted: _Trained, results: Path, device: str) -> Backbone:
+    return cached_source(wanted.cell, results, device).model

@@ -28,7 +28,7 @@ from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy, edge_homophily
 from matcha_gnn.paper.datasets import syn_cora
 from matcha_gnn.paper.experiments.algorithms import rounds_of_pic
-from matcha_gnn.paper.experiments.run import make_graph, train_source
+from matcha_gnn.paper.experiments.source_models import make_graph, train_source
 from matcha_gnn.paper.experiments.spec import published
 from matcha_gnn.paper.experiments.store import default_folder
 from matcha_gnn.paper.studies.held_out import held_out_cells

@@ -21,11 +21,18 @@ from matcha_gnn.functional import entropy, scaled_stein_risk
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.losses.sure import SteinForms, stein_forms
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.paper.experiments import load
-from matcha_gnn.paper.experiments.run import adapt_cell, make_graph
+from matcha_gnn.paper.experiments.rounds import watched
+from matcha_gnn.paper.experiments.run import adapt_cell
+from matcha_gnn.paper.experiments.source_models import make_graph
 from matcha_gnn.paper.experiments.spec import Cell, cells
-from matcha_gnn.paper.studies.search_settings import STEP_SIZES, watched
-from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, run_study, with_models
+from matcha_gnn.paper.studies.search_settings import STEP_SIZES
+from matcha_gnn.paper.studies.shared import (
+    HELD_OUT,
+    arguments,
+    held_out_table,
+    run_study,
+    with_models,
+)
 
 ROUNDS = (5, 10, 20, 50, 100, 200)
 SCORES = ("InfoMax", "PIC", "Stein risk", "expected accuracy")
@@ -50,7 +57,7 @@ def settings_of(cell: Cell, model: Backbone, device: str) -> dict[str, list[floa
     posterior = infer(model, target, network_probs(model, target))
     found = {}
     for lr in STEP_SIZES:
-        method, rounds = watched(ERM())
+        method, rounds = watched(ERM(), lambda probs: probs)
         history = adapt_cell(cell, model, graph, method, lr, max(ROUNDS)).trace
         for n in ROUNDS:
             found[f"{lr:g} {n}"] = [
@@ -84,7 +91,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     by_column: dict[str, list[dict[str, list[float]]]] = {}
-    wanted = (c for c in cells(load("table1"), HELD_OUT) if c.row == "ERM + Matcha")
+    wanted = (c for c in cells(held_out_table("table1"), HELD_OUT) if c.row == "ERM + Matcha")
     for cell, model in with_models(wanted, args.device):
         plain = replace(cell, run=replace(cell.run, only={}))
         by_column.setdefault(cell.column, []).append(settings_of(plain, model, args.device))

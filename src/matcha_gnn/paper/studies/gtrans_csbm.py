@@ -14,10 +14,16 @@ from typing import Any
 
 import matcha_gnn as mg
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.paper.experiments import load
-from matcha_gnn.paper.experiments.run import make_graph
+from matcha_gnn.paper.experiments.source_models import make_graph
 from matcha_gnn.paper.experiments.spec import Cell, cells, published
-from matcha_gnn.paper.studies.shared import GTRANS, HELD_OUT, arguments, run_study, with_models
+from matcha_gnn.paper.studies.shared import (
+    GTRANS,
+    HELD_OUT,
+    arguments,
+    held_out_table,
+    run_study,
+    with_models,
+)
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "no edit": {"epochs": 0},
@@ -45,10 +51,10 @@ def scores(cell: Cell, model: mg.Backbone) -> dict[str, float]:
 def main() -> None:
     """Print means over the held-out seeds, a line for each column."""
     parser = arguments(__doc__)
-    parser.add_argument("--columns", nargs="*", default=list(load("table1").columns))
+    parser.add_argument("--columns", nargs="*", default=list(published("table1")["GTrans"]))
     args = parser.parse_args()
     by_column: dict[str, list[dict[str, float]]] = {}
-    wanted = (c for c in cells(load("table1"), HELD_OUT) if c.row == "GTrans")
+    wanted = (c for c in cells(held_out_table("table1"), HELD_OUT) if c.row == "GTrans")
     for cell, model in with_models(c for c in wanted if c.column in args.columns):
         by_column.setdefault(cell.column, []).append(scores(cell, model))
     for column, seeds in by_column.items():

@@ -13,17 +13,23 @@ from dataclasses import replace
 from typing import Any
 
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.paper.experiments import load
-from matcha_gnn.paper.experiments.run import adapt_cell, build_method, make_graph
+from matcha_gnn.paper.experiments.run import adapt_cell, build_method
+from matcha_gnn.paper.experiments.source_models import make_graph
 from matcha_gnn.paper.experiments.spec import Cell, RowSpec, cells, published
-from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, run_study, with_models
+from matcha_gnn.paper.studies.shared import (
+    HELD_OUT,
+    arguments,
+    held_out_table,
+    run_study,
+    with_models,
+)
 
 
 def held_out_cells(
     method: str, options: dict[str, Any], name: str = "table1", seeds: tuple[int, ...] = HELD_OUT
 ) -> list[Cell]:
     """One cell per column and seed, those of one source model side by side."""
-    table = load(name)
+    table = held_out_table(name)
     table = replace(
         table,
         train=replace(table.train, ship=(method,)),

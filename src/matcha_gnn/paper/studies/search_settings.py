@@ -10,7 +10,6 @@ Run: python -m matcha_gnn.paper.studies.search_settings table1 [--rows "ERM + Ma
 Writes results/search/NAME.json and prints what to put into the experiment's file.
 """
 
-import copy
 import json
 from collections.abc import Iterable
 from concurrent.futures import as_completed
@@ -19,41 +18,21 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from torch import Tensor
-
-from matcha_gnn import BaseMethod, Prediction, View, unlabelled
+from matcha_gnn import unlabelled
 from matcha_gnn.evidence import infer
 from matcha_gnn.evidence.belief_model import network_probs
 from matcha_gnn.io.files import output_folder
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.paper.experiments import load
-from matcha_gnn.paper.experiments.run import (
-    adapt_cell,
-    build_method,
-    make_graph,
-    train_source,
-    worker_pool,
-)
-from matcha_gnn.paper.experiments.spec import OURS, Cell, Experiment, cells
+from matcha_gnn.paper.experiments.rounds import watched
+from matcha_gnn.paper.experiments.run import adapt_cell, build_method, worker_pool
+from matcha_gnn.paper.experiments.source_models import make_graph, train_source
+from matcha_gnn.paper.experiments.spec import BELIEF, DRAWN, OURS, Cell, Experiment, cells
 from matcha_gnn.paper.studies.shared import HELD_OUT, arguments, read_record, run_study
 
 STEP_SIZES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-ROUNDS = (5, 10, 20, 50, 100)
-
-
-def watched(method: BaseMethod) -> tuple[BaseMethod, list[Tensor]]:
-    """The method, and a list that will hold the class probabilities of every round, [N, C] each."""
-    rounds: list[Tensor] = []
-
-    class Watched(type(method)):  # type: ignore[misc]
-        def predict(self, view: View, state: Any) -> tuple[Prediction, Any]:
-            prediction, state = super().predict(view, state)
-            rounds.append(prediction.probs)
-            return prediction, state
-
-    observed = copy.copy(method)
-    observed.__class__ = Watched
-    return observed, rounds
+ROUNDS = tuple(range(2, 101, 2))
+"""The path of γ has narrow peaks: at homo-hetero accuracy falls by six points in ten rounds."""
 
 
 def score(group: list[Cell], device: str) -> dict[str, dict[str, float]]:
@@ -67,11 +46,11 @@ def score(group: list[Cell], device: str) -> dict[str, dict[str, float]]:
         plain = replace(cell, run=replace(cell.run, only={}))
         settings = found.setdefault(cell.row, {})
         for lr in STEP_SIZES:
-            method, rounds = watched(build_method(plain.run))
+            method, rounds = watched(build_method(plain.run), lambda probs: probs.argmax(1))
             adapt_cell(plain, model, graph, method, lr, max(ROUNDS))
             reached = [n for n in ROUNDS if n < len(rounds)]
             settings |= {
-                f"{lr:g} {n}": posterior.expected_accuracy(rounds[n].argmax(1)) for n in reached
+                f"{lr:g} {n}": round(posterior.expected_accuracy(rounds[n]), 5) for n in reached
             }
     return found
 
@@ -79,11 +58,16 @@ def score(group: list[Cell], device: str) -> dict[str, dict[str, float]]:
 def searched(
     experiment: Experiment, rows: list[str] | None, seeds: Iterable[int]
 ) -> dict[tuple[str, int], list[Cell]]:
-    """The cells that have a step size to choose, by column and held-out seed."""
+    """The cells that have a step size to choose, by column and held-out seed.
+
+    Columns whose seeds share one target graph are left out: there a seed that no table uses would
+    still be chosen on the graph that is evaluated.
+    """
     groups: dict[tuple[str, int], list[Cell]] = {}
     for cell in cells(experiment, tuple(seeds)):
-        steps = cell.run.epochs > 0 and cell.run.optimizer != "exact" and cell.run.loss != OURS
-        if steps and (not rows or cell.row in rows):
+        by_itself = cell.run.optimizer == "exact" or cell.run.loss in (OURS, BELIEF)
+        steps = cell.run.epochs > 0 and not by_itself
+        if steps and cell.target["generator"] in DRAWN and (not rows or cell.row in rows):
             groups.setdefault((cell.column, cell.seed), []).append(cell)
     return groups
 
