@@ -110,7 +110,8 @@ def starting_gamma(start: str | Sequence[float], num_hops: int, alpha: float) ->
 
 
 def _given_gamma(values: Sequence[float], num_hops: int) -> HopWeights:
-    gamma = torch.as_tensor(values, dtype=torch.float32)
+    # On the host whatever the default device is, so that the numbers can be checked.
+    gamma = torch.as_tensor(values, dtype=torch.float32, device="cpu")
     if gamma.shape != (num_hops + 1,) or not gamma.isfinite().all():
         allowed = f"K + 1 = {num_hops + 1} finite numbers"
         raise InvalidArgumentError("gamma_start", gamma.tolist(), allowed)

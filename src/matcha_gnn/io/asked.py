@@ -1,6 +1,5 @@
 """Questions in an output folder, and all that is needed to decide by their answers later."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.evidence import Interval
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.io.files import existing_file, replacing
-from matcha_gnn.io.jsontext import write_json
+from matcha_gnn.io.jsontext import read_checked_json, write_checked_json
 from matcha_gnn.io.models import load_model, save_model
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.questions.decision import Design
@@ -28,7 +27,7 @@ from matcha_gnn.typing import FloatArray
 
 ASKED, CANDIDATES = "asked.json", "candidates.npz"
 QUESTIONS, QUESTIONS_PAGE = "questions.csv", "questions.html"
-FORMAT = "matcha-gnn questions 2"
+FORMAT, OLDER = "matcha-gnn questions 3", "matcha-gnn questions 2"
 MODEL = re.compile(r"candidate-\d+\.safetensors")
 """Models of the candidates."""
 
@@ -74,7 +73,8 @@ def write_asked(
         questions.to_csv(folder / QUESTIONS)
         if page:
             questions.to_html(folder / QUESTIONS_PAGE)
-    write_json(folder / ASKED, _record(result, questions, decision) | {"call": dict(call or {})})
+    record = _record(result, questions, decision) | {"call": dict(call or {})}
+    write_checked_json(folder / ASKED, record)
 
 
 def _model(number: int) -> str:
@@ -188,14 +188,8 @@ def _read_record(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         allowed = "a folder that matcha adapt … --ask 20 wrote"
         raise InvalidFileError("folder", f"{folder} (no {ASKED})", allowed)
-    try:
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InvalidFileError("folder", f"{path} (not JSON)", "the file as written") from error
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
-        got = f"{path} (another format)"
-        raise InvalidFileError("folder", got, f"a file of format {FORMAT!r}")
-    return record
+    allowed = "the file as written; or run matcha adapt … --ask again"
+    return read_checked_json(path, "folder", FORMAT, OLDER, allowed)
 
 
 def _read_candidates(path: Path) -> tuple[Tensor, FloatArray | None]:

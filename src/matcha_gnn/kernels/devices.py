@@ -6,10 +6,12 @@ implementation runs there, and data are copied plainly.
 """
 
 import importlib
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from threading import RLock
 from types import ModuleType
 
 import torch
@@ -88,11 +90,26 @@ def fast_code(tensor: Tensor) -> ModuleType | None:
 
 @contextmanager
 def seeded(seed: int, like: Tensor) -> Iterator[None]:
-    """Seed torch's generators inside the block, also that of a tensor's device; restore them."""
+    """Seed torch's generators inside the block, also that of a tensor's device; restore them.
+
+    These generators are the process's: threads come in one after another.
+    """
     devices = [like.device] if device_of(like).generators else []
-    with torch.random.fork_rng(devices=devices):
+    with _drawing[0], torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         yield
+
+
+_drawing = [RLock()]
+
+
+def _unlock() -> None:
+    """A forked process has one thread: nobody else in it can hold the lock."""
+    _drawing[0] = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
 
 
 @cache

@@ -10,6 +10,7 @@ from small_stores import largest, source_model, target_graph
 
 import matcha_gnn as mg
 from matcha_gnn.graphs.stored.writing import Edges
+from matcha_gnn.io.jsontext import write_checked_json
 
 ROUNDS = {"strategy": mg.Matcha(rounds=3)}
 
@@ -141,9 +142,22 @@ def test_links_of_another_form(links, store):
 )
 def test_meta_values_that_no_store_has(said, store):
     path = store.folder / "meta.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | said))
-    with pytest.raises(mg.InvalidFileError, match="meta.json"):
+    meta = json.loads(path.read_text())
+    path.write_text(json.dumps(meta | said))
+    with pytest.raises(mg.InvalidFileError, match="checksum is not that of its content"):
         mg.GraphStore(store.folder)
+    del meta["checksum"]
+    write_checked_json(path, meta | said)
+    with pytest.raises(mg.InvalidFileError, match=r"meta.json.*invalid values"):
+        mg.GraphStore(store.folder)
+
+
+def test_stores_of_the_format_before_checksums_are_read(store):
+    path = store.folder / "meta.json"
+    meta = json.loads(path.read_text()) | {"format": "matcha-gnn graph store 1"}
+    del meta["checksum"]
+    path.write_text(json.dumps(meta))
+    assert mg.GraphStore(store.folder).num_nodes == store.num_nodes
 
 
 def test_a_store_is_verified_once_when_it_is_opened(store, monkeypatch):

@@ -1,6 +1,5 @@
 """A graph as a folder of arrays."""
 
-import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -19,8 +18,9 @@ from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import MASKS, Graph, GraphLike, unlabelled
 from matcha_gnn.graphs.stored.arrays import StoreArrays, all_finite, check_nodes
 from matcha_gnn.graphs.stored.mapped import UNREADABLE, ArrayWriter
-from matcha_gnn.graphs.stored.writing import FORMAT, META, Edges, finish, write_matrix
+from matcha_gnn.graphs.stored.writing import FORMAT, META, OLDER, Edges, finish, write_matrix
 from matcha_gnn.io.files import existing_file, output_folder
+from matcha_gnn.io.jsontext import read_checked_json
 
 if TYPE_CHECKING:
     from matcha_gnn.backbones import Backbone
@@ -243,17 +243,14 @@ class GraphStore:
 
 
 def _read_meta(folder: Path) -> dict[str, Any]:
-    allowed = f"a folder that GraphStore wrote, format {FORMAT!r}"
+    allowed = "a folder as GraphStore wrote it"
+    if not os.path.exists(folder / META):
+        raise InvalidFileError("store", f"{folder} (no {META}; it is written last)", allowed)
+    meta = read_checked_json(folder / META, "store", FORMAT, OLDER, allowed)
     try:
-        meta: dict[str, Any] = json.loads((folder / META).read_text())
-        found, known = meta["format"], _is_known(meta)
-    except OSError as error:
-        got = f"{folder} (no {META}: {error.strerror}; it is written last)"
-        raise InvalidFileError("store", got, allowed) from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InvalidFileError("store", f"{folder / META} (unreadable)", allowed) from error
-    if found != FORMAT:
-        raise InvalidFileError("store", f"{folder} (format {found!r})", allowed)
+        known = _is_known(meta)
+    except (KeyError, TypeError):
+        known = False
     if not known:
         raise InvalidFileError("store", f"{folder / META} (invalid values)", allowed)
     return meta

@@ -20,9 +20,10 @@ from matcha_gnn.errors import InvalidGraphError
 from matcha_gnn.graphs.stored.arrays import StoreArrays
 from matcha_gnn.graphs.stored.mapped import ArrayWriter
 from matcha_gnn.graphs.stored.matrix import row_ranges
-from matcha_gnn.io.jsontext import write_json
+from matcha_gnn.io.jsontext import write_checked_json
 
-FORMAT = "matcha-gnn graph store 1"
+FORMAT, OLDER = "matcha-gnn graph store 2", "matcha-gnn graph store 1"
+"""The older one has no checksum in its meta file."""
 META = "meta.json"
 SPOOL = ".spool-"
 SAMPLED_LINKS = 20_000
@@ -212,4 +213,4 @@ def _save(path: Path, array: NDArray[Any]) -> None:
 def finish(folder: Path, meta: dict[str, Any]) -> None:
     """Write the meta file last: without it a store cannot be opened."""
     fingerprint = StoreArrays.opened(folder, meta).fingerprint()
-    write_json(folder / META, {"format": FORMAT, **meta, "fingerprint": fingerprint})
+    write_checked_json(folder / META, {"format": FORMAT, **meta, "fingerprint": fingerprint})
