@@ -24,6 +24,7 @@ from matcha_gnn.evidence.given import Source, with_source
 from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.hops import Hops
+from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.methods import ERM, METHODS, BaseMethod
 from matcha_gnn.monitoring.timing import Stopwatch
@@ -118,6 +119,7 @@ def adapt(
     return result
 
 
+@plain_torch()
 def predict(
     model: Backbone | nn.Module,
     graph: GraphLike | PlannedGraph,
@@ -148,6 +150,7 @@ def predict(
     )
 
 
+@plain_torch()
 def run_adaptation(
     model: Backbone | nn.Module,
     graph: Graph | GraphLike | PlannedGraph,

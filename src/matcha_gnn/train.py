@@ -22,7 +22,7 @@ from matcha_gnn.evidence.summarising import (
 )
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
-from matcha_gnn.kernels.devices import seeded
+from matcha_gnn.kernels.contexts import plain_torch, seeded
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.monitoring.progress import LateBar
@@ -54,6 +54,7 @@ class Training:
     train_accuracy: float = 0.0
 
 
+@plain_torch()
 def fit(
     model: Backbone,
     graph: GraphLike,
@@ -107,6 +108,9 @@ def fit(
     if not isinstance(model, TrainableBackbone):
         raise IncompatibleError(_NOT_TRAINABLE.format(model=model))
     require_precision(model)
+    if any(parameter.is_inference() for parameter in model.parameters()):
+        got = "weights made in torch.inference_mode()"
+        raise InvalidArgumentError("model", got, "a model made outside of it, to be trained")
     source = unlabelled(graph)
     x = model.accept(source.x)
     classes = model.head.out_features

@@ -56,7 +56,8 @@ class GPRGNN(NormedEncoder):
     ) -> None:
         super().__init__(in_channels, out_channels, hidden_channels, dropout, relu, head_bias)
         self.num_hops, self.alpha = size("K", K, 0), float(alpha)
-        self.gamma = nn.Parameter(starting_gamma(gamma_start, self.num_hops, self.alpha))
+        start = starting_gamma(gamma_start, self.num_hops, self.alpha)
+        self.gamma = nn.Parameter(start.to(torch.get_default_dtype()))
         self.gamma_start = gamma_start if isinstance(gamma_start, str) else self.gamma.tolist()
 
     def starting_gamma(self) -> Tensor:

@@ -70,7 +70,7 @@ def answer(
     call = read_call(folder) | {"ask": more, "json": json, "command": command}
     call |= {"graph": str(graph)} if graph else {}
     job = Job(**call | {name: Path(call[name]) for name in PATHS if call[name] is not None})
-    data = read_graph(job.graph, check_labels=False)
+    data = read_graph(job.graph, check_labels=False, further=False)
     if more is not None:
         check(job, data)
     before = read_asked(folder, unlabelled(data), job.base_method(), job.chosen_strategy())

@@ -101,7 +101,7 @@ def train(
         raise InvalidFileError("output", output, "a file named .safetensors")
     if not output.parent.is_dir():
         raise InvalidFileError("output", f"{output} (no such folder)", "a path in a folder")
-    data = read_graph(graph)
+    data = read_graph(graph, further=False)
     if data.y is None:
         raise InvalidFileError("graph", f"{graph} (no array y)", "a graph with labels y")
     classes = _num_classes(data.y)
@@ -239,7 +239,7 @@ def read_target(job: Job, tell: Callable[[str], None]) -> GraphLike | GraphStore
         raise InvalidArgumentError("--hops-dtype", job.hops_dtype, "float32, but for a store")
     if job.memory is not None:
         raise InvalidArgumentError("--memory", job.memory, "a limit for the folder of a store")
-    graph: GraphLike = read_graph(job.graph, check_labels=False)
+    graph: GraphLike = read_graph(job.graph, check_labels=False, further=job.network is not None)
     return graph
 
 

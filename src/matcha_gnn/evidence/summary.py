@@ -10,6 +10,7 @@ from torch import Tensor
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence.shift_kinds import FeatureStatistics, class_statistics, misfit
 from matcha_gnn.evidence.source import SourceEvidence, require_shapes
+from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.typing import Probs
 
 DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
@@ -88,6 +89,7 @@ class SourceSummary:
         FORMAT.write(path, self.tensors(), {})
 
     @classmethod
+    @plain_torch()
     def load(cls, path: str | Path) -> "SourceSummary":
         """Read a file that `save` wrote.
 

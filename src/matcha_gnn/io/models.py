@@ -21,7 +21,7 @@ from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
 from matcha_gnn.io.jsontext import json_object
 from matcha_gnn.io.tensorfiles import TensorFormat
-from matcha_gnn.kernels.devices import seeded
+from matcha_gnn.kernels.contexts import plain_torch, seeded
 from matcha_gnn.registry import installed_names, name_of_class
 
 FORMAT = TensorFormat(
@@ -77,6 +77,7 @@ def can_save(model: Backbone) -> bool:
     return isinstance(inner, TrainableBackbone)
 
 
+@plain_torch()
 def load_model(path: str | Path) -> Backbone:
     """Read a model that `save_model` wrote, in evaluation mode, on the CPU.
 

@@ -6,12 +6,9 @@ implementation runs there, and data are copied plainly.
 """
 
 import importlib
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from threading import RLock
 from types import ModuleType
 
 import torch
@@ -86,30 +83,6 @@ def device_of(place: Tensor | torch.device) -> Device:
 def fast_code(tensor: Tensor) -> ModuleType | None:
     """The module for hops where a tensor is, in its precision."""
     return device_of(tensor).fast_code(tensor.dtype)
-
-
-@contextmanager
-def seeded(seed: int, like: Tensor) -> Iterator[None]:
-    """Seed torch's generators inside the block, also that of a tensor's device; restore them.
-
-    These generators are the process's: threads come in one after another.
-    """
-    devices = [like.device] if device_of(like).generators else []
-    with _drawing[0], torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
-        yield
-
-
-_drawing = [RLock()]
-
-
-def _unlock() -> None:
-    """A forked process has one thread: nobody else in it can hold the lock."""
-    _drawing[0] = RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock)
 
 
 @cache
