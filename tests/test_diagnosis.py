@@ -1,11 +1,13 @@
 """The shift card: what it estimates, what it advises, and that no label enters."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
 
 import matcha_gnn as mg
+from matcha_gnn.diagnosis import shift_card
 
 SIZE = {"num_nodes": 1500, "num_features": 64, "signal": 1.3}
 
@@ -42,9 +44,13 @@ def test_an_offset_of_features_is_measured(model):
 def test_a_model_without_offset_is_referred_to_other_methods():
     deep = mg.GCNII(64, 2, hidden_channels=8, K=2)
     mg.fit(deep, mg.datasets.csbm(**SIZE, homophily=0.85, seed=0), epochs=120)
-    card = mg.diagnose(deep, mg.datasets.csbm(**SIZE, homophily=0.85, shift=1.5, seed=1))
+    target = mg.datasets.csbm(**SIZE, homophily=0.85, shift=1.5, seed=1)
+    card = mg.diagnose(deep, target)
     assert card.features in ("offset", "both")
-    assert "Tent or T3A" in card.advice
+    assert card.advice == "adapt", "a candidate is expected to help"
+    result = mg.adapt(deep, target)
+    kept = replace(result.decision, chosen="source")
+    assert "Tent or T3A" in shift_card(deep, deep.source, result, kept).advice
 
 
 def test_labels_are_not_read(model):

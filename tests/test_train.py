@@ -279,6 +279,32 @@ def test_the_mask_of_the_graph_is_the_default_and_an_argument_wins():
     assert not same_weights(half, everything)
 
 
+def test_nodes_may_be_given_by_their_indices():
+    graph, mask = source(), every(2)
+    validation = every(4, 1)
+    by_mask, one = trained(graph, train_mask=mask, val_mask=validation)
+    nodes = [each.nonzero()[:, 0].flip(0) for each in (mask, validation)]
+    by_index, two = trained(graph, train_mask=nodes[0], val_mask=nodes[1])
+    assert_same_weights(by_mask, by_index)
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("nodes", "got"),
+    [
+        (torch.tensor([0, 1, 1]), "3 indices, 2 different, from 0 to 1"),
+        (torch.tensor([-1, 0]), "from -1 to 0"),
+        (torch.tensor([0, 150]), "from 0 to 150"),
+        (torch.tensor([0.0, 1.0]), "torch.float32 of shape"),
+        (torch.zeros(0, dtype=torch.int64), r"torch.int64 of shape \[0\]"),
+        ([0, 1], "a list"),
+    ],
+)
+def test_nodes_that_do_not_exist_or_are_no_nodes_are_refused(nodes, got):
+    with pytest.raises(InvalidArgumentError, match=f"train_mask: got .*{got}"):
+        trained(source(), train_mask=nodes)
+
+
 def test_labels_of_test_nodes_are_never_read():
     graph, mask = source(), every(2)
     graph.test_mask = ~mask

@@ -143,10 +143,10 @@ def shift_card(
     middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS
     advice = LEAVE
     movable = isinstance(model, MovableBackbone) and model.takes_offset
-    if shift.kind.moves_offset and not movable:
-        advice = MEND_FEATURES
-    elif decision.adapted:
+    if decision.adapted:
         advice = ADAPT
+    elif shift.kind.moves_offset and not movable:
+        advice = MEND_FEATURES
     return Diagnosis(
         degree=(
             float(summary.mean_degree),

@@ -14,9 +14,9 @@ from matcha_gnn.backbones import Backbone, TrainableBackbone
 from matcha_gnn.backbones.checks import first_non_finite, require_finite, require_precision
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_number
 from matcha_gnn.evidence.summarising import (
-    check_mask,
     held_out_nodes,
     known_labels,
+    node_mask,
     refuse_overflow,
     source_summary,
 )
@@ -83,7 +83,8 @@ def fit(
         epochs: full-batch steps.
         lr: Adam's step size.
         weight_decay: Adam's, on every parameter that is trained.
-        train_mask: nodes to train on, bool [N]; default `graph.train_mask`, else all.
+        train_mask: nodes to train on, bool [N] or their indices; default `graph.train_mask`,
+            else all.
         val_mask: nodes to choose the epoch by; default none: the last epoch is kept.
         patience: stop after this many epochs without a better validation accuracy.
         holdout: share of each class's training nodes that is kept apart for the source summary
@@ -115,7 +116,9 @@ def fit(
     x = model.accept(source.x)
     classes = model.head.out_features
     labels, trained = known_labels(graph, source, train_mask, classes)
-    _check(epochs, lr, weight_decay, patience, val_mask, labels)
+    _check(epochs, lr, weight_decay, patience, val_mask)
+    if val_mask is not None:
+        val_mask = node_mask("val_mask", val_mask, labels)
     require_number("holdout", holdout, least=0, below=1)
     held_out = held_out_nodes(graph, labels, trained, classes)
     alone = not held_out.any()
@@ -223,7 +226,6 @@ def _check(
     weight_decay: float,
     patience: int | None,
     val_mask: Tensor | None,
-    labels: Tensor,
 ) -> None:
     if epochs < 0:
         raise InvalidArgumentError("epochs", epochs, "an integer >= 0")
@@ -233,8 +235,6 @@ def _check(
         raise InvalidArgumentError("weight_decay", weight_decay, "a number >= 0")
     if patience is not None and val_mask is None:
         raise InvalidArgumentError("patience", patience, "None without val_mask")
-    if val_mask is not None:
-        check_mask("val_mask", val_mask, labels)
 
 
 class _Best:

@@ -80,10 +80,46 @@ def test_inspect_compares_with_its_source(place, capsys):
     assert found["source"]["edge homophily"] == pytest.approx(0.8, abs=0.1)
 
 
+def test_questions_about_it_are_asked_and_answered(place, capsys):
+    given = (*network(place), "--source", "source.safetensors", "--ask", "20")
+    assert run(capsys, "adapt", "g.npz", "-o", "out", *given)[0] == 0
+    assert not list((place / "out").glob("candidate-*"))
+    truth, lines = tiny_graph().y, (place / "out" / "questions.csv").read_text().splitlines()
+    nodes = [int(line.split(",")[1]) for line in lines if line[:1].isdigit()]
+    for number, some in enumerate((nodes[:12], nodes[12:])):
+        answers = [f"{node},{truth[node]}" for node in some]
+        path = place / f"answers{number}.csv"
+        path.write_text("\n".join(["node,label", *answers]))
+        code, said, _ = run(capsys, "answer", "out", path)
+        assert code == 0
+    summary = json.loads((place / "out" / "summary.json").read_text())
+    assert f"{len(nodes)} answers" in " ".join(said.split())
+    assert summary["accuracy_after"] >= summary["accuracy_before"]
+    torch.save(GCN(6, 8, num_layers=2, out_channels=3).state_dict(), "net.pt")
+    code, _, error = run(capsys, "answer", "out", path)
+    assert code == 2
+    assert "its candidates predict otherwise" in " ".join(error.split())
+
+
+def test_a_folder_of_graphs_is_watched(place, capsys):
+    (place / "days").mkdir()
+    for seed in (1, 2):
+        mg.write_graph(tiny_graph(seed=seed), place / "days" / f"2026-05-0{seed}.npz")
+    given = ("-o", "out", "--once", *network(place), "--source", "source.safetensors")
+    code, said, _ = run(capsys, "watch", "days", *given)
+    assert code == 0
+    assert "2 graphs so far" in said
+    rows = [json.loads(row) for row in (place / "out" / "events.jsonl").read_text().splitlines()]
+    assert [row["name"] for row in rows] == ["2026-05-01.npz", "2026-05-02.npz"]
+    assert all(row["accuracy"] is not None for row in rows)
+    page = place / "out" / "graphs" / "000002-2026-05-02" / "report.html"
+    assert "matcha adapt --network " in page.read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "MODEL: got none; allowed: MODEL GRAPH, or GRAPH with --network"),
+        ((), "MODEL: got none; allowed: a model file, or --network"),
         (("--network", "nets"), "--weights: got none"),
         (("--network", "nets", "--weights", "net.pt"), "--network: got nets; allowed: MODULE:"),
         (("--network", "no_such:Net", "--weights", "net.pt"), "No module named 'no_such'"),
@@ -94,7 +130,6 @@ def test_inspect_compares_with_its_source(place, capsys):
         (("--network", "HERE:make", "--weights", "none.pt"), "none.pt (no such file)"),
         (("--network", "HERE:make", "--weights", "other.pt"), "--weights: got other.pt (Missing"),
         (("--weights", "net.pt"), "--weights: got net.pt; allowed: none without --network"),
-        (("--network", "HERE:make", "--weights", "net.pt", "--ask", "5"), "none with --network"),
         (("--network", "HERE:make", "--weights", "net.pt", "--distributed"), "--distributed"),
     ],
 )

@@ -249,7 +249,7 @@ def test_networks_of_others_are_run_and_shown(monkeypatch, capsys):
     records = networks.work("one logit", "fraud", 0, "cpu")
     assert [record["way"] for record in records] == list(networks.WAYS)
     assert all(record["same"] for record in records)
-    alone, summary, _, unguarded = records
+    alone, summary, *others = records
     assert alone["accuracy_after"] == alone["accuracy_before"]
     assert "statistics of the source" in alone["obstacle"]
     assert "pool" in summary["candidates"]
@@ -258,7 +258,7 @@ def test_networks_of_others_are_run_and_shown(monkeypatch, capsys):
     assert f"| one logit | fraud | {alone['accuracy_before']:.1f} / " in said
     assert "0 runs whose probs_before are not" in said
     hurt = summary | {"accuracy_before": 90.0, "accuracy_after": 88.0}
-    networks.show([alone, hurt, unguarded])
+    networks.show([alone, hurt, *others])
     assert "summary: 1 runs, mean change -2.00 points, 1 hurt by more" in capsys.readouterr().out
 
 

@@ -78,7 +78,7 @@ def test_a_result_and_its_model_stay_as_they_are(result, target, model):
 def test_too_few_answers_keep_the_source_and_say_how_many_more(result, target):
     kept = result.answer(truth(result.ask(20)[:2], target))
     assert kept.status is mg.Status.KEPT_SOURCE
-    assert "2 answers: they do not show" in kept.summary()
+    assert "2 answers: it is not shown" in kept.summary()
     assert "more like these would" in kept.summary()
     assert kept.decision.verdict.more > 1
 
@@ -241,7 +241,7 @@ def test_the_page_of_a_decided_result_shows_what_answers_say(result, target, tmp
     assert "estimated without labels" not in page
     first = result.answer(truth(result.ask(40)[:1], target))
     first.report(tmp_path / "first.html")
-    assert "cannot be estimated" in (tmp_path / "first.html").read_text()
+    assert "Estimated from 1 answer, with" in (tmp_path / "first.html").read_text()
     assert math.isnan(first.decision.candidates[0].expected_accuracy)
 
 

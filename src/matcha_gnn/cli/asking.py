@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from matcha_gnn.cli import console
+from matcha_gnn.cli.networks import given_model
 from matcha_gnn.errors import InvalidArgumentError, MatchaError, require_whole
 from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.graphs.stored import GraphStore
-from matcha_gnn.io.asked import QUESTIONS, QUESTIONS_PAGE, read_asked, read_call
+from matcha_gnn.io.asked import QUESTIONS, QUESTIONS_PAGE, asked_again, read_asked, read_call
 from matcha_gnn.io.graphfiles import read_graph
 from matcha_gnn.io.outputs import Made, can_report, write_outputs
 from matcha_gnn.questions.tables import read_table
@@ -30,9 +31,6 @@ def check(job: "Job", data: GraphLike | GraphStore | None) -> None:
             raise InvalidArgumentError("--table", job.table, "none without --ask")
         return
     require_whole("--ask", job.ask, least=1)
-    if job.network is not None:
-        allowed = "none with --network, whose candidates have no files; result.ask in Python"
-        raise InvalidArgumentError("--ask", job.ask, allowed)
     if data is None or isinstance(data, GraphStore):
         allowed = "a graph file, in one process: the candidates' predictions must be in memory"
         raise InvalidArgumentError("--ask", job.ask, allowed)
@@ -65,15 +63,20 @@ def answer(
     folder: Path, answers: Path, more: int | None, graph: Path | None, json: bool, command: str
 ) -> None:
     """Decide by a file of answers and write the folder anew."""
-    from matcha_gnn.cli.commands import Job, for_scores, print_summary
+    from matcha_gnn.cli.commands import Job, adapted, for_scores, print_summary
 
     call = read_call(folder) | {"ask": more, "json": json, "command": command}
     call |= {"graph": str(graph)} if graph else {}
     job = Job(**call | {name: Path(call[name]) for name in PATHS if call[name] is not None})
-    data = read_graph(job.graph, check_labels=False, further=False)
+    data = read_graph(job.graph, check_labels=False, further=job.network is not None)
     if more is not None:
         check(job, data)
-    before = read_asked(folder, unlabelled(data), job.base_method(), job.chosen_strategy())
+    if job.network is None:
+        method, strategy = job.base_method(), job.chosen_strategy()
+        before = read_asked(folder, unlabelled(data), method, strategy)
+    else:
+        model = given_model(job.model, job.network, job.weights)
+        before = asked_again(folder, adapted(job, model, data))
     result = before.answer(answers)
     trouble = ask(result, job)
     if trouble is not None:

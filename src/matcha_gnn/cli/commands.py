@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from rich.text import Text
-from torch import Tensor
+from torch import Tensor, nn
 
 from matcha_gnn.adaptation import run_adaptation, wanted_by
 from matcha_gnn.backbones import GPRGNN, Backbone, resolve_backbone
@@ -40,6 +40,7 @@ from matcha_gnn.registry import (
     parse_options,
     resolve_installed,
 )
+from matcha_gnn.result import Adaptation
 from matcha_gnn.result.alarms import Severity
 from matcha_gnn.strategies import STRATEGIES, Guarded, Strategy
 from matcha_gnn.train import fit
@@ -165,6 +166,19 @@ class Job:
     weights: Path | None = None
     source: Path | None = None
 
+    @property
+    def named_model(self) -> str:
+        """The model as it is written in a command."""
+        if self.network is None:
+            return str(self.model)
+        return f"--network {self.network} --weights {self.weights}"
+
+    def check(self) -> None:
+        """Refuse names and options that do not exist, before any file is read."""
+        self.base_method()
+        self.chosen_strategy()
+        usable_device(self.device)
+
     def base_method(self) -> BaseMethod:
         """From --method and --option."""
         kind = resolve_installed("--method", self.method, METHODS, METHOD_GROUP)
@@ -190,30 +204,15 @@ class Job:
 
 def adapt(job: Job) -> None:
     """Adapt a model file to a graph file or a store and write a folder."""
-    method, strategy = job.base_method(), job.chosen_strategy()
-    on = usable_device(job.device)
-    model = given_model(job.model, job.network, job.weights).to(on)
+    job.check()
+    model = given_model(job.model, job.network, job.weights)
     data: Any = read_target(job, console.say)
     asking.check(job, data)
-    is_store = isinstance(data, GraphStore)
-    data = data if is_store else data.to(on)
     output_folder(job.output)
-    with console.progress_bar("adapting", quiet=job.json) as progress:
-        shown = [ShowProgress(progress)]
-        result = run_adaptation(
-            model,
-            data,
-            method,
-            strategy,
-            source=job.source,
-            wanted=job.wanted(data),
-            seed=job.seed,
-            callbacks=shown,
-        )
-    page = not is_store and can_report(console.say)
+    result = adapted(job, model, data)
+    page = not isinstance(data, GraphStore) and can_report(console.say)
     trouble = asking.ask(result, job)
-    call = asking.call_of(job)
-    made = Made(job.command, job.graph.name, page, call)
+    made = Made(job.command, job.graph.name, page, asking.call_of(job))
     summary = write_outputs(result, job.output, *for_scores(data), made)
     if trouble is not None:
         raise trouble
@@ -229,6 +228,23 @@ def adapt(job: Job) -> None:
     if page:
         console.point_to(job.output / "report.html")
     asking.print_questions(result, job.output, page)
+
+
+def adapted(job: Job, model: Backbone | nn.Module, data: Any) -> Adaptation:
+    """Run a job on its model and graph, with a progress bar."""
+    on = usable_device(job.device)
+    data = data if isinstance(data, GraphStore) else data.to(on)
+    with console.progress_bar("adapting", quiet=job.json) as progress:
+        return run_adaptation(
+            model.to(on),
+            data,
+            job.base_method(),
+            job.chosen_strategy(),
+            source=job.source,
+            wanted=job.wanted(data),
+            seed=job.seed,
+            callbacks=[ShowProgress(progress)],
+        )
 
 
 def read_target(job: Job, tell: Callable[[str], None]) -> GraphLike | GraphStore:

@@ -28,7 +28,7 @@ def given_model(
         if weights is not None:
             raise InvalidArgumentError("--weights", weights, "none without --network")
         if model is None:
-            allowed = "MODEL GRAPH, or GRAPH with --network MODULE:NAME --weights FILE"
+            allowed = "a model file, or --network MODULE:NAME --weights FILE"
             raise InvalidArgumentError("MODEL", "none", allowed)
         return load_model(model)
     if model is not None:

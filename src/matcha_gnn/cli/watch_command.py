@@ -5,14 +5,19 @@ from typing import Annotated
 
 import typer
 
-from matcha_gnn.cli.options import Seed, names_of
+from matcha_gnn.cli.options import Network, Seed, Weights, names_of
+from matcha_gnn.errors import InvalidArgumentError
 
 
 def watch(
     context: typer.Context,
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .safetensors model file.")],
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Where graph files are and will be.")
+    places: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[MODEL] FOLDER",
+            help="A .safetensors model file, unless --network; and the folder where graph files "
+            "are and will be.",
+        ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
     source: Annotated[
@@ -22,6 +27,8 @@ def watch(
             "model without one, its source summary."
         ),
     ] = None,
+    network: Network = None,
+    weights: Weights = None,
     level: Annotated[
         float | None, typer.Option(help="An alarm rings below this expected accuracy, 0.8.")
     ] = None,
@@ -61,8 +68,11 @@ def watch(
     from matcha_gnn.cli import watching
     from matcha_gnn.cli.commands import Job
 
+    if len(places) > 2:
+        raise InvalidArgumentError("arguments", f"{len(places)} paths", "MODEL FOLDER, or FOLDER")
+    folder = places[-1]
     job = Job(
-        model=model,
+        model=places[0] if len(places) == 2 else None,
         graph=folder,
         output=output,
         method=method,
@@ -75,6 +85,8 @@ def watch(
         hops_dtype="float32",
         json=json,
         command=context.obj,
+        network=network,
+        weights=weights,
     )
     order = watching.Order(folder, source, level, once, every, fail_on_alarm)
     code = watching.watch(job, order)

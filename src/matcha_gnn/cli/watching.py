@@ -251,7 +251,7 @@ def observed(job: Job, journal: Journal, arrival: Arrival) -> Step | None:
         step = watched.annotate(version=arrival.version)
     else:
         assert step.result is not None, "just observed"
-        command = f"matcha adapt {job.model} {arrival.path} -o {place}"
+        command = f"matcha adapt {job.named_model} {arrival.path} -o {place}"
         folder = output_folder(job.output / place)
         made = Made(command, arrival.path.name, journal.page)
         summary = write_outputs(step.result, folder, *for_scores(graph), made)

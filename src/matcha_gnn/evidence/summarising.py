@@ -78,8 +78,8 @@ def summarise_source(
         model: a trained model, or any PyG network as it is.
         graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N]; labels below 0 are
             unknown. Nodes of `graph.test_mask` are left out.
-        trained: the nodes that the model was trained on, bool [N]; default `graph.train_mask`,
-            else all.
+        trained: the nodes that the model was trained on, bool [N] or their indices; default
+            `graph.train_mask`, else all.
         loader: through which a network runs; see `adapt`. The network also runs on the graph with
             other edges: in one batch, unless the loader is a function that makes one of a `Data`.
 
@@ -130,17 +130,34 @@ def known_labels(
     if y.shape != (source.num_nodes,) or y.is_floating_point():
         raise InvalidGraphError("graph.y", f"{y.dtype} of shape {list(y.shape)}", allowed)
     mask = train_mask if train_mask is not None else getattr(graph, "train_mask", None)
-    labelled = torch.ones_like(y, dtype=torch.bool) if mask is None else mask
-    check_mask(name, labelled, y)
+    labelled = torch.ones_like(y, dtype=torch.bool) if mask is None else node_mask(name, mask, y)
     low, high = int(y[labelled].min()), int(y[labelled].max())
     if low < 0 or high >= num_classes:
         raise InvalidGraphError("graph.y", f"classes {low} to {high}", allowed)
     return y.long(), labelled
 
 
-def check_mask(name: str, mask: Tensor, labels: Tensor) -> None:
-    """Refuse a mask that is not bool, not one per node, or empty."""
-    if mask.dtype != torch.bool or mask.shape != labels.shape or not mask.any():
-        number = f", {int(mask.sum())} set" if mask.dtype == torch.bool else ""
-        got = f"{mask.dtype} of shape {list(mask.shape)}{number}"
-        raise InvalidArgumentError(name, got, "bool, one per node, at least one set")
+def node_mask(name: str, nodes: Tensor, labels: Tensor) -> Tensor:
+    """Nodes as a mask [N]; they are given as one, or as indices. At least one must be given.
+
+    Example:
+        >>> node_mask("trained", torch.tensor([2, 0]), torch.zeros(3))
+        tensor([ True, False,  True])
+    """
+    allowed = f"bool [{len(labels)}] with at least one set, or different indices of nodes"
+    if not isinstance(nodes, Tensor):
+        raise InvalidArgumentError(name, f"a {type(nodes).__name__}", allowed)
+    if nodes.dtype == torch.bool:
+        if nodes.shape != labels.shape or not nodes.any():
+            got = f"bool of shape {list(nodes.shape)}, {int(nodes.sum())} set"
+            raise InvalidArgumentError(name, got, allowed)
+        return nodes
+    if nodes.dtype != torch.int64 or nodes.dim() != 1 or not len(nodes):
+        raise InvalidArgumentError(name, f"{nodes.dtype} of shape {list(nodes.shape)}", allowed)
+    low, high, different = int(nodes.min()), int(nodes.max()), len(set(nodes.tolist()))
+    if low < 0 or high >= len(labels) or different < len(nodes):
+        got = f"{len(nodes)} indices, {different} different, from {low} to {high}"
+        raise InvalidArgumentError(name, got, allowed)
+    mask = torch.zeros_like(labels, dtype=torch.bool)
+    mask[nodes] = True
+    return mask

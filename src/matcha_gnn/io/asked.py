@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -13,10 +14,11 @@ from torch import Tensor
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.evidence import Interval
+from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.io.files import existing_file, replacing
 from matcha_gnn.io.jsontext import read_checked_json, write_checked_json
-from matcha_gnn.io.models import load_model, save_model
+from matcha_gnn.io.models import can_save, load_model, save_model
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.questions.decision import Design
 from matcha_gnn.questions.questions import Questions
@@ -36,7 +38,7 @@ def asked_names(result: Adaptation, page: bool) -> list[str]:
     """Files that `write_asked` writes; none where nothing was asked."""
     if result.questions is None or result.decision is None:
         return []
-    models = [_model(number) for number in range(len(result.decision.candidates))]
+    models = [_model(number) for number, _ in _saved(result.decision)]
     return [ASKED, CANDIDATES, QUESTIONS, *models, *((QUESTIONS_PAGE,) if page else ())]
 
 
@@ -65,9 +67,8 @@ def write_asked(
         arrays["prior"] = questions.design.prior
     with replacing(folder / CANDIDATES) as beside, open(beside, "wb") as file:
         np.savez(file, **arrays)
-    for number, one in enumerate(decision.candidates):
-        assert one.model is not None
-        save_model(one.model, folder / _model(number))
+    for number, model in _saved(decision):
+        save_model(model, folder / _model(number))
     # Those of a result that was read from a folder are there already.
     if len(questions):
         questions.to_csv(folder / QUESTIONS)
@@ -75,6 +76,12 @@ def write_asked(
             questions.to_html(folder / QUESTIONS_PAGE)
     record = _record(result, questions, decision) | {"call": dict(call or {})}
     write_checked_json(folder / ASKED, record)
+
+
+def _saved(decision: Decision) -> list[tuple[int, Backbone]]:
+    """Models of the candidates by number; none where the network has no file format."""
+    models = [one.model for one in decision.candidates if one.model is not None]
+    return list(enumerate(models)) if all(map(can_save, models)) else []
 
 
 def _model(number: int) -> str:
@@ -125,10 +132,7 @@ def read_asked(
         InvalidFileError: nothing was asked, files are missing or changed, or another graph.
     """
     folder = Path(folder)
-    record = _read_record(folder)
-    if record["graph"] != graph.fingerprint:
-        got = f"a graph with the fingerprint {graph.fingerprint}"
-        raise InvalidFileError("graph", got, f"the one that was adapted to, {record['graph']}")
+    record = _record_of(folder, graph)
     probs, prior = _read_candidates(existing_file(folder / CANDIDATES, "folder"))
     # One that was fitted to answers may be there already where writing was interrupted.
     probs = probs[: len(record["candidates"])]
@@ -141,6 +145,44 @@ def read_asked(
     labels = probs[: record["compared"]].argmax(2).numpy()
     questions = _questions(record, labels, prior, folder)
     return _result(record, candidates, graph, method, strategy, questions)
+
+
+def asked_again(folder: str | Path, result: Adaptation) -> Adaptation:
+    """A run that was made again, with the questions and the answers in its folder.
+
+    For networks of which there is no model file.
+
+    Args:
+        folder: of the outputs.
+        result: of the same model and graph, as the call in the folder says.
+
+    Raises:
+        InvalidFileError: nothing was asked, another graph, or candidates that predict otherwise.
+    """
+    folder = Path(folder)
+    record = _record_of(folder, result.graph)
+    probs, prior = _read_candidates(existing_file(folder / CANDIDATES, "folder"))
+    labels = probs[: record["compared"]].argmax(2)
+    found = [one.probs.cpu() for one in _candidates(result) if one.probs is not None]
+    if len(found) != len(labels) or not torch.equal(torch.stack(found).argmax(2), labels):
+        got = f"{folder} (its candidates predict otherwise)"
+        raise InvalidFileError("folder", got, "the network and weights that it was written with")
+    questions = _questions(record, labels.numpy(), prior, folder)
+    asked = replace(result, questions=replace(questions, answers={}))
+    return asked.answer(questions.answers) if questions.answers else asked
+
+
+def _candidates(result: Adaptation) -> tuple[Candidate, ...]:
+    return result.decision.candidates if result.decision else ()
+
+
+def _record_of(folder: Path, graph: BaseGraph) -> dict[str, Any]:
+    """What was asked about this graph."""
+    record = _read_record(folder)
+    if record["graph"] != graph.fingerprint:
+        got = f"a graph with the fingerprint {graph.fingerprint}"
+        raise InvalidFileError("graph", got, f"the one that was adapted to, {record['graph']}")
+    return record
 
 
 def _result(

@@ -78,7 +78,7 @@ class Verdict:
             return f"{kept} no candidate is estimated to be better (best: {about}). {accuracy}"
         more = f" about {_answers(self.more)} more like these would." if self.more else ""
         return (
-            f"{kept} they do not show, with an error rate of at most {ERROR_RATE:.0%}, that the "
+            f"{kept} it is not shown, with an error rate of at most {ERROR_RATE:.0%}, that the "
             f"best candidate is not worse by more than {100 * MARGIN:g} point ({about});"
             f"{more or ' more answers may.'} {accuracy}"
         )

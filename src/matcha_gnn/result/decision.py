@@ -159,12 +159,15 @@ class Decision:
     def compared(self) -> Candidate | None:
         """What to set beside the source: the candidate that was taken, or else the best other.
 
-        None where nothing else was tried, or nothing could be estimated.
+        The best is that with the largest lower bound of its gain, or by answers the largest gain:
+        few answers leave bounds that say how many labels change. None where nothing else was
+        tried, or nothing could be estimated.
         """
         if self.adapted:
             return self.taken
-        known = [one for one in self.candidates[1:] if math.isfinite(one.gain.low)]
-        return max(known, key=lambda one: one.gain.low, default=None)
+        figure = "value" if self.verdict else "low"
+        known = [one for one in self.candidates[1:] if math.isfinite(getattr(one.gain, figure))]
+        return max(known, key=lambda one: getattr(one.gain, figure), default=None)
 
     @property
     def assured(self) -> bool:
