@@ -18,6 +18,21 @@ EXTRAS = {
 """Packages that only some features need, by import name, and the extra that installs each."""
 
 
+def printable(value: object) -> str:
+    r"""A text that moves no cursor and breaks no line: other characters as Python writes them.
+
+    Names come from files and folders of others; on a terminal they could colour, hide or overwrite.
+
+    Example:
+        >>> printable("red\x1b[31m\n")
+        'red\\x1b[31m\\n'
+    """
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class MatchaError(Exception):
     """Base of everything this package raises on purpose."""
 
@@ -37,7 +52,7 @@ class InvalidArgumentError(MatchaError, ValueError):
 
     def __init__(self, argument: str, got: object, allowed: str) -> None:
         self.argument, self.got, self.allowed = argument, got, allowed
-        super().__init__(f"{argument}: got {got}; allowed: {allowed}")
+        super().__init__(f"{printable(argument)}: got {printable(got)}; allowed: {allowed}")
 
     def __reduce__(self) -> tuple[type, tuple[str, object, str]]:
         """Pickle by the three parts, so that the error survives a process boundary."""

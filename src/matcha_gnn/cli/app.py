@@ -1,5 +1,6 @@
 """The command `matcha`: parse, call, print. Heavy imports wait until a command runs."""
 
+import os
 import shlex
 import sys
 from importlib.metadata import entry_points
@@ -10,7 +11,7 @@ import typer
 
 from matcha_gnn.cli.options import GraphFile, Json, Network, Seed, SourceFile, Weights, names_of
 from matcha_gnn.cli.watch_command import watch
-from matcha_gnn.errors import InvalidArgumentError, MatchaError, optional_imports
+from matcha_gnn.errors import InvalidArgumentError, MatchaError, optional_imports, printable
 
 app = typer.Typer(
     name="matcha",
@@ -366,13 +367,37 @@ def _run(arguments: list[str] | None) -> Any:
     try:
         command = shlex.join(["matcha", *arguments])
         with optional_imports(arguments[0] if arguments else "--help"):
-            return app(args=arguments or ["--help"], standalone_mode=False, obj=command) or 0
+            code = app(args=arguments or ["--help"], standalone_mode=False, obj=command) or 0
+        sys.stdout.flush()
+        return code
     except CommandLineError as error:
-        typer.echo(f"matcha: {error.format_message()}", err=True)
-        return 2
-    except typer.Abort:
-        typer.echo("matcha: interrupted", err=True)
-        return 1
+        return _complain(error.format_message(), 2)
+    except typer.Abort as error:
+        if isinstance(error.__context__, EOFError):
+            return _complain("a file or standard input ended too early", 2)
+        return _complain("interrupted", 1)
     except MatchaError as error:
-        typer.echo(f"matcha: {error}", err=True)
-        return 2
+        return _complain(error, 2)
+    # Whoever read the output has closed it: nothing is left to say.
+    except BrokenPipeError:
+        _drop_output()
+        return 1
+    # The disk, a folder or the output of the command, outside of what has a line of its own.
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        _drop_output()
+        return _complain(f"{error.strerror or error}{place}", 2)
+
+
+def _complain(problem: object, code: int) -> int:
+    typer.echo(f"matcha: {printable(problem)}", err=True)
+    return code
+
+
+def _drop_output() -> None:
+    """What is still to be written cannot be: Python would fail once more at its end."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    # No real file, such as in a test.
+    except (OSError, ValueError):
+        return

@@ -26,7 +26,7 @@ from matcha_gnn.errors import (
 from matcha_gnn.evidence import Wanted
 from matcha_gnn.graphs.memory import GraphLike
 from matcha_gnn.graphs.stored import GraphStore
-from matcha_gnn.io.files import output_folder
+from matcha_gnn.io.files import output_folder, require_writable
 from matcha_gnn.io.graphfiles import read_graph, write_graph
 from matcha_gnn.io.models import load_model, save_model
 from matcha_gnn.io.outputs import Made, can_report, write_outputs
@@ -100,8 +100,7 @@ def train(
     around = [resolve_installed("--method", name, METHODS, METHOD_GROUP)() for name in methods]
     if output.suffix != ".safetensors":
         raise InvalidFileError("output", output, "a file named .safetensors")
-    if not output.parent.is_dir():
-        raise InvalidFileError("output", f"{output} (no such folder)", "a path in a folder")
+    require_writable(output)
     data = read_graph(graph, further=False)
     if data.y is None:
         raise InvalidFileError("graph", f"{graph} (no array y)", "a graph with labels y")
@@ -289,6 +288,8 @@ def make_graph(
 
     To a store, a CSBM graph that is not changed goes in chunks; others are in memory first.
     """
+    if output:
+        require_writable(output)
     if store and name == "csbm" and not changes and not attack:
         written = store_csbm(store, **options)
         _say_written(store, written.num_nodes, int(written.meta["num_edges"]), json)

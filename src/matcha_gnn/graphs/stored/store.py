@@ -18,7 +18,15 @@ from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import MASKS, Graph, GraphLike, unlabelled
 from matcha_gnn.graphs.stored.arrays import StoreArrays, all_finite, check_nodes
 from matcha_gnn.graphs.stored.mapped import UNREADABLE, ArrayWriter
-from matcha_gnn.graphs.stored.writing import FORMAT, META, OLDER, Edges, finish, write_matrix
+from matcha_gnn.graphs.stored.writing import (
+    FORMAT,
+    META,
+    OLDER,
+    Edges,
+    finish,
+    save_array,
+    write_matrix,
+)
 from matcha_gnn.io.files import existing_file, output_folder
 from matcha_gnn.io.jsontext import read_checked_json
 
@@ -237,7 +245,7 @@ class GraphStore:
         _check_lengths(kept, meta["num_nodes"])
         meta |= write_matrix(place, meta["num_nodes"], edges) | {"symmetric": symmetric}
         for name, values in kept.items():
-            np.save(place / f"{name}.npy", values, allow_pickle=False)
+            save_array(place / f"{name}.npy", values)
         finish(place, meta)
         return cls(place)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from matcha_gnn.errors import InvalidGraphError
 from matcha_gnn.graphs.stored.arrays import StoreArrays
-from matcha_gnn.graphs.stored.mapped import ArrayWriter
+from matcha_gnn.graphs.stored.mapped import ArrayWriter, append
 from matcha_gnn.graphs.stored.matrix import row_ranges
 from matcha_gnn.io.jsontext import write_checked_json
 
@@ -67,8 +67,8 @@ def write_matrix(
             spool.add(block)
         spool.close()
         indptr = np.concatenate([[0], np.cumsum(spool.counts + 1)])
-        _save(folder / "indptr.npy", indptr.astype(np.int64))
-        _save(folder / "links.npy", spool.sample(SAMPLED_LINKS, seed=0))
+        save_array(folder / "indptr.npy", indptr.astype(np.int64))
+        save_array(folder / "links.npy", spool.sample(SAMPLED_LINKS, seed=0))
         _write_rows(folder, spool, indptr, at_once)
     return {"num_entries": int(indptr[-1]), "num_edges": spool.num_edges + spool.num_loops}
 
@@ -102,13 +102,13 @@ class _Spool:
         sender, receiver = sender[~loop], receiver[~loop]
         found = np.bincount(receiver, minlength=self.num_nodes)
         self.counts += found
-        np.stack([sender, receiver], 1).astype(np.int32).tofile(self._pairs)
+        append(self._pairs, np.stack([sender, receiver], 1).astype(np.int32))
         self.num_edges += len(sender)
         if weight is None:
             self.degree += found
             return
         self.degree += np.bincount(receiver, weight[~loop], minlength=self.num_nodes)
-        weight[~loop].astype(np.float64).tofile(self._weights)
+        append(self._weights, weight[~loop].astype(np.float64))
 
     def close(self) -> None:
         self._pairs.close()
@@ -205,7 +205,8 @@ def _by_row(row: NDArray[np.int32], num_rows: int) -> NDArray[np.int32]:
     return ordered
 
 
-def _save(path: Path, array: NDArray[Any]) -> None:
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array file."""
     with ArrayWriter(path, array.shape, array.dtype) as file:
         file.write(array)
 
