@@ -17,7 +17,7 @@ from matcha_gnn.errors import (
     NotAdaptedWarning,
     require_kind,
     require_one_graph,
-    require_whole,
+    require_seed,
 )
 from matcha_gnn.evidence import Metric, Wanted
 from matcha_gnn.evidence.given import Source, with_source
@@ -33,8 +33,6 @@ from matcha_gnn.result import Adaptation
 from matcha_gnn.strategies import STRATEGIES, Guarded, Strategy, Task, Unadapted
 
 logger = logging.getLogger(__name__)
-
-LARGEST_SEED = 2**63 - 1
 
 
 def adapt(
@@ -167,6 +165,8 @@ def run_adaptation(
     """`adapt` without its warning, for callers that say themselves what was not possible."""
     start = perf_counter()
     method, strategy = checked_arguments(method, strategy, seed, callbacks)
+    if hops is not None:
+        require_kind("hops", hops, Hops, "None, or hops that model.hops(graph) made")
     running = _running(model, graph, source, loader)
     require_precision(running)
     require_finite(running)
@@ -258,7 +258,7 @@ def checked_arguments(
         strategy = resolve_installed("strategy", strategy, STRATEGIES, STRATEGY_GROUP)()
     require_kind("method", method, BaseMethod, "a BaseMethod, such as mg.T3A()")
     require_kind("strategy", strategy, Strategy, "a Strategy, such as mg.Matcha()")
-    require_whole("seed", seed, least=0, most=LARGEST_SEED)
+    require_seed(seed)
     require_kind("callbacks", callbacks, Sequence, "a list of Callbacks")
     for callback in callbacks:
         require_kind("callbacks", callback, Callback, "a list of Callbacks")

@@ -9,11 +9,11 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from matcha_gnn.errors import InvalidFileError, InvalidGraphError
+from matcha_gnn.errors import InvalidFileError, InvalidGraphError, require_flag
 from matcha_gnn.graphs.extras import LABELS
 from matcha_gnn.graphs.memory import GraphLike, csr_parts, unlabelled
 from matcha_gnn.io.archives import Arrays, require_whole
-from matcha_gnn.io.files import existing_file, replacing
+from matcha_gnn.io.files import a_path, existing_file, replacing
 from matcha_gnn.kernels.sparse import csr_tensor, no_beta_warning
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def read_graph(path: str | Path, check_labels: bool = True, further: bool = True
         InvalidFileError: missing, not readable, or parts are missing.
         InvalidGraphError: readable, but not a graph.
     """
+    require_flag("check_labels", check_labels)
+    require_flag("further", further)
     path = existing_file(path, "graph")
     if path.suffix not in (".npz", ".pt"):
         raise InvalidFileError("graph", path, "a file named .npz or .pt")
@@ -167,7 +169,7 @@ def write_graph(graph: GraphLike, path: str | Path) -> None:
     """
     from torch_geometric.data import Data
 
-    path = Path(path)
+    path = a_path(path, "output")
     writers: dict[str, Callable[[Data, BinaryIO], None]]
     writers = {".npz": _write_npz, ".pt": torch.save}
     if path.suffix not in writers:

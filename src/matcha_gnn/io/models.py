@@ -15,7 +15,7 @@ from matcha_gnn.backbones import (
     TrainableBackbone,
     resolve_backbone,
 )
-from matcha_gnn.errors import IncompatibleError, InvalidFileError
+from matcha_gnn.errors import IncompatibleError, InvalidFileError, require_kind
 from matcha_gnn.evidence.belief_model import ANSWERS, BeliefModel
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
@@ -55,6 +55,7 @@ def save_model(model: Backbone, path: str | Path) -> None:
         >>> load_model(path).num_hops
         9
     """
+    require_kind("model", model, Backbone, "a backbone, such as result.model")
     metadata = {}
     if isinstance(model, BeliefModel):
         metadata = {"answer": model.answer}

@@ -193,7 +193,9 @@ def bytes_of(memory: int | str) -> int:
         >>> bytes_of("4GB"), bytes_of("1.5 GiB"), bytes_of(1000)
         (4000000000, 1610612736, 1000)
     """
-    match = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)(i?)B?\s*", str(memory), re.IGNORECASE)
+    plain = isinstance(memory, int | str) and not isinstance(memory, bool)
+    text = str(memory) if plain else ""
+    match = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)(i?)B?\s*", text, re.IGNORECASE)
     try:
         number = float(match[1]) if match else -1.0
     except ValueError:

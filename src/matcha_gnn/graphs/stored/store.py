@@ -18,6 +18,7 @@ from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import MASKS, Graph, GraphLike, unlabelled
 from matcha_gnn.graphs.stored.arrays import StoreArrays, all_finite, check_nodes
 from matcha_gnn.graphs.stored.mapped import UNREADABLE, ArrayWriter
+from matcha_gnn.graphs.stored.plan import bytes_of
 from matcha_gnn.graphs.stored.writing import (
     FORMAT,
     META,
@@ -27,7 +28,7 @@ from matcha_gnn.graphs.stored.writing import (
     save_array,
     write_matrix,
 )
-from matcha_gnn.io.files import existing_file, output_folder
+from matcha_gnn.io.files import a_path, existing_file, output_folder
 from matcha_gnn.io.jsontext import read_checked_json
 
 if TYPE_CHECKING:
@@ -80,9 +81,13 @@ class GraphStore:
         hops_dtype: str = "float32",
         tell: Callable[[str], None] = logger.info,
     ) -> None:
-        if hops_dtype not in HOPS_DTYPES:
+        if not isinstance(hops_dtype, str) or hops_dtype not in HOPS_DTYPES:
             raise InvalidArgumentError("hops_dtype", repr(hops_dtype), ", ".join(HOPS_DTYPES))
-        self.folder, self.memory = Path(folder), memory
+        if memory is not None:
+            bytes_of(memory)
+        if not callable(tell):
+            raise InvalidArgumentError("tell", repr(tell), "a function of one line")
+        self.folder, self.memory = a_path(folder, "store"), memory
         self.hops_dtype, self.tell = hops_dtype, tell
         self.meta = _read_meta(self.folder)
         self.arrays = StoreArrays.opened(self.folder, self.meta)
