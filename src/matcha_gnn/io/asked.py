@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.evidence import Interval
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.io.archives import Arrays
 from matcha_gnn.io.files import existing_file, replacing
 from matcha_gnn.io.jsontext import read_checked_json, write_checked_json
 from matcha_gnn.io.models import can_save, load_model, save_model
@@ -237,10 +237,11 @@ def _read_record(folder: Path) -> dict[str, Any]:
 def _read_candidates(path: Path) -> tuple[Tensor, FloatArray | None]:
     """Class probabilities of the candidates [M, N, C], and those by evidence [N, C] or None."""
     try:
-        with np.load(path) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
+        arrays = Arrays(path)
+        found = {name: arrays.read(name) for name in arrays.names}
         return torch.from_numpy(found["probs"]), found.get("prior")
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+    # Bytes that are no array file fail in any way.
+    except Exception as error:
         raise InvalidFileError("folder", f"{path} (damaged)", "the file as written") from error
 
 

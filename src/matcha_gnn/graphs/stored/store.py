@@ -16,7 +16,7 @@ from torch import Tensor
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError, InvalidGraphError
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import MASKS, Graph, GraphLike, unlabelled
-from matcha_gnn.graphs.stored.arrays import StoreArrays, all_finite, check_nodes
+from matcha_gnn.graphs.stored.arrays import StoreArrays, all_finite, array_hash, check_nodes
 from matcha_gnn.graphs.stored.mapped import UNREADABLE, ArrayWriter
 from matcha_gnn.graphs.stored.plan import bytes_of
 from matcha_gnn.graphs.stored.writing import (
@@ -25,10 +25,9 @@ from matcha_gnn.graphs.stored.writing import (
     OLDER,
     Edges,
     finish,
-    save_array,
     write_matrix,
 )
-from matcha_gnn.io.files import a_path, existing_file, output_folder
+from matcha_gnn.io.files import a_path, existing_file, holding, output_folder
 from matcha_gnn.io.jsontext import read_checked_json
 
 if TYPE_CHECKING:
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+LOCK = ".lock"
+"""Held by the process that writes a store."""
 HOPS_DTYPES = ("float32", "float16", "bfloat16")
 LABELS = "y"
 FLOATS = ("float32", "float64")
@@ -197,6 +198,10 @@ class GraphStore:
         except UNREADABLE as error:
             reason = getattr(error, "strerror", None) or "not a plain array file"
             raise InvalidFileError("store", f"{path} ({reason})", "an array file") from error
+        written = self.meta.get("hashes", {}).get(name)
+        if written is not None and array_hash(found) != written:
+            got = f"{path} (changed since {META} was written)"
+            raise InvalidFileError("store", got, "the file as GraphStore wrote it")
         return found
 
     @classmethod
@@ -244,14 +249,15 @@ class GraphStore:
             InvalidGraphError: features, edges, weights or node values that are not allowed.
             InvalidFileError: there is a store already, or the folder cannot be written.
         """
-        place = _new_folder(folder)
+        place = output_folder(folder)
         kept = {name: _checked_values(name, values) for name, values in node_values.items()}
-        meta = _write_features(place, features)
-        _check_lengths(kept, meta["num_nodes"])
-        meta |= write_matrix(place, meta["num_nodes"], edges) | {"symmetric": symmetric}
-        for name, values in kept.items():
-            save_array(place / f"{name}.npy", values)
-        finish(place, meta)
+        got = f"{place} (another process is writing a store there)"
+        with holding(place / LOCK, InvalidFileError("store", got, "one process at a time")):
+            _require_no_store(place)
+            meta = _write_features(place, features)
+            _check_lengths(kept, meta["num_nodes"])
+            meta |= write_matrix(place, meta["num_nodes"], edges) | {"symmetric": symmetric}
+            finish(place, meta, kept)
         return cls(place)
 
 
@@ -277,14 +283,13 @@ def _is_known(meta: dict[str, Any]) -> bool:
         and meta["x_dtype"] in FLOATS
         and isinstance(meta["symmetric"], bool)
         and isinstance(meta["fingerprint"], str)
+        and isinstance(meta.get("hashes", {}), dict)
     )
 
 
-def _new_folder(folder: str | Path) -> Path:
-    place = output_folder(folder)
+def _require_no_store(place: Path) -> None:
     if os.path.exists(place / META):
         raise InvalidFileError("store", f"{place} (already has a store)", "a new folder")
-    return place
 
 
 def _checked_values(name: str, values: object) -> NDArray[Any]:

@@ -6,7 +6,7 @@ each range sorted in memory from one more read of that file.
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from matcha_gnn.errors import InvalidGraphError
-from matcha_gnn.graphs.stored.arrays import StoreArrays
+from matcha_gnn.graphs.stored.arrays import StoreArrays, array_hash
 from matcha_gnn.graphs.stored.mapped import ArrayWriter, append
 from matcha_gnn.graphs.stored.matrix import row_ranges
 from matcha_gnn.io.jsontext import write_checked_json
@@ -211,7 +211,21 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
         file.write(array)
 
 
-def finish(folder: Path, meta: dict[str, Any]) -> None:
-    """Write the meta file last: without it a store cannot be opened."""
-    fingerprint = StoreArrays.opened(folder, meta).fingerprint()
-    write_checked_json(folder / META, {"format": FORMAT, **meta, "fingerprint": fingerprint})
+def finish(folder: Path, meta: dict[str, Any], values: Mapping[str, NDArray[Any]]) -> None:
+    """Write node values and, last, the meta file: without it a store cannot be opened.
+
+    Args:
+        folder: of the store.
+        meta: sizes.
+        values: `y` and masks by name.
+    """
+    for name, array in values.items():
+        save_array(folder / f"{name}.npy", array)
+    others = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("links", *values)}
+    said = {
+        "format": FORMAT,
+        **meta,
+        "fingerprint": StoreArrays.opened(folder, meta).fingerprint(),
+        "hashes": {name: array_hash(array) for name, array in others.items()},
+    }
+    write_checked_json(folder / META, said)
