@@ -82,7 +82,8 @@ def test_inspect_compares_with_its_source(place, capsys):
 
 def test_questions_about_it_are_asked_and_answered(place, capsys):
     given = (*network(place), "--source", "source.safetensors", "--ask", "20")
-    assert run(capsys, "adapt", "g.npz", "-o", "out", *given)[0] == 0
+    code, _, error = run(capsys, "adapt", "g.npz", "-o", "out", *given)
+    assert code == 0, error
     assert not list((place / "out").glob("candidate-*"))
     truth, lines = tiny_graph().y, (place / "out" / "questions.csv").read_text().splitlines()
     nodes = [int(line.split(",")[1]) for line in lines if line[:1].isdigit()]
@@ -90,8 +91,8 @@ def test_questions_about_it_are_asked_and_answered(place, capsys):
         answers = [f"{node},{truth[node]}" for node in some]
         path = place / f"answers{number}.csv"
         path.write_text("\n".join(["node,label", *answers]))
-        code, said, _ = run(capsys, "answer", "out", path)
-        assert code == 0
+        code, said, error = run(capsys, "answer", "out", path)
+        assert code == 0, error
     summary = json.loads((place / "out" / "summary.json").read_text())
     assert f"{len(nodes)} answers" in " ".join(said.split())
     assert summary["accuracy_after"] >= summary["accuracy_before"]

@@ -8,9 +8,8 @@ from test_sequential import REPETITIONS, orders, world, wrong_prior
 
 from matcha_gnn.questions.decision import FITTED_AT, Design, Later, choose, decide
 from matcha_gnn.questions.fitting import complete_starts
-from matcha_gnn.questions.sampling import MARGIN, believed_gains
+from matcha_gnn.questions.sampling import ERROR_RATE, MARGIN, believed_gains
 from matcha_gnn.questions.sequential import Bets, adjusted
-from matcha_gnn.questions.verdict import ERROR_RATE
 
 START, COUNT = FITTED_AT[0], 60
 LIMIT = ERROR_RATE + 3 * np.sqrt(ERROR_RATE / REPETITIONS)

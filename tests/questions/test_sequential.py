@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from matcha_gnn.questions.decision import Design, choose, decide
-from matcha_gnn.questions.sampling import MARGIN, believed_gains, draw_order
+from matcha_gnn.questions.sampling import ERROR_RATE, MARGIN, believed_gains, draw_order
 from matcha_gnn.questions.sequential import Bets, adjusted, lower_bound
-from matcha_gnn.questions.verdict import ERROR_RATE
 
 REPETITIONS = 10_000
 

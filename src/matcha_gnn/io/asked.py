@@ -20,6 +20,7 @@ from matcha_gnn.io.files import existing_file, replacing
 from matcha_gnn.io.jsontext import read_checked_json, write_checked_json
 from matcha_gnn.io.models import can_save, load_model, save_model
 from matcha_gnn.methods import BaseMethod
+from matcha_gnn.questions.asking import compared_candidates
 from matcha_gnn.questions.decision import Design
 from matcha_gnn.questions.questions import Questions
 from matcha_gnn.questions.sampling import IntArray
@@ -29,7 +30,7 @@ from matcha_gnn.typing import FloatArray
 
 ASKED, CANDIDATES = "asked.json", "candidates.npz"
 QUESTIONS, QUESTIONS_PAGE = "questions.csv", "questions.html"
-FORMAT, OLDER = "matcha-gnn questions 3", "matcha-gnn questions 2"
+FORMAT, OLDER = "matcha-gnn questions 4", "matcha-gnn questions 3"
 MODEL = re.compile(r"candidate-\d+\.safetensors")
 """Models of the candidates."""
 
@@ -38,7 +39,7 @@ def asked_names(result: Adaptation, page: bool) -> list[str]:
     """Files that `write_asked` writes; none where nothing was asked."""
     if result.questions is None or result.decision is None:
         return []
-    models = [_model(number) for number, _ in _saved(result.decision)]
+    models = [_model(number) for number, _ in _saved(_written(result.questions, result.decision))]
     return [ASKED, CANDIDATES, QUESTIONS, *models, *((QUESTIONS_PAGE,) if page else ())]
 
 
@@ -61,13 +62,14 @@ def write_asked(
     questions, decision = result.questions, result.decision
     assert questions is not None
     assert decision is not None
-    probs = [one.probs.cpu().numpy() for one in decision.candidates if one.probs is not None]
+    candidates = _written(questions, decision)
+    probs = [one.probs.cpu().numpy() for one in candidates if one.probs is not None]
     arrays: dict[str, Any] = {"probs": np.stack(probs)}
     if questions.design.prior is not None:
         arrays["prior"] = questions.design.prior
     with replacing(folder / CANDIDATES) as beside, open(beside, "wb") as file:
         np.savez(file, **arrays)
-    for number, model in _saved(decision):
+    for number, model in _saved(candidates):
         save_model(model, folder / _model(number))
     # Those of a result that was read from a folder are there already.
     if len(questions):
@@ -78,9 +80,14 @@ def write_asked(
     write_checked_json(folder / ASKED, record)
 
 
-def _saved(decision: Decision) -> list[tuple[int, Backbone]]:
+def _written(questions: Questions, decision: Decision) -> tuple[Candidate, ...]:
+    """The candidates that were compared, and those that were fitted to answers."""
+    return (*questions.candidates, *decision.candidates[len(questions.candidates) :])
+
+
+def _saved(candidates: Sequence[Candidate]) -> list[tuple[int, Backbone]]:
     """Models of the candidates by number; none where the network has no file format."""
-    models = [one.model for one in decision.candidates if one.model is not None]
+    models = [one.model for one in candidates if one.model is not None]
     return list(enumerate(models)) if all(map(can_save, models)) else []
 
 
@@ -99,7 +106,7 @@ def _record(result: Adaptation, questions: Questions, decision: Decision) -> dic
         "answers": {str(node): label for node, label in questions.answers.items()},
         "chosen": decision.chosen,
         "obstacle": decision.obstacle,
-        "candidates": [one.figures() for one in decision.candidates],
+        "candidates": [one.figures() for one in _written(questions, decision)],
         "pic_before": result.pic_before,
         "pic_after": result.pic_after,
         "seconds": result.seconds,
@@ -143,7 +150,7 @@ def read_asked(
     )
     # Further candidates were fitted to answers: the order of the questions is not theirs.
     labels = probs[: record["compared"]].argmax(2).numpy()
-    questions = _questions(record, labels, prior, folder)
+    questions = _questions(record, labels, prior, candidates[: record["compared"]], folder)
     return _result(record, candidates, graph, method, strategy, questions)
 
 
@@ -163,17 +170,14 @@ def asked_again(folder: str | Path, result: Adaptation) -> Adaptation:
     record = _record_of(folder, result.graph)
     probs, prior = _read_candidates(existing_file(folder / CANDIDATES, "folder"))
     labels = probs[: record["compared"]].argmax(2)
-    found = [one.probs.cpu() for one in _candidates(result) if one.probs is not None]
+    candidates = compared_candidates(result)
+    found = [one.probs.cpu() for one in candidates if one.probs is not None]
     if len(found) != len(labels) or not torch.equal(torch.stack(found).argmax(2), labels):
         got = f"{folder} (its candidates predict otherwise)"
         raise InvalidFileError("folder", got, "the network and weights that it was written with")
-    questions = _questions(record, labels.numpy(), prior, folder)
+    questions = _questions(record, labels.numpy(), prior, candidates, folder)
     asked = replace(result, questions=replace(questions, answers={}))
     return asked.answer(questions.answers) if questions.answers else asked
-
-
-def _candidates(result: Adaptation) -> tuple[Candidate, ...]:
-    return result.decision.candidates if result.decision else ()
 
 
 def _record_of(folder: Path, graph: BaseGraph) -> dict[str, Any]:
@@ -246,7 +250,11 @@ def _read_candidates(path: Path) -> tuple[Tensor, FloatArray | None]:
 
 
 def _questions(
-    record: dict[str, Any], labels: IntArray, prior: FloatArray | None, folder: Path
+    record: dict[str, Any],
+    labels: IntArray,
+    prior: FloatArray | None,
+    candidates: tuple[Candidate, ...],
+    folder: Path,
 ) -> Questions:
     """Without the questions themselves: answers need only what was asked."""
     design = Design(labels, prior, record["seed"])
@@ -255,7 +263,8 @@ def _questions(
         got = f"{folder} (candidates that do not give the order of its questions)"
         raise InvalidFileError("folder", got, "the files as written, and the same version of numpy")
     answers = {int(node): label for node, label in record["answers"].items()}
-    return Questions((), design, asked, answers, tuple(record["classes"]), record["graph"])
+    classes = tuple(record["classes"])
+    return Questions((), design, asked, answers, classes, record["graph"], candidates)
 
 
 def _candidate(figures: Any, probs: Tensor, model: Backbone) -> Candidate:

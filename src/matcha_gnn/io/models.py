@@ -15,7 +15,12 @@ from matcha_gnn.backbones import (
     TrainableBackbone,
     resolve_backbone,
 )
-from matcha_gnn.errors import IncompatibleError, InvalidFileError, require_kind
+from matcha_gnn.errors import (
+    IncompatibleError,
+    InvalidArgumentError,
+    InvalidFileError,
+    require_kind,
+)
 from matcha_gnn.evidence.belief_model import ANSWERS, BeliefModel
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
@@ -58,7 +63,7 @@ def save_model(model: Backbone, path: str | Path) -> None:
     require_kind("model", model, Backbone, "a backbone, such as result.model")
     metadata = {}
     if isinstance(model, BeliefModel):
-        metadata = {"answer": model.answer}
+        metadata = {"answer": model.answer, "margin": repr(model.margin)}
         if model.pool is not None:
             weights, bias = model.pool
             metadata["pool"] = json.dumps({"weights": weights, "bias": bias})
@@ -99,16 +104,22 @@ def load_model(path: str | Path) -> Backbone:
     except (RuntimeError, KeyError, ValueError) as error:
         raise FORMAT.refused(path, _reason(error)) from error
     if "answer" in metadata:
-        model = _answering(model, metadata["answer"], metadata.get("pool"), path)
+        model = _answering(model, metadata, path)
     return model.eval()
 
 
-def _answering(model: Backbone, answer: str, pool: str | None, path: str | Path) -> BeliefModel:
-    """The model as `Belief` returned it, or as it was fitted to answers."""
+def _answering(model: Backbone, metadata: dict[str, str], path: str | Path) -> BeliefModel:
+    """The model as `Belief` returned it, or as it was fitted to or chosen by answers."""
+    answer, pool = metadata["answer"], metadata.get("pool")
     if answer not in ANSWERS or model.source is None:
         got = f"{path} (answer {answer!r})" if model.source else f"{path} (no source summary)"
         raise InvalidFileError("model", got, f"one of {', '.join(ANSWERS)}, and a source summary")
-    return BeliefModel(model, answer, None if pool is None else _pool(pool, model, path))
+    fitted = None if pool is None else _pool(pool, model, path)
+    try:
+        return BeliefModel(model, answer, fitted, float(metadata.get("margin", "0")))
+    except (ValueError, InvalidArgumentError) as error:
+        got = f"{path} (margin {metadata['margin']!r})"
+        raise InvalidFileError("model", got, "a difference of probabilities, 0 to 1") from error
 
 
 def _pool(text: str, model: Backbone, path: str | Path) -> BiasedPool:

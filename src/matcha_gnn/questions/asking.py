@@ -11,12 +11,14 @@ from torch import Tensor
 
 from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_whole
+from matcha_gnn.evidence.belief_model import BeliefModel
 from matcha_gnn.graphs.memory import whole_in_memory
 from matcha_gnn.questions.answers import checked_answers, read_answers
 from matcha_gnn.questions.decision import Design, Later, decide
 from matcha_gnn.questions.fitting import fitted_candidates
 from matcha_gnn.questions.questions import Neighbour, Opinion, Question, Questions
 from matcha_gnn.questions.sampling import IntArray
+from matcha_gnn.questions.surest import surest_candidates
 from matcha_gnn.questions.verdict import Verdict
 from matcha_gnn.result import Adaptation, Candidate, Decision
 from matcha_gnn.strategies.taking import with_decision
@@ -40,7 +42,7 @@ def ask(
     """See `Adaptation.ask`."""
     require_whole("count", count, least=1)
     before = result.questions
-    design = _design(result, before, seed)
+    design, candidates = _design(result, before, seed)
     answers, earlier = dict[int, int](), 0
     if before is not None and design is before.design:
         answers, earlier = dict(before.answers), len(before.asked)
@@ -50,7 +52,7 @@ def ask(
     classes = checked_names(classes, result.probs.shape[1]) or known
     describe = _Descriptions(result, asked[places], _names(names, len(result.labels)), table)
     items = tuple(describe(place + 1, int(asked[place])) for place in places)
-    return Questions(items, design, asked, answers, classes, result.graph.fingerprint)
+    return Questions(items, design, asked, answers, classes, result.graph.fingerprint, candidates)
 
 
 def answer(result: Adaptation, answers: Mapping[int, int | str] | str | Path) -> Adaptation:
@@ -62,9 +64,7 @@ def answer(result: Adaptation, answers: Mapping[int, int | str] | str | Path) ->
     known = dict(questions.answers) | read(answers, questions)
     items = tuple(each for each in questions.items if each.node not in known)
     design, asked = questions.design, questions.asked
-    assert result.decision is not None
-    # Those after are of an earlier call, fitted to fewer answers or the same.
-    candidates = result.decision.candidates[: len(design.labels)]
+    candidates = questions.candidates
     fitted = fitted_candidates(candidates[0], result.graph, asked, known)
     later = [Later(_array(one.probs), start) for start, one in fitted.items()]
     verdict = decide(design, asked, known, later)
@@ -76,33 +76,41 @@ def answer(result: Adaptation, answers: Mapping[int, int | str] | str | Path) ->
     )
 
 
-def _design(result: Adaptation, before: Questions | None, seed: int | None) -> Design:
-    """That of the questions before, as long as answers depend on it."""
+def _design(
+    result: Adaptation, before: Questions | None, seed: int | None
+) -> tuple[Design, tuple[Candidate, ...]]:
+    """That of the questions before, as long as answers depend on it; and what is compared."""
     if seed is not None:
         require_whole("seed", seed, least=0)
     if before is not None and seed in (None, before.design.seed):
-        return before.design
+        return before.design, before.candidates
     if before is not None and before.answers:
         allowed = f"{before.design.seed}, with which the answered questions were drawn"
         raise InvalidArgumentError("seed", seed, allowed)
+    candidates = compared_candidates(result)
+    probs = [_array(one.probs) for one in candidates]
+    believed = result.decision.believed if result.decision else None
+    # Evidence that cannot tell accuracy cannot tell which questions are worth more either.
+    prior = None if believed is None else _array(believed.probs)
+    return Design(np.stack([each.argmax(1) for each in probs]), prior, seed or 0), candidates
+
+
+def compared_candidates(result: Adaptation) -> tuple[Candidate, ...]:
+    """Among which answers decide: those of the result, and the surest changes of the pool.
+
+    Raises:
+        IncompatibleError: there is nothing to choose among, or no predictions are at hand.
+    """
     decision = result.decision
     candidates = decision.candidates if decision else ()
     if len(candidates) < 2:
         why = f": {decision.obstacle}" if decision and decision.obstacle else ""
         raise IncompatibleError(f"ask: there are no candidates to choose among{why}")
-    probs = [one.probs for one in candidates if one.probs is not None]
-    if len(probs) < len(candidates):
+    if any(one.probs is None for one in candidates):
         raise IncompatibleError(
             "ask: the candidates' predictions are not in memory, as the graph is stored or sharded"
         )
-    assert decision is not None
-    # Evidence that cannot tell accuracy cannot tell which questions are worth more either.
-    believed = decision.believed
-    return Design(
-        labels=np.stack([each.argmax(1).cpu().numpy() for each in probs]),
-        prior=None if believed is None else _array(believed.probs),
-        seed=seed or 0,
-    )
+    return (*candidates, *surest_candidates(result))
 
 
 def _array(probs: Tensor | None) -> FloatArray:
@@ -138,7 +146,7 @@ class _Descriptions:
         self.names, self.labels = names, result.labels.cpu()
         self.table = _columns(table, len(self.labels))
         assert result.decision is not None
-        self.candidates = result.decision.candidates
+        self.candidates = [one for one in result.decision.candidates if not _is_part(one)]
         graph = whole_in_memory(result.graph, "ask")
         edges, ends = graph.edge_index.cpu(), torch.from_numpy(nodes)
         self.senders, self.receivers = edges[:, torch.isin(edges, ends).any(0)]
@@ -186,6 +194,11 @@ def _columns(table: Table | None, number: int) -> dict[str, Sequence[Any]]:
             raise InvalidArgumentError("table", got, f"one for each of {number} nodes")
         found[str(name)] = values
     return found
+
+
+def _is_part(candidate: Candidate) -> bool:
+    """Whether it says at every node what the pool or the source says."""
+    return isinstance(candidate.model, BeliefModel) and candidate.model.margin > 0
 
 
 def _opinion(candidate: Candidate, node: int) -> Opinion:

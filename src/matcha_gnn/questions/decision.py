@@ -16,6 +16,7 @@ from matcha_gnn.questions.estimates import (
     weighted_mean,
 )
 from matcha_gnn.questions.sampling import (
+    ERROR_RATE,
     MARGIN,
     IntArray,
     believed_gains,
@@ -24,7 +25,7 @@ from matcha_gnn.questions.sampling import (
     node_weights,
 )
 from matcha_gnn.questions.sequential import Bets, adjusted, lower_bound
-from matcha_gnn.questions.verdict import ERROR_RATE, Verdict
+from matcha_gnn.questions.verdict import Verdict
 from matcha_gnn.typing import FloatArray
 
 FITTED_AT = (20, 50, 100)

@@ -10,6 +10,7 @@ from matcha_gnn.errors import optional_imports
 from matcha_gnn.io.files import replacing
 from matcha_gnn.questions.decision import Design
 from matcha_gnn.questions.sampling import IntArray
+from matcha_gnn.result import Candidate
 
 COLUMNS = ("number", "node", "label")
 FINGERPRINT = "graph"
@@ -68,6 +69,7 @@ class Questions(Sequence[Question]):
         answers: true class by node, of those that have been answered.
         classes: names of the classes.
         fingerprint: of the graph.
+        candidates: among which answers decide, in the order of the design, the source first.
 
     Example:
         >>> import matcha_gnn as mg
@@ -88,6 +90,7 @@ class Questions(Sequence[Question]):
     answers: Mapping[int, int]
     classes: tuple[str, ...]
     fingerprint: str
+    candidates: tuple[Candidate, ...]
 
     def __len__(self) -> int:
         """Questions without an answer."""

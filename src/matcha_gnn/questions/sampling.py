@@ -21,6 +21,10 @@ AGREED_EVERY = 10
 """Every tenth question is about a node on which all candidates agree."""
 EVEN = 0.1
 """What candidates share evenly; evidence divides the rest."""
+WITHIN = 25
+"""Answers after which a decision is wanted: candidates that take more get less."""
+ERROR_RATE = 0.05
+"""Probability of taking a candidate that is worse than the source by more than `MARGIN`."""
 MARGIN = 0.01
 """Loss of accuracy that is tolerated; what changes fewer labels than this cannot lose more."""
 
@@ -42,7 +46,8 @@ def candidate_shares(labels: IntArray, prior: FloatArray | None) -> FloatArray:
     """How much of the questions and of the error rate each candidate gets, [M − 1].
 
     Nothing for candidates that change so few labels that they cannot lose more than the margin.
-    The others share a tenth evenly, and the rest by the squares of their expected gains.
+    The others share a tenth evenly, and the rest by the squares of what they are worth: the
+    expected gain, less where more than `WITHIN` answers are needed to show that it is no loss.
 
     Args:
         labels: of the candidates, the source's first, [M, N].
@@ -56,14 +61,19 @@ def candidate_shares(labels: IntArray, prior: FloatArray | None) -> FloatArray:
         >>> candidate_shares(labels, sure)
         array([0.95, 0.05])
     """
-    tested = disagreements(labels).mean(1) > MARGIN
+    changed = disagreements(labels).mean(1)
+    tested = changed > MARGIN
     even: FloatArray = tested / max(1, int(tested.sum()))
     if prior is None:
         return even
-    gains = np.maximum(believed_gains(labels, prior).mean(1), 0) ** 2 * tested
-    if not gains.any():
+    gains = np.maximum(believed_gains(labels, prior).mean(1), 0) * tested
+    # At a node that changes, the mean gain beyond that of the hypothesis; bets on it grow by about
+    # half its square.
+    beyond = (gains + MARGIN) / np.maximum(changed, MARGIN)
+    worth = gains * np.minimum(1, WITHIN * beyond**2 / 2 / np.log(1 / ERROR_RATE))
+    if not worth.any():
         return even
-    shares: FloatArray = EVEN * even + (1 - EVEN) * gains / gains.sum()
+    shares: FloatArray = EVEN * even + (1 - EVEN) * worth**2 / (worth**2).sum()
     return shares
 
 

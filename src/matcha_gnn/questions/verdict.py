@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from matcha_gnn.evidence import Interval
-from matcha_gnn.questions.sampling import MARGIN
+from matcha_gnn.questions.sampling import ERROR_RATE, MARGIN
 from matcha_gnn.typing import Parameters
 
 if TYPE_CHECKING:
     from matcha_gnn.result import Candidate
-
-ERROR_RATE = 0.05
-"""Probability of taking a candidate that is worse than the source by more than `MARGIN`."""
 
 
 @dataclass(frozen=True)

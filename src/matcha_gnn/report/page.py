@@ -6,6 +6,7 @@ from heapq import nlargest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from matcha_gnn.evidence import ACCURACY
@@ -181,7 +182,8 @@ def _moves(outlook: Outlook) -> Picture | None:
 def workings(result: Adaptation) -> list[Picture]:
     """How the result came about: hop weights, and the rounds where there were some."""
     rounds = (loss_curve, round_curves, share_curves) if result.trace.loss else ()
-    drawn = [gamma_bars(result), *(draw(result) for draw in rounds)]
+    bars = [gamma_bars(result)] if _gamma(result) else []
+    drawn = [*bars, *(draw(result) for draw in rounds)]
     return [picture for picture in drawn if picture]
 
 
@@ -221,6 +223,9 @@ def _scored(result: Adaptation, mask: Tensor | None) -> str:
 
 
 def _gamma(result: Adaptation) -> list[Change]:
+    """Hop weights before and after, where they moved."""
+    if torch.equal(result.gamma, result.gamma_before):
+        return []
     before, after = result.gamma_before.flatten().tolist(), result.gamma.flatten().tolist()
     return [Change(str(k), *pair) for k, pair in enumerate(zip(before, after, strict=True))]
 

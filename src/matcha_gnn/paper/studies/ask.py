@@ -55,8 +55,8 @@ def work(path: Path, names: Sequence[str], repeats: int) -> Record:
         for repeat in range(1 if kind in ONCE else repeats):
             selector = kind(run, np.random.default_rng(repeat))
             selector.ask(max(COUNTS))
-            if isinstance(selector, Ours) and selector.fits:
-                fitted.append(selector.accuracies[len(accuracies) :])
+            if type(selector) is Ours:
+                fitted.append(selector.accuracies[len(selector.labels) :])
             for rule, taken in _choices(selector):
                 changes.setdefault(rule, []).append(selector.accuracies[taken] - accuracies[0])
     if fitted:

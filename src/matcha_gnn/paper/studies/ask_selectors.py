@@ -14,11 +14,13 @@ import numpy as np
 import torch
 from scipy.stats import beta
 
+from matcha_gnn.evidence.belief_model import surer
 from matcha_gnn.evidence.weighing import PoolWeights, fit_biased_pool
 from matcha_gnn.paper.studies.ask_saved import SavedRun
 from matcha_gnn.questions.decision import Design, Later, choose
 from matcha_gnn.questions.fitting import complete_starts
 from matcha_gnn.questions.sampling import IntArray
+from matcha_gnn.questions.surest import margins
 from matcha_gnn.typing import FloatArray
 
 EPSILON = 0.46
@@ -232,13 +234,15 @@ def _best(density: FloatArray, below: FloatArray) -> FloatArray:
 class Ours(Selector):
     """The order of `Design`, and its test: the source unless a candidate is permitted.
 
-    Candidates that are fitted to answers are compared, too.
+    Candidates that are fitted to answers are compared, too, and the surest changes of the pool.
     """
 
-    name, fits = "ours", True
+    name, fits, parts = "ours", True, True
 
     def __init__(self, run: SavedRun, rng: np.random.Generator) -> None:
         super().__init__(run, rng)
+        if self.parts:
+            self.labels = np.concatenate([run.labels, _surest(run)])
         self.design = Design(self.labels, run.prior, int(rng.integers(2**31)))
         self.later = list[Later]()
 
@@ -249,8 +253,8 @@ class Ours(Selector):
         answers = dict(zip(self.nodes, self.run.truth[order].tolist(), strict=True))
         starts = complete_starts(order, answers) if self.fits else []
         self.later = [Later(self._fitted(order[:start]), start) for start in starts]
-        reached = [100 * float((one.labels == self.run.truth).mean()) for one in self.later]
-        self.accuracies = np.array([*self.run.accuracies, *reached])
+        labels = np.stack([*self.labels, *(one.labels for one in self.later)])
+        self.accuracies = 100 * (labels == self.run.truth).mean(1)
 
     def _fitted(self, nodes: IntArray) -> FloatArray:
         """Class probabilities of the pool, fitted to the answers at some nodes, [N, C]."""
@@ -272,16 +276,35 @@ class Ours(Selector):
         return choose(self.design, np.array(nodes, dtype=np.int64), known, later)
 
 
+def _surest(run: SavedRun) -> IntArray:
+    """Labels of the candidates that make the surest changes of the pool alone, [parts, N]."""
+    found = np.empty((0, len(run.truth)), dtype=np.int64)
+    if run.prior is None or run.network is None:
+        return found
+    pool, network = (torch.from_numpy(e).double() for e in (run.prior, run.network))
+    logs, before = pool.clamp_min(1e-30).log(), torch.from_numpy(run.labels[0])
+    if not torch.equal(network.argmax(1), before):
+        return found
+    rows = [surer(logs, network, m).argmax(1).numpy() for m in margins(logs, network).values()]
+    return np.stack(rows) if rows else found
+
+
 class Unfitted(Ours):
     """The same without candidates that are fitted to answers."""
 
     name, fits = "ours, nothing fitted", False
 
 
-class RandomTested(Ours):
-    """Our test on nodes at random among disagreements, without evidence and fitted candidates."""
+class Whole(Ours):
+    """The same without candidates that make the surest changes of the pool alone."""
 
-    name, fits = "random, our test", False
+    name, parts = "ours, whole candidates", False
+
+
+class RandomTested(Ours):
+    """Our test on nodes at random among disagreements, of the candidates that others have, too."""
+
+    name, fits, parts = "random, our test", False, False
 
     def __init__(self, run: SavedRun, rng: np.random.Generator) -> None:
         super().__init__(run, rng)
@@ -298,6 +321,6 @@ class _Even(Design):
 
 
 SELECTORS: Sequence[type[Selector]] = (
-    *(Ours, Unfitted, RandomTested),
+    *(Ours, Unfitted, Whole, RandomTested),
     *(Random, Uncertainty, ModelPicker, Coda),
 )

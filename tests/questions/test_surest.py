@@ -1,0 +1,144 @@
+"""Candidates that make the surest changes of the pool alone."""
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+import matcha_gnn as mg
+from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
+from matcha_gnn.evidence.belief_model import BeliefModel, surer
+from matcha_gnn.questions import asking
+from matcha_gnn.questions.sampling import candidate_shares
+from matcha_gnn.questions.surest import PARTS, margins, surest_candidates
+
+SIZE = {"num_nodes": 1500, "num_features": 64, "signal": 1.3}
+
+
+@pytest.fixture(scope="module")
+def model():
+    trained = mg.GPRGNN(64, 2, hidden_channels=8, K=4)
+    mg.fit(trained, mg.datasets.csbm(**SIZE, homophily=0.85, seed=0), epochs=120)
+    return trained
+
+
+@pytest.fixture(scope="module")
+def target():
+    return mg.datasets.csbm(**SIZE, homophily=0.1, seed=1)
+
+
+@pytest.fixture
+def result(model, target):
+    return mg.adapt(model, target)
+
+
+def by_name(candidates):
+    return {one.name: one for one in candidates}
+
+
+def test_margins_keep_the_parts_that_they_are_named_after():
+    generator = torch.Generator().manual_seed(0)
+    logs = torch.randn(2000, 4, generator=generator).double().log_softmax(1)
+    network = torch.randn(2000, 4, generator=generator).double().log_softmax(1)
+    changed = logs.argmax(1) != network.argmax(1)
+    found = margins(logs, network)
+    assert list(found) == list(PARTS)
+    for part, margin in found.items():
+        labels = surer(logs, network, margin).argmax(1)
+        kept = labels != network.argmax(1)
+        assert int(kept.sum()) == int(PARTS[part] * int(changed.sum()))
+        assert torch.equal(labels[kept], logs.argmax(1)[kept])
+        probs = logs.exp()
+        gain = probs.amax(1) - probs.gather(1, network.argmax(1)[:, None])[:, 0]
+        assert gain[kept].min() > gain[changed & ~kept].max()
+
+
+def test_nothing_is_parted_where_little_changes():
+    logs = torch.tensor([[0.2, 0.8], [0.9, 0.1], [0.3, 0.7]]).log()
+    assert margins(logs, torch.tensor([[0.9, 0.1]]).log().expand(3, 2)) == {}
+
+
+def test_nothing_is_parted_where_all_changes_are_equally_sure():
+    logs = torch.tensor([[0.0, 1.0]]).log().expand(40, 2)
+    assert margins(logs, torch.tensor([[0.9, 0.1]]).log().expand(40, 2)) == {}
+
+
+def test_they_say_what_the_pool_or_the_source_says(result):
+    pool = by_name(result.decision.candidates)["pool"].probs.argmax(1)
+    before, last = result.probs_before.argmax(1), torch.zeros(1500, dtype=torch.bool)
+    for one in surest_candidates(result):
+        labels = one.probs.argmax(1)
+        kept = labels == pool
+        assert torch.equal(labels[~kept], before[~kept])
+        changed = labels != before
+        assert (changed | ~last).all(), "each part has the smaller ones in it"
+        assert one.changed == pytest.approx(float(changed.double().mean()))
+        last = changed
+
+
+def test_each_is_a_model_that_can_be_saved(result, target, tmp_path):
+    for one in surest_candidates(result):
+        mg.save_model(one.model, tmp_path / "m.safetensors")
+        read = mg.load_model(tmp_path / "m.safetensors")
+        assert isinstance(read, BeliefModel)
+        assert read.margin == one.model.margin
+        assert torch.equal(mg.predict(read, target).labels, one.probs.argmax(1))
+
+
+@pytest.mark.parametrize("margin", ["-0.1", "1.0", "nan", "much"])
+def test_a_margin_that_is_none_is_refused(result, tmp_path, margin):
+    one = surest_candidates(result)[0]
+    mg.save_model(one.model, tmp_path / "m.safetensors")
+    with safe_open(tmp_path / "m.safetensors", "pt") as file:
+        tensors, metadata = {n: file.get_tensor(n) for n in file.keys()}, file.metadata()  # noqa: SIM118
+    save_file(tensors, tmp_path / "n.safetensors", metadata | {"margin": margin})
+    with pytest.raises(InvalidFileError, match=f"margin '{margin}'"):
+        mg.load_model(tmp_path / "n.safetensors")
+    with pytest.raises(InvalidArgumentError, match="margin: got"):
+        BeliefModel(one.model.network, "pool", margin=-1.0)
+
+
+def test_answers_decide_among_them_too(result, target):
+    questions = result.ask(20)
+    assert [one.name for one in questions.candidates[-4:]] == [f"surest {p} of pool" for p in PARTS]
+    assert not any("surest" in one.candidate for one in questions[0].opinions)
+    answered = result.answer({each.node: int(target.y[each.node]) for each in questions})
+    assert len(answered.decision.verdict.gains) == len(answered.decision.candidates)
+    assert "surest half of pool" in by_name(answered.decision.candidates)
+
+
+def test_few_answers_show_sure_changes_first():
+    """A pool that is right on its sure changes alone: the part is taken, and not the pool."""
+    rng, number = np.random.default_rng(0), 1000
+    sure = np.arange(number) < 100
+    truth = np.zeros(number, dtype=int)
+    truth[sure] = 1
+    source, pool, part = np.zeros((3, number), dtype=int)
+    pool[:200], part[:100] = 1, 1
+    probs = np.where(sure, 0.95, 0.55)[:, None] * np.eye(2)[1] + 0.05 * rng.random((number, 2))
+    design = asking.Design(np.stack([source, pool, part]), probs / probs.sum(1, keepdims=True))
+    order = design.order(20)
+    answers = {int(node): int(truth[node]) for node in order}
+    verdict = asking.decide(design, order, answers)
+    assert verdict.taken == 2
+    assert verdict.permitted[2]
+
+
+def test_shares_go_where_a_decision_is_near():
+    """Of two candidates with one expected gain, more goes to the one that changes less for it."""
+    prior = np.zeros((1000, 2))
+    prior[:, 1] = 0.5
+    prior[:100, 1], prior[100:500, 1] = 0.9, 0.6
+    prior[:, 0] = 1 - prior[:, 1]
+    labels = np.zeros((3, 1000), dtype=int)
+    labels[1, :100], labels[2, 100:500] = 1, 1
+    few, many = candidate_shares(labels, prior)
+    assert few > 2 * many
+    assert few + many == pytest.approx(1)
+
+
+def test_none_where_a_base_method_stands_between(model, target):
+    assert surest_candidates(mg.adapt(model, target, mg.T3A())) == ()
+    bare = mg.adapt(model, target, strategy=mg.ClosedForm())
+    assert surest_candidates(bare) == ()
