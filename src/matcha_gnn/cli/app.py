@@ -395,7 +395,12 @@ def _complain(problem: object, code: int) -> int:
 
 
 def _drop_output() -> None:
-    """What is still to be written cannot be: Python would fail once more at its end."""
+    """Where what is still to be written cannot be, Python would fail once more at its end."""
+    try:
+        sys.stdout.flush()
+        return
+    except OSError:
+        pass
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     # No real file, such as in a test.
