@@ -1,6 +1,5 @@
 """The command `matcha`: parse, call, print. Heavy imports wait until a command runs."""
 
-import os
 import shlex
 import sys
 from importlib.metadata import entry_points
@@ -9,9 +8,10 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from matcha_gnn.cli.ending import complain, drop_output
 from matcha_gnn.cli.options import GraphFile, Json, Network, Seed, SourceFile, Weights, names_of
 from matcha_gnn.cli.watch_command import watch
-from matcha_gnn.errors import InvalidArgumentError, MatchaError, optional_imports, printable
+from matcha_gnn.errors import InvalidArgumentError, MatchaError, optional_imports
 
 app = typer.Typer(
     name="matcha",
@@ -371,38 +371,19 @@ def _run(arguments: list[str] | None) -> Any:
         sys.stdout.flush()
         return code
     except CommandLineError as error:
-        return _complain(error.format_message(), 2)
+        return complain(error.format_message(), 2)
     except typer.Abort as error:
         if isinstance(error.__context__, EOFError):
-            return _complain("a file or standard input ended too early", 2)
-        return _complain("interrupted", 1)
+            return complain("a file or standard input ended too early", 2)
+        return complain("interrupted", 1)
     except MatchaError as error:
-        return _complain(error, 2)
+        return complain(error, 2)
     # Whoever read the output has closed it: nothing is left to say.
     except BrokenPipeError:
-        _drop_output()
+        drop_output()
         return 1
     # The disk, a folder or the output of the command, outside of what has a line of its own.
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
-        _drop_output()
-        return _complain(f"{error.strerror or error}{place}", 2)
-
-
-def _complain(problem: object, code: int) -> int:
-    typer.echo(f"matcha: {printable(problem)}", err=True)
-    return code
-
-
-def _drop_output() -> None:
-    """Where what is still to be written cannot be, Python would fail once more at its end."""
-    try:
-        sys.stdout.flush()
-        return
-    except OSError:
-        pass
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    # No real file, such as in a test.
-    except (OSError, ValueError):
-        return
+        drop_output()
+        return complain(f"{error.strerror or error}{place}", 2)
