@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint bench docs wheel lock clean
+.PHONY: help demo test quick lint bench trust docs wheel lock clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -25,6 +25,9 @@ lint: .venv/.installed-dev ## formatting, lint and types
 bench: .venv/.installed-dev ## speed, as ratios within one run
 	for name in whole first_call round propagate inference train; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 	$(BIN)/python benchmarks/draw.py
+
+trust: .venv/.installed-dev ## bad calls, bad command lines and damaged files, into results/trust.json
+	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python tests/trust/whole.py
 
 docs: .venv/.installed-docs ## the documentation, into site/
 	$(BIN)/mkdocs build --strict

@@ -30,6 +30,7 @@ LEVELS = {
     "hops": 2,
     "io.graphfiles": 2,
     "backbones": 3,
+    "io.tensorfiles": 4,
     "methods": 4,
     "losses": 5,
     "evidence": 5,

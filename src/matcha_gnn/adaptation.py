@@ -17,13 +17,14 @@ from matcha_gnn.errors import (
     NotAdaptedWarning,
     require_kind,
     require_one_graph,
-    require_whole,
+    require_seed,
 )
 from matcha_gnn.evidence import Metric, Wanted
 from matcha_gnn.evidence.given import Source, with_source
 from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.hops import Hops
+from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.methods import ERM, METHODS, BaseMethod
 from matcha_gnn.monitoring.timing import Stopwatch
@@ -32,8 +33,6 @@ from matcha_gnn.result import Adaptation
 from matcha_gnn.strategies import STRATEGIES, Guarded, Strategy, Task, Unadapted
 
 logger = logging.getLogger(__name__)
-
-LARGEST_SEED = 2**63 - 1
 
 
 def adapt(
@@ -118,6 +117,7 @@ def adapt(
     return result
 
 
+@plain_torch()
 def predict(
     model: Backbone | nn.Module,
     graph: GraphLike | PlannedGraph,
@@ -148,6 +148,7 @@ def predict(
     )
 
 
+@plain_torch()
 def run_adaptation(
     model: Backbone | nn.Module,
     graph: Graph | GraphLike | PlannedGraph,
@@ -164,6 +165,8 @@ def run_adaptation(
     """`adapt` without its warning, for callers that say themselves what was not possible."""
     start = perf_counter()
     method, strategy = checked_arguments(method, strategy, seed, callbacks)
+    if hops is not None:
+        require_kind("hops", hops, Hops, "None, or hops that model.hops(graph) made")
     running = _running(model, graph, source, loader)
     require_precision(running)
     require_finite(running)
@@ -255,7 +258,7 @@ def checked_arguments(
         strategy = resolve_installed("strategy", strategy, STRATEGIES, STRATEGY_GROUP)()
     require_kind("method", method, BaseMethod, "a BaseMethod, such as mg.T3A()")
     require_kind("strategy", strategy, Strategy, "a Strategy, such as mg.Matcha()")
-    require_whole("seed", seed, least=0, most=LARGEST_SEED)
+    require_seed(seed)
     require_kind("callbacks", callbacks, Sequence, "a list of Callbacks")
     for callback in callbacks:
         require_kind("callbacks", callback, Callback, "a list of Callbacks")

@@ -13,6 +13,7 @@ from matcha_gnn.evidence.given import Source
 from matcha_gnn.evidence.shift_kinds import ShiftKind
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS, SourceSummary
 from matcha_gnn.graphs.memory import GraphLike, whole_in_memory
+from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.methods import ERM, BaseMethod
 from matcha_gnn.metrics import average_degree
 from matcha_gnn.result import Adaptation, Decision
@@ -80,6 +81,7 @@ class Diagnosis:
     reason: str
 
 
+@plain_torch()
 def diagnose(
     model: Backbone | nn.Module,
     graph: GraphLike,
@@ -166,6 +168,7 @@ def shift_card(
     )
 
 
+@plain_torch()
 def estimate_accuracy(
     model: Backbone | nn.Module,
     graph: GraphLike,

@@ -1,8 +1,10 @@
 """Exceptions. Every one is a `MatchaError`; those about input are also a `ValueError`."""
 
 import math
+import operator
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from numbers import Real
 
 EXTRAS = {
     "jinja2": "report",
@@ -16,6 +18,21 @@ EXTRAS = {
     "typer": "cli",
 }
 """Packages that only some features need, by import name, and the extra that installs each."""
+
+
+def printable(value: object) -> str:
+    r"""A text that moves no cursor and breaks no line: other characters as Python writes them.
+
+    Names come from files and folders of others; on a terminal they could colour, hide or overwrite.
+
+    Example:
+        >>> printable("red\x1b[31m\n")
+        'red\\x1b[31m\\n'
+    """
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class MatchaError(Exception):
@@ -37,7 +54,7 @@ class InvalidArgumentError(MatchaError, ValueError):
 
     def __init__(self, argument: str, got: object, allowed: str) -> None:
         self.argument, self.got, self.allowed = argument, got, allowed
-        super().__init__(f"{argument}: got {got}; allowed: {allowed}")
+        super().__init__(f"{printable(argument)}: got {printable(got)}; allowed: {allowed}")
 
     def __reduce__(self) -> tuple[type, tuple[str, object, str]]:
         """Pickle by the three parts, so that the error survives a process boundary."""
@@ -100,6 +117,68 @@ def require_number(
     ):
         limits = " and ".join(f"{s} {b:g}" for s, b in bounds.items() if b is not None)
         raise InvalidArgumentError(argument, repr(value), f"a number {limits}".rstrip())
+
+
+def as_whole(argument: str, value: object, *, least: int | None = None) -> int:
+    """Any kind of integer as Python's own, such as NumPy's; True and False are none.
+
+    Example:
+        >>> as_whole("K", True, least=0)
+        Traceback (most recent call last):
+        ...
+        matcha_gnn.errors.InvalidArgumentError: K: got True; allowed: an integer >= 0
+    """
+    whole = None
+    if not isinstance(value, bool):
+        with suppress(TypeError):
+            whole = operator.index(value)  # type: ignore[arg-type]
+    if whole is None or (least is not None and whole < least):
+        got = value if isinstance(value, str | Real) else _short(value)
+        raise InvalidArgumentError(
+            argument, got, "an integer" if least is None else f"an integer >= {least}"
+        )
+    return whole
+
+
+def as_number(
+    argument: str,
+    value: object,
+    allowed: str = "a finite number",
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> float:
+    """Any kind of finite number as Python's own, such as NumPy's; True and False are none.
+
+    Example:
+        >>> as_number("homophily", 2, "a share in [0, 1]", least=0, most=1)
+        Traceback (most recent call last):
+        ...
+        matcha_gnn.errors.InvalidArgumentError: homophily: got 2; allowed: a share in [0, 1]
+    """
+    real = not isinstance(value, bool) and isinstance(value, Real)
+    plain = float(value) if real else math.nan  # type: ignore[arg-type]
+    if not (math.isfinite(plain) and least <= plain <= most):
+        got = value if isinstance(value, Real) else _short(value)
+        raise InvalidArgumentError(argument, got, allowed)
+    return plain
+
+
+def require_seed(seed: object) -> None:
+    """Refuse what torch does not take as a random seed."""
+    require_whole("seed", seed, least=0, most=2**63 - 1)
+
+
+def require_flag(argument: str, value: object) -> None:
+    """Refuse what is not True or False; "False" would count as true.
+
+    Example:
+        >>> require_flag("relu", "False")
+        Traceback (most recent call last):
+        ...
+        matcha_gnn.errors.InvalidArgumentError: relu: got the str 'False'; allowed: True or False
+    """
+    require_kind(argument, value, bool, "True or False")
 
 
 def require_default(argument: str, value: object, default: object, unless: str) -> None:

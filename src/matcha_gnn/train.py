@@ -12,7 +12,14 @@ from torch import Tensor, nn
 
 from matcha_gnn.backbones import Backbone, TrainableBackbone
 from matcha_gnn.backbones.checks import first_non_finite, require_finite, require_precision
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_number
+from matcha_gnn.errors import (
+    IncompatibleError,
+    InvalidArgumentError,
+    require_kind,
+    require_number,
+    require_seed,
+    require_whole,
+)
 from matcha_gnn.evidence.summarising import (
     held_out_nodes,
     known_labels,
@@ -22,7 +29,7 @@ from matcha_gnn.evidence.summarising import (
 )
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
-from matcha_gnn.kernels.devices import seeded
+from matcha_gnn.kernels.contexts import plain_torch, seeded
 from matcha_gnn.methods import Arrays, BaseMethod
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.monitoring.progress import LateBar
@@ -54,6 +61,7 @@ class Training:
     train_accuracy: float = 0.0
 
 
+@plain_torch()
 def fit(
     model: Backbone,
     graph: GraphLike,
@@ -105,9 +113,19 @@ def fit(
         >>> run.train_accuracy > 0.9
         True
     """
+    require_kind("model", model, Backbone, "a backbone, such as mg.GPRGNN(8, 2)")
+    require_seed(seed)
+    require_kind("methods", methods, Sequence, "a list of base methods, such as [mg.AdaNPC()]")
+    for method in methods:
+        require_kind("methods", method, BaseMethod, "base methods, such as mg.AdaNPC()")
+    if progress is not None and not callable(progress):
+        raise InvalidArgumentError("progress", repr(progress), "a function of done and total")
     if not isinstance(model, TrainableBackbone):
         raise IncompatibleError(_NOT_TRAINABLE.format(model=model))
     require_precision(model)
+    if any(parameter.is_inference() for parameter in model.parameters()):
+        got = "weights made in torch.inference_mode()"
+        raise InvalidArgumentError("model", got, "a model made outside of it, to be trained")
     source = unlabelled(graph)
     model.accept(source.x)
     classes = model.head.out_features
@@ -261,12 +279,11 @@ def _check(
     patience: int | None,
     val_mask: Tensor | None,
 ) -> None:
-    if epochs < 0:
-        raise InvalidArgumentError("epochs", epochs, "an integer >= 0")
-    if not 0 < lr < math.inf:
-        raise InvalidArgumentError("lr", lr, "a number > 0")
-    if not 0 <= weight_decay < math.inf:
-        raise InvalidArgumentError("weight_decay", weight_decay, "a number >= 0")
+    require_whole("epochs", epochs, least=0)
+    require_number("lr", lr, above=0)
+    require_number("weight_decay", weight_decay, least=0)
+    if patience is not None:
+        require_whole("patience", patience, least=1)
     if patience is not None and val_mask is None:
         raise InvalidArgumentError("patience", patience, "None without val_mask")
 

@@ -12,6 +12,7 @@ import torch
 import matcha_gnn as mg
 from matcha_gnn import cli
 from matcha_gnn.io import asked, outputs
+from matcha_gnn.io.jsontext import write_checked_json
 from matcha_gnn.questions.surest import PARTS
 from running import run
 
@@ -159,9 +160,9 @@ def test_what_an_interrupted_answer_left_of_a_fitted_candidate_does_no_harm(
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(asked, "write_json", fail)
-    with pytest.raises(OSError, match="No space left"):
-        run(capsys, "answer", folder, answers)
+    monkeypatch.setattr(asked, "write_checked_json", fail)
+    code, _, complaint = run(capsys, "answer", folder, answers)
+    assert (code, complaint) == (2, "matcha: No space left on device\n")
     assert fitted_names(folder) == []
     monkeypatch.undo()
     assert run(capsys, "answer", folder, answers)[0] == 0
@@ -258,10 +259,16 @@ def damaged(name, content):
     return damage
 
 
+def rewrite_record(folder, entries):
+    """Other entries, with a checksum that fits them."""
+    record = json.loads((folder / "asked.json").read_text())
+    del record["checksum"]
+    write_checked_json(folder / "asked.json", record | entries)
+
+
 def changed(**entries):
     def change(folder):
-        record = json.loads((folder / "asked.json").read_text())
-        (folder / "asked.json").write_text(json.dumps(record | entries))
+        rewrite_record(folder, entries)
 
     return change
 
@@ -269,7 +276,7 @@ def changed(**entries):
 TROUBLE = {
     "no questions": (lambda folder: (folder / "asked.json").unlink(), "(no asked.json); allowed"),
     "no json": (damaged("asked.json", b"{"), "asked.json (not JSON)"),
-    "another format": (changed(format="x"), "(another format)"),
+    "another format": (changed(format="x"), "(format 'x')"),
     "another graph": (changed(graph="x"), "graph: got a graph with the fingerprint"),
     "another order": (changed(seed=5), "candidates that do not give the order"),
     "no candidates": (lambda folder: (folder / "candidates.npz").unlink(), "(no such file)"),
@@ -295,8 +302,8 @@ def test_a_folder_that_cannot_be_used_gets_one_line(name, asked_folder, capsys):
 def test_a_graph_that_was_moved_can_be_named(made, asked_folder, capsys, tmp_path):
     folder, truth = asked_folder
     record = json.loads((folder / "asked.json").read_text())
-    record["call"]["graph"] = str(tmp_path / "gone.npz")
-    (folder / "asked.json").write_text(json.dumps(record))
+    gone = {"graph": str(tmp_path / "gone.npz")}
+    rewrite_record(folder, {"call": record["call"] | gone})
     answers = write_answers(folder, truth)
     code, _, complaint = run(capsys, "answer", folder, answers)
     assert (code, "gone.npz (no such file)" in complaint) == (2, True)
@@ -312,8 +319,8 @@ def test_an_interrupted_decision_can_be_made_again(asked_folder, capsys, monkeyp
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(outputs, "summarise_run", fail)
-    with pytest.raises(OSError, match="No space left"):
-        run(capsys, "answer", folder, answers)
+    code, _, complaint = run(capsys, "answer", folder, answers)
+    assert (code, complaint) == (2, "matcha: No space left on device\n")
     assert not (folder / "summary.json").exists()
     monkeypatch.undo()
     assert run(capsys, "answer", folder, answers)[0] == 0

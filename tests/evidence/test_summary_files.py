@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
 from torch_geometric.nn import GCN
 
 import matcha_gnn as mg
-from matcha_gnn.evidence.summary_files import FORMAT
 from matcha_gnn.testing import tiny_graph, trained_model
+from tensor_files import rewritten
 
 
 def network(classes=3, features=6):
@@ -66,22 +65,28 @@ def of_another_kind(path: Path) -> None:
 
 
 def without_a_part(path: Path) -> None:
-    tensors = summary().tensors()
-    del tensors["class_prior"]
-    save_file(tensors, path, {"format": FORMAT})
+    rewritten(path, tensors={"class_prior": None})
 
 
 def not_finite(path: Path) -> None:
-    tensors = summary().tensors()
-    tensors["accuracy"] = torch.tensor(torch.nan)
-    save_file(tensors, path, {"format": FORMAT})
+    rewritten(path, tensors={"accuracy": torch.tensor(torch.nan)})
+
+
+def of_another_shape(path: Path) -> None:
+    rewritten(path, tensors={"class_edges": torch.ones(3, 4)})
+
+
+def of_other_evidence(path: Path) -> None:
+    rewritten(path, tensors={"evidence.pool": torch.ones(3)})
 
 
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
         (damaged, "not a safetensors file"),
-        (of_another_kind, "'matcha-gnn model 5'"),
+        (of_another_kind, "'matcha-gnn model 6'"),
+        (of_another_shape, "class_edges: shape [3, 4], where [3, 3] is needed"),
+        (of_other_evidence, "pool: shape [3], where [2] is needed"),
         (without_a_part, "no 'class_prior'"),
         (not_finite, "NaN or infinite entries in accuracy"),
         (Path.unlink, "no such file"),

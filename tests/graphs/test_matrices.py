@@ -4,7 +4,9 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from torch_geometric.data import Data
 
+import matcha_gnn as mg
 from matcha_gnn.graphs.matrices import edges_of, entries_of, followed, is_matrix, matrix_of
 
 EDGES = torch.tensor([[0, 1, 1, 2, 3], [1, 0, 2, 3, 3]])
@@ -102,3 +104,35 @@ def test_other_edges_are_not_taken_for_these():
 def test_edges_of_a_matrix_are_its_own():
     edges = edges_of(matrix_of(EDGES, 4, WEIGHTS))
     assert set(map(tuple, edges.T.tolist())) == set(map(tuple, EDGES.T.tolist()))
+
+
+def sparse(layout, index):
+    """A sparse 3 × 3 matrix with one entry whose index is wrong, made without checks."""
+    one, starts = torch.ones(1), torch.tensor([0, 1, 1, 1])
+    if layout == torch.sparse_coo:
+        places = torch.tensor([[0], [index]])
+        return torch.sparse_coo_tensor(places, one, (3, 3), check_invariants=False)
+    return torch.sparse_compressed_tensor(
+        starts, torch.tensor([index]), one, (3, 3), layout=layout, check_invariants=False
+    )
+
+
+@pytest.mark.parametrize("index", [-1, 3, 10**12])
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc])
+@pytest.mark.parametrize("field", ["x", "adj_t", "other"])
+def test_indices_outside_of_a_sparse_tensor_are_refused_before_use(layout, index, field):
+    given = {"x": torch.ones(3, 2), "edge_index": torch.tensor([[0], [1]])}
+    given |= {field: sparse(layout, index)}
+    if field == "adj_t":
+        del given["edge_index"]
+    with pytest.raises(mg.InvalidGraphError, match=rf"graph.{field}: got the index {index}"):
+        mg.adapt(mg.GPRGNN(3, 2), Data(**given))
+
+
+@pytest.mark.parametrize("starts", [[0, 1, 0, 1], [1, 1, 1, 1], [0, 1, 1, 10**9], [0, 1]])
+def test_row_starts_that_lie_elsewhere_are_refused_before_use(starts):
+    x = torch.sparse_csr_tensor(
+        torch.tensor(starts), torch.tensor([0]), torch.ones(1), (3, 3), check_invariants=False
+    )
+    with pytest.raises(mg.InvalidGraphError, match=r"graph.x: got other row starts"):
+        mg.adapt(mg.GPRGNN(3, 2), Data(x=x, edge_index=torch.tensor([[0], [1]])))

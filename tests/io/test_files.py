@@ -1,12 +1,14 @@
 """Files appear whole or not at all; a bad path is one clear line."""
 
 import os
+import resource
+import signal
 import stat
 
 import pytest
 
 from matcha_gnn.errors import InvalidFileError
-from matcha_gnn.io.files import existing_file, output_folder, replacing
+from matcha_gnn.io.files import existing_file, output_folder, replacing, require_writable, sweep
 
 
 def names(folder):
@@ -162,3 +164,106 @@ def test_existing_file_without_permission_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(InvalidFileError, match=r"graph: got .*permission denied"):
         existing_file(tmp_path / "locked", "graph")
+
+
+@pytest.fixture
+def at_most_100_bytes():
+    """Files cannot grow further, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, ignored)
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_old_file(tmp_path, at_most_100_bytes):
+    target = tmp_path / "note.txt"
+    target.write_text("old")
+    with (
+        pytest.raises(
+            InvalidFileError, match=r"note.txt \(File too large\); allowed: room"
+        ) as error,
+        replacing(target) as beside,
+    ):
+        beside.write_text("x" * 1000)
+    assert single_line(error)
+    assert target.read_text() == "old"
+    assert names(tmp_path) == ["note.txt"]
+
+
+def test_permissions_and_links_of_an_existing_file_are_kept(tmp_path):
+    target, link = tmp_path / "real" / "note.txt", tmp_path / "link.txt"
+    target.parent.mkdir()
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    with replacing(link) as beside:
+        beside.write_text("new")
+        assert beside.parent == target.parent
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+def test_content_is_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
+    order, sync, rename = [], os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (order.append("sync"), sync(handle)))
+    monkeypatch.setattr(os, "replace", lambda *names: (order.append("rename"), rename(*names)))
+    with replacing(tmp_path / "note.txt") as beside:
+        beside.write_text("whole")
+    assert order == ["sync", "rename", "sync"]
+
+
+def left_by_a_killed_run(target):
+    """The name of a temporary file whose writer ended without a word."""
+    child = os.fork()
+    if child == 0:
+        with replacing(target) as beside:
+            beside.write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    (left,) = (path for path in target.parent.iterdir() if path.name.startswith("."))
+    return left
+
+
+def test_the_next_run_removes_what_a_killed_one_left(tmp_path):
+    left = left_by_a_killed_run(tmp_path / "note[1].txt")
+    with replacing(tmp_path / "note[1].txt") as beside:
+        beside.write_text("whole")
+        assert not left.exists()
+    assert names(tmp_path) == ["note[1].txt"]
+
+
+def test_files_that_another_run_writes_now_are_not_removed(tmp_path):
+    with replacing(tmp_path / "note.txt") as first:
+        first.write_text("first")
+        with replacing(tmp_path / "note.txt") as second:
+            second.write_text("second")
+            sweep(tmp_path, "note.txt")
+            sweep(tmp_path, "*.txt")
+            assert first.exists()
+            assert second.exists()
+    assert (tmp_path / "note.txt").read_text() == "first"
+    assert names(tmp_path) == ["note.txt"]
+
+
+@pytest.mark.parametrize("path", [3, None, "", "a\0b", True, 1.5, [], b"bytes"])
+def test_what_is_no_path_is_refused(path):
+    for refuse in (
+        lambda: existing_file(path, "model"),
+        lambda: output_folder(path),
+        lambda: require_writable(path),
+    ):
+        with pytest.raises(InvalidFileError, match="allowed: a path"):
+            refuse()
+
+
+def test_a_pipe_is_neither_read_nor_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(InvalidFileError, match="no plain file"):
+        existing_file(pipe, "graph")
+    with pytest.raises(InvalidFileError, match="no plain file"):
+        require_writable(pipe)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)

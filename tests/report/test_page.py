@@ -143,7 +143,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(make, tmp_path, mon
         raise OSError("No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full_disk)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(InvalidFileError, match="No space.*; allowed: room to write"):
         write_page(result, path)
     assert list(tmp_path.iterdir()) == [path]
     assert path.read_text() == "old"

@@ -4,12 +4,12 @@ import json
 
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from small_streams import WEIGHTS, day, source_graph, trained
 
 import matcha_gnn as mg
 from matcha_gnn.watching.last import changes_of, with_changes
+from tensor_files import forge, metadata_of
 
 
 def watched(**options):
@@ -86,9 +86,8 @@ def test_a_state_of_another_model_is_refused(saved):
 
 def test_broken_files_are_refused_in_one_line_and_change_nothing(saved, tmp_path):
     _, path = saved
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata()
-    tensors, content = load_file(path), json.loads(metadata["watch"])
+    metadata, tensors = metadata_of(path), load_file(path)
+    content = json.loads(metadata["watch"])
     broken = {
         "cut": path.read_bytes()[:100],
         "text": b"hello",
@@ -105,7 +104,7 @@ def test_broken_files_are_refused_in_one_line_and_change_nothing(saved, tmp_path
         if isinstance(parts, bytes):
             bad.write_bytes(parts)
         else:
-            save_file(parts[0], bad, parts[1])
+            forge(bad, *parts)
         with pytest.raises(mg.InvalidFileError, match=r"^state: got .*; allowed: ") as refused:
             watch.restore(bad)
         assert "\n" not in str(refused.value)

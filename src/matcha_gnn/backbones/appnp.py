@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from matcha_gnn.backbones.alpha import alpha_and_slope, alpha_of, starting_alpha
-from matcha_gnn.backbones.encoder import NormedEncoder, size
+from matcha_gnn.backbones.encoder import NormedEncoder
+from matcha_gnn.errors import as_number, as_whole
 from matcha_gnn.typing import HopWeights
 
 
@@ -56,7 +57,11 @@ class APPNP(NormedEncoder):
         head_bias: bool = False,
     ) -> None:
         super().__init__(in_channels, out_channels, hidden_channels, dropout, relu, head_bias)
-        self.num_hops, self.alpha, self.domain = size("K", K, 0), float(alpha), domain
+        self.num_hops, self.alpha, self.domain = (
+            as_whole("K", K, least=0),
+            as_number("alpha", alpha),
+            domain,
+        )
         self.gamma = nn.Parameter(starting_alpha(self.alpha, domain, 1))
 
     def hop_weights(self, gamma: Tensor) -> HopWeights:

@@ -20,6 +20,7 @@ from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.extras import Extras
 from matcha_gnn.graphs.memory import Graph, GraphLike, LocalGraph, content_hash, unlabelled
 from matcha_gnn.hops import Hops, HopsKey
+from matcha_gnn.kernels.contexts import drawing_alone
 from matcha_gnn.typing import HopStack, Repr
 
 if TYPE_CHECKING:
@@ -209,6 +210,12 @@ class TrainableBackbone(Backbone):
     """
 
     trains_gamma: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Weights are drawn when no other thread trains."""
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = drawing_alone(cls.__init__)  # type: ignore[method-assign]
 
     @abc.abstractmethod
     def config(self) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """How features become H_0: a linear layer with input dropout, and the published batch norm."""
 
 import abc
-import operator
 from typing import Self
 
 import torch
@@ -10,7 +9,13 @@ from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones.base import MovableBackbone, TrainableBackbone
 from matcha_gnn.backbones.linear import NormedFilterBackbone
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.errors import (
+    IncompatibleError,
+    InvalidArgumentError,
+    as_number,
+    as_whole,
+    require_flag,
+)
 from matcha_gnn.kernels import masked_dropout
 from matcha_gnn.kernels.propagate import empty
 from matcha_gnn.typing import Repr
@@ -39,12 +44,13 @@ class LinearEncoder(TrainableBackbone, MovableBackbone):
         head_bias: bool = False,
     ) -> None:
         super().__init__()
-        self.in_channels = size("in_channels", in_channels, 1)
-        width = size("hidden_channels", hidden_channels, 1)
-        classes = size("out_channels", out_channels, 2)
-        if not 0 <= dropout < 1:
+        self.in_channels = as_whole("in_channels", in_channels, least=1)
+        width = as_whole("hidden_channels", hidden_channels, least=1)
+        classes = as_whole("out_channels", out_channels, least=2)
+        require_flag("head_bias", head_bias)
+        self.dropout = as_number("dropout", dropout, "a rate in [0, 1)", least=0, most=1)
+        if self.dropout == 1:
             raise InvalidArgumentError("dropout", dropout, "a rate in [0, 1)")
-        self.dropout = float(dropout)
         self.linear = nn.Linear(self.in_channels, width, bias)
         self.head = nn.Linear(width, classes, head_bias)
         self._dropped: Tensor | None = None
@@ -116,10 +122,9 @@ class NormedEncoder(LinearEncoder, NormedFilterBackbone):
         relu: bool,
         head_bias: bool,
     ) -> None:
-        super().__init__(
-            in_channels, out_channels, hidden_channels, dropout, head_bias=bool(head_bias)
-        )
-        self.relu = bool(relu)
+        super().__init__(in_channels, out_channels, hidden_channels, dropout, head_bias=head_bias)
+        require_flag("relu", relu)
+        self.relu = relu
         self.norm = nn.BatchNorm1d(self.head.in_features)
 
     @abc.abstractmethod
@@ -164,22 +169,6 @@ class NormedEncoder(LinearEncoder, NormedFilterBackbone):
     def after_norm(self, h: Tensor) -> Repr:
         """From the batch norm to H_0: [N, D]."""
         return self.drop(self.drop(F.relu(h) if self.relu else h))
-
-
-def size(name: str, value: object, least: int) -> int:
-    """Any kind of integer as Python's own, so that the configuration can be written as JSON.
-
-    Example:
-        >>> size("K", torch.tensor(3), 0)
-        3
-    """
-    try:
-        whole = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        whole = least - 1
-    if whole < least:
-        raise InvalidArgumentError(name, value, f"an integer >= {least}")
-    return whole
 
 
 def _dense_linear(x: Tensor, layer: nn.Linear) -> Tensor:

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones.alpha import alpha_of, starting_alpha
-from matcha_gnn.backbones.encoder import LinearEncoder, size
+from matcha_gnn.backbones.encoder import LinearEncoder
 from matcha_gnn.backbones.linear import LayeredBackbone
-from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.errors import as_number, as_whole, require_number
 from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.kernels import one_hop
 from matcha_gnn.typing import Repr
@@ -66,10 +66,10 @@ class GCNII(LinearEncoder, LayeredBackbone):
         dropout: float = 0.5,
     ) -> None:
         super().__init__(in_channels, out_channels, hidden_channels, dropout, head_bias=True)
-        layers, width = size("K", K, 1), self.head.in_features
-        if not (math.isfinite(theta) and theta > 0):
-            raise InvalidArgumentError("theta", theta, "a number > 0")
-        self.alpha, self.theta, self.domain = float(alpha), float(theta), domain
+        layers, width = as_whole("K", K, least=1), self.head.in_features
+        self.theta = as_number("theta", theta)
+        require_number("theta", self.theta, above=0)
+        self.alpha, self.domain = as_number("alpha", alpha), domain
         self.weight = nn.Parameter(torch.empty(layers, width, width))
         self.gamma = nn.Parameter(starting_alpha(self.alpha, domain, layers))
         self.reset_parameters()

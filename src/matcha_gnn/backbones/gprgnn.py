@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn.backbones.encoder import NormedEncoder, size
-from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.backbones.encoder import NormedEncoder
+from matcha_gnn.errors import InvalidArgumentError, as_number, as_whole
 from matcha_gnn.typing import HopWeights
 
 GAMMA_STARTS = ("ppr", "nppr", "sgc", "random")
@@ -55,8 +55,9 @@ class GPRGNN(NormedEncoder):
         head_bias: bool = False,
     ) -> None:
         super().__init__(in_channels, out_channels, hidden_channels, dropout, relu, head_bias)
-        self.num_hops, self.alpha = size("K", K, 0), float(alpha)
-        self.gamma = nn.Parameter(starting_gamma(gamma_start, self.num_hops, self.alpha))
+        self.num_hops, self.alpha = as_whole("K", K, least=0), as_number("alpha", alpha)
+        start = starting_gamma(gamma_start, self.num_hops, self.alpha)
+        self.gamma = nn.Parameter(start.to(torch.get_default_dtype()))
         self.gamma_start = gamma_start if isinstance(gamma_start, str) else self.gamma.tolist()
 
     def starting_gamma(self) -> Tensor:
@@ -110,8 +111,13 @@ def starting_gamma(start: str | Sequence[float], num_hops: int, alpha: float) ->
 
 
 def _given_gamma(values: Sequence[float], num_hops: int) -> HopWeights:
-    gamma = torch.as_tensor(values, dtype=torch.float32)
+    allowed = f"K + 1 = {num_hops + 1} finite numbers"
+    try:
+        # On the host whatever the default device is, so that the numbers can be checked.
+        gamma = torch.as_tensor(values, dtype=torch.float32, device="cpu")
+    except (TypeError, ValueError, RuntimeError) as error:
+        got = f"a {type(values).__name__}"
+        raise InvalidArgumentError("gamma_start", got, allowed) from error
     if gamma.shape != (num_hops + 1,) or not gamma.isfinite().all():
-        allowed = f"K + 1 = {num_hops + 1} finite numbers"
         raise InvalidArgumentError("gamma_start", gamma.tolist(), allowed)
     return gamma.detach().clone()

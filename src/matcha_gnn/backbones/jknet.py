@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from matcha_gnn.backbones.encoder import LinearEncoder, size
+from matcha_gnn.backbones.encoder import LinearEncoder
 from matcha_gnn.backbones.linear import LayeredBackbone, LinearBackbone
+from matcha_gnn.errors import as_whole
 from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.kernels import one_hop
 from matcha_gnn.typing import HopStack, Repr
@@ -51,7 +52,7 @@ class JKNet(LinearEncoder, LinearBackbone, LayeredBackbone):
         super().__init__(
             in_channels, out_channels, hidden_channels, dropout, bias=False, head_bias=True
         )
-        layers, width = size("K", K, 1), self.head.in_features
+        layers, width = as_whole("K", K, least=1), self.head.in_features
         self.num_hops = layers - 1
         self.later = nn.ModuleList(nn.Linear(width, width, False) for _ in range(layers - 1))
         self.bias = nn.Parameter(torch.zeros(layers, width))

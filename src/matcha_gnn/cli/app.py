@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from matcha_gnn.cli.ending import complain, drop_output
 from matcha_gnn.cli.options import GraphFile, Json, Network, Seed, SourceFile, Weights, names_of
 from matcha_gnn.cli.watch_command import watch
 from matcha_gnn.errors import InvalidArgumentError, MatchaError, optional_imports
@@ -366,13 +367,23 @@ def _run(arguments: list[str] | None) -> Any:
     try:
         command = shlex.join(["matcha", *arguments])
         with optional_imports(arguments[0] if arguments else "--help"):
-            return app(args=arguments or ["--help"], standalone_mode=False, obj=command) or 0
+            code = app(args=arguments or ["--help"], standalone_mode=False, obj=command) or 0
+        sys.stdout.flush()
+        return code
     except CommandLineError as error:
-        typer.echo(f"matcha: {error.format_message()}", err=True)
-        return 2
-    except typer.Abort:
-        typer.echo("matcha: interrupted", err=True)
-        return 1
+        return complain(error.format_message(), 2)
+    except typer.Abort as error:
+        if isinstance(error.__context__, EOFError):
+            return complain("a file or standard input ended too early", 2)
+        return complain("interrupted", 1)
     except MatchaError as error:
-        typer.echo(f"matcha: {error}", err=True)
-        return 2
+        return complain(error, 2)
+    # Whoever read the output has closed it: nothing is left to say.
+    except BrokenPipeError:
+        drop_output()
+        return 1
+    # The disk, a folder or the output of the command, outside of what has a line of its own.
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        drop_output()
+        return complain(f"{error.strerror or error}{place}", 2)

@@ -68,7 +68,7 @@ def answer(
     call = read_call(folder) | {"ask": more, "json": json, "command": command}
     call |= {"graph": str(graph)} if graph else {}
     job = Job(**call | {name: Path(call[name]) for name in PATHS if call[name] is not None})
-    data = read_graph(job.graph, check_labels=False)
+    data = read_graph(job.graph, check_labels=False, further=job.network is not None)
     if more is not None:
         check(job, data)
     if job.network is None:

@@ -26,7 +26,7 @@ from matcha_gnn.errors import (
 from matcha_gnn.evidence import Wanted
 from matcha_gnn.graphs.memory import GraphLike
 from matcha_gnn.graphs.stored import GraphStore
-from matcha_gnn.io.files import output_folder
+from matcha_gnn.io.files import output_folder, require_writable
 from matcha_gnn.io.graphfiles import read_graph, write_graph
 from matcha_gnn.io.models import load_model, save_model
 from matcha_gnn.io.outputs import Made, can_report, write_outputs
@@ -100,9 +100,8 @@ def train(
     around = [resolve_installed("--method", name, METHODS, METHOD_GROUP)() for name in methods]
     if output.suffix != ".safetensors":
         raise InvalidFileError("output", output, "a file named .safetensors")
-    if not output.parent.is_dir():
-        raise InvalidFileError("output", f"{output} (no such folder)", "a path in a folder")
-    data = read_graph(graph)
+    require_writable(output)
+    data = read_graph(graph, further=False)
     if data.y is None:
         raise InvalidFileError("graph", f"{graph} (no array y)", "a graph with labels y")
     classes = _num_classes(data.y)
@@ -255,7 +254,7 @@ def read_target(job: Job, tell: Callable[[str], None]) -> GraphLike | GraphStore
         raise InvalidArgumentError("--hops-dtype", job.hops_dtype, "float32, but for a store")
     if job.memory is not None:
         raise InvalidArgumentError("--memory", job.memory, "a limit for the folder of a store")
-    graph: GraphLike = read_graph(job.graph, check_labels=False)
+    graph: GraphLike = read_graph(job.graph, check_labels=False, further=job.network is not None)
     return graph
 
 
@@ -289,6 +288,8 @@ def make_graph(
 
     To a store, a CSBM graph that is not changed goes in chunks; others are in memory first.
     """
+    if output:
+        require_writable(output)
     if store and name == "csbm" and not changes and not attack:
         written = store_csbm(store, **options)
         _say_written(store, written.num_nodes, int(written.meta["num_edges"]), json)

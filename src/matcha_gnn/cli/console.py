@@ -10,15 +10,33 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
+from matcha_gnn.errors import printable
 from matcha_gnn.io.jsontext import json_text
 from matcha_gnn.typing import Progress as ProgressCall
 
 PIPED_WIDTH = 160
 """Columns where there is no terminal to ask: wide enough for a table of eight columns."""
 
-out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH)
-err = Console(stderr=True)
+
+class PlainConsole(Console):
+    """Prints names as they are: brackets are no markup, and escapes are shown, not sent."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As `Console.print`."""
+        shown = [_shown(each) if isinstance(each, str | Text) else each for each in objects]
+        super().print(*shown, **{"markup": False, "emoji": False} | options)
+
+
+def _shown(text: str | Text) -> str | Text:
+    """With printable lines."""
+    lines = "\n".join(map(printable, str(text).split("\n")))
+    return Text(lines, style=text.style) if isinstance(text, Text) else lines
+
+
+out = PlainConsole(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH)
+err = PlainConsole(stderr=True)
 
 
 @contextmanager
@@ -50,9 +68,9 @@ def print_json(value: Any) -> None:
 
 def print_rows(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table: the first column is text, the others are numbers."""
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table(title=_shown(Text(title)), title_justify="left", title_style="bold")
     for position, name in enumerate(header):
-        table.add_column(name, justify="left" if position == 0 else "right")
+        table.add_column(_shown(Text(name)), justify="left" if position == 0 else "right")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(_shown(Text(cell)) for cell in row))
     out.print(table)

@@ -28,7 +28,7 @@ def inspect(
     json: bool,
 ) -> None:
     """Describe a graph file, beside the source graph of a model where one is given."""
-    data = read_graph(graph, check_labels=False)
+    data = read_graph(graph, check_labels=False, further=network is not None)
     source = None
     if model or network or weights:
         source = as_backbone(given_model(model, network, weights), data)

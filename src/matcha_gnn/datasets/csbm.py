@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.errors import InvalidArgumentError, as_number, as_whole
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -107,9 +107,15 @@ def direction(index: int, num_features: int) -> NDArray[np.float64]:
 
 def class_sizes(num_nodes: int, shares: Sequence[float]) -> IntArray:
     """Nodes of each class, [C]."""
-    given = np.asarray(shares, dtype=float)
-    if len(given) < 2 or (given <= 0).any() or not np.isclose(given.sum(), 1):
-        raise InvalidArgumentError("shares", list(shares), "two or more numbers > 0 that sum to 1")
+    num_nodes = as_whole("num_nodes", num_nodes)
+    try:
+        given = np.asarray(shares, dtype=float)
+    except (TypeError, ValueError):
+        given = np.zeros(0)
+    right = given.ndim == 1 and len(given) >= 2 and bool((given > 0).all())
+    if not right or not np.isclose(given.sum(), 1):
+        allowed = "two or more numbers > 0 that sum to 1"
+        raise InvalidArgumentError("shares", repr(shares), allowed)
     bounds = np.rint(np.cumsum(given) * num_nodes).astype(np.int64)
     sizes = np.diff(bounds, prepend=0)
     if (sizes < 1).any():
@@ -126,15 +132,11 @@ def check_csbm(
     seed: int,
 ) -> None:
     """Raise InvalidArgumentError for arguments that no such graph has."""
-    if num_features < num_classes - 1 or num_features < 1:
-        raise InvalidArgumentError("num_features", num_features, f">= {max(1, num_classes - 1)}")
-    if not 0 <= homophily <= 1:
-        raise InvalidArgumentError("homophily", homophily, "a share in [0, 1]")
+    as_whole("num_features", num_features, least=max(1, num_classes - 1))
+    as_number("homophily", homophily, "a share in [0, 1]", least=0, most=1)
     for name, value in (("signal", signal), ("shift", shift)):
-        if not np.isfinite(value):
-            raise InvalidArgumentError(name, value, "a finite number")
-    if seed < 0:
-        raise InvalidArgumentError("seed", seed, "an integer >= 0")
+        as_number(name, value)
+    as_whole("seed", seed, least=0)
 
 
 def link_rates(
@@ -146,9 +148,8 @@ def link_rates(
     inside, outside = int(sizes.min()) - 1, (num_nodes**2 - (sizes**2).sum()) / num_nodes
     shares = ((homophily, inside), (1 - homophily, outside))
     limit = min(room / share for share, room in shares if share > 0)
-    if not 0 <= degree <= limit:
-        allowed = f"0 to {limit:g} for these classes and this homophily"
-        raise InvalidArgumentError("degree", degree, allowed)
+    allowed = f"0 to {limit:g} for these classes and this homophily"
+    as_number("degree", degree, allowed, least=0, most=limit)
     within = degree * homophily / np.maximum(1, sizes - 1)
     return within, degree * (1 - homophily) / outside
 

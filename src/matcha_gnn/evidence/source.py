@@ -1,5 +1,6 @@
 """What a source graph says about evidence: the probe, and how far features and edges are right."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import torch
@@ -12,6 +13,33 @@ from matcha_gnn.evidence.weighing import EvidenceWeights, PoolWeights
 GAUSSIAN_WITHIN = 1.15
 """Class shares and offsets of a target are estimated where Gaussian classes, fitted to the source
 without its labels, are apart as far as with them, up to this factor."""
+
+
+def require_shapes(
+    tensors: Mapping[str, Tensor], shapes: str, known: Mapping[str, int] | None = None
+) -> None:
+    """Raise ValueError for a tensor of another shape.
+
+    Args:
+        tensors: in the order of the shapes.
+        shapes: with blanks between; a digit is a size, a letter stands for the same size
+            everywhere, and _ is the shape of a number.
+        known: sizes of some letters.
+
+    Example:
+        >>> require_shapes({"a": torch.ones(2), "b": torch.ones(2, 3)}, "C CC")
+        Traceback (most recent call last):
+        ...
+        ValueError: b: shape [2, 3], where [2, 2] is needed
+    """
+    sizes = dict(known or {})
+    for (name, tensor), letters in zip(tensors.items(), shapes.split(), strict=True):
+        given, letters = list(tensor.shape), letters.replace("_", "")
+        for letter, size in zip(letters, given, strict=False):
+            sizes.setdefault(letter, int(letter) if letter.isdecimal() else size)
+        needed = [sizes.get(letter, "any") for letter in letters]
+        if given != needed:
+            raise ValueError(f"{name}: shape {given}, where {needed} is needed")
 
 
 @dataclass(frozen=True)
@@ -97,8 +125,16 @@ class SourceEvidence:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> "SourceEvidence":
-        """The inverse of `tensors`."""
-        return cls(**{each.name: tensors[each.name] for each in fields(cls)})
+        """The inverse of `tensors`.
+
+        Raises:
+            KeyError, ValueError: a tensor is missing or has another shape.
+        """
+        found = cls(**{each.name: tensors[each.name] for each in fields(cls)})
+        # One letter is one size.
+        shapes = "FC C C CC CC 3 _ _ CC _ 4 2 _ S42 _ _"
+        require_shapes(found.tensors(), shapes)
+        return found
 
     def to(self, device: torch.device) -> "SourceEvidence":
         """The same on another device."""

@@ -12,6 +12,7 @@ from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError, require_o
 from matcha_gnn.evidence.measuring import Known, measure_evidence
 from matcha_gnn.evidence.summary import SourceSummary, enough_held_out, summarise
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
+from matcha_gnn.kernels.contexts import plain_torch
 
 NO_REGRESSION = "regression is not supported, and classes that are kept as floats go in as y.long()"
 
@@ -58,6 +59,7 @@ def refuse_overflow(name: str | None) -> None:
         raise InvalidGraphError("graph.x", got, "smaller features, or a smaller lr")
 
 
+@plain_torch()
 def summarise_source(
     model: Backbone | nn.Module,
     graph: GraphLike,

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence.shift_kinds import FeatureStatistics, class_statistics, misfit
-from matcha_gnn.evidence.source import SourceEvidence
+from matcha_gnn.evidence.source import SourceEvidence, require_shapes
+from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.typing import Probs
 
 DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
@@ -70,18 +71,25 @@ class SourceSummary:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> "SourceSummary":
-        """The inverse of `tensors`; fields of other versions are ignored."""
+        """The inverse of `tensors`; fields of other versions are ignored.
+
+        Raises:
+            KeyError, ValueError: a tensor is missing or has another shape.
+        """
         further = {n.removeprefix(_EVIDENCE): t for n, t in tensors.items() if _EVIDENCE in n}
         own = {f.name: tensors[f.name] for f in fields(cls) if f.name != "evidence"}
+        bins = {"B": len(DEGREE_EDGES) - 1, "Q": CONFIDENCE_BINS}
+        require_shapes(own, "C B _ Q CC CC CC CD DD 3 _ _", bins)
         return cls(**own, evidence=SourceEvidence.from_tensors(further) if further else None)
 
     def save(self, path: str | Path) -> None:
         """Write it to a .safetensors file, whole or not at all; see `evidence.summary_files`."""
-        from matcha_gnn.evidence.summary_files import save_tensors
+        from matcha_gnn.evidence.summary_files import FORMAT
 
-        save_tensors(self.tensors(), path)
+        FORMAT.write(path, self.tensors(), {})
 
     @classmethod
+    @plain_torch()
     def load(cls, path: str | Path) -> "SourceSummary":
         """Read a file that `save` wrote.
 
@@ -89,13 +97,15 @@ class SourceSummary:
             InvalidFileError: missing, damaged, of another kind, or with numbers that are not
                 finite.
         """
-        from matcha_gnn.evidence.summary_files import load_tensors, not_a_summary
+        from matcha_gnn.evidence.summary_files import FORMAT
 
-        tensors = load_tensors(path)
+        tensors = FORMAT.read(path).tensors
         try:
             return cls.from_tensors(tensors)
         except KeyError as missing:
-            raise not_a_summary(path, f"no {missing}") from missing
+            raise FORMAT.refused(path, f"no {missing}") from missing
+        except ValueError as error:
+            raise FORMAT.refused(path, str(error)) from error
 
     def require(self, features: int, classes: int) -> None:
         """Raise IncompatibleError unless it is of graphs and models of these sizes."""

@@ -10,7 +10,14 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.errors import InvalidGraphError
-from matcha_gnn.graphs.matrices import entries_of, followed, is_like_sparse_tensor, is_matrix
+from matcha_gnn.graphs.matrices import (
+    LAYOUTS,
+    entries_of,
+    followed,
+    is_like_sparse_tensor,
+    is_matrix,
+    require_valid,
+)
 
 LABELS = ("y", "train_mask", "val_mask", "test_mask")
 """Fields that adaptation never reads."""
@@ -66,6 +73,8 @@ class Extras:
             allowed = f"{x.shape[0]}, the rows of x"
             raise InvalidGraphError("graph.num_nodes", given["num_nodes"], allowed)
         names = sorted(set(given) - {*BASIC, *LABELS})
+        for name in names:
+            _require_usable(name, given[name])
         fields = (
             Extra(name, given[name], _level(name, given[name], x.shape[0], num_edges))
             for name in names
@@ -138,6 +147,17 @@ def fields_of(graph: object) -> dict[str, Any]:
         return {name: graph[name] for name in keys() if name not in LABELS}  # type: ignore[index]
     fields = getattr(graph, "__dict__", {})
     return {n: v for n, v in fields.items() if n not in LABELS and not n.startswith("_")}
+
+
+def _require_usable(name: str, value: object) -> None:
+    """Refuse sparse tensors with indices outside of them, and those that cannot be checked."""
+    if not isinstance(value, Tensor) or value.layout == torch.strided:
+        return
+    plain = value.layout in LAYOUTS and value.dim() == 2 and value.dense_dim() == 0
+    if not plain:
+        got = f"{value.layout} of {value.dim()} dimensions"
+        raise InvalidGraphError(f"graph.{name}", got, "COO, CSR or CSC with one number an entry")
+    require_valid(f"graph.{name}", value)
 
 
 def _level(name: str, value: object, num_nodes: int, num_edges: int) -> Level:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from matcha_gnn.errors import InvalidGraphError
 from matcha_gnn.kernels.sparse import no_beta_warning
 
 LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
@@ -21,6 +22,51 @@ class Entries(NamedTuple):
     row: Tensor
     col: Tensor
     value: Tensor | None
+
+
+def require_valid(argument: str, matrix: Tensor) -> None:
+    """Refuse a sparse tensor whose indices lie outside of it: torch reads and writes there.
+
+    Args:
+        argument: what errors call it.
+        matrix: COO, CSR or CSC, of two dimensions and with one number for each entry.
+
+    Raises:
+        InvalidGraphError: with the index, or what else is wrong.
+
+    Example:
+        >>> places = torch.tensor([[0], [7]])
+        >>> wrong = torch.sparse_coo_tensor(places, torch.ones(1), (2, 2), check_invariants=False)
+        >>> require_valid("graph.x", wrong)
+        Traceback (most recent call last):
+        ...
+        matcha_gnn.errors.InvalidGraphError: graph.x: got the index 7 of a sparse tensor; allowed: \
+indices 0 to 1
+    """
+    rows, columns = matrix.shape
+    if matrix.layout == torch.sparse_coo:
+        pairs = zip(matrix._indices(), (rows, columns), strict=True)
+    else:
+        by_row = matrix.layout == torch.sparse_csr
+        starts = matrix.crow_indices() if by_row else matrix.ccol_indices()
+        inner = matrix.col_indices() if by_row else matrix.row_indices()
+        outer_size, inner_size = (rows, columns) if by_row else (columns, rows)
+        _require_ascending(argument, starts, outer_size, len(inner))
+        pairs = zip((inner,), (inner_size,), strict=True)
+    for indices, size in pairs:
+        if not len(indices):
+            continue
+        low, high = (int(each) for each in indices.aminmax())
+        if low < 0 or high >= size:
+            got = f"the index {low if low < 0 else high} of a sparse tensor"
+            raise InvalidGraphError(argument, got, f"indices 0 to {size - 1}")
+
+
+def _require_ascending(argument: str, starts: Tensor, rows: int, entries: int) -> None:
+    ends = starts.shape == (rows + 1,) and (int(starts[0]), int(starts[-1])) == (0, entries)
+    if not ends or bool((starts.diff() < 0).any()):
+        allowed = f"row starts that ascend from 0 to the number of entries, {entries}"
+        raise InvalidGraphError(argument, "other row starts of a sparse tensor", allowed)
 
 
 def is_matrix(value: object, num_nodes: int) -> bool:

@@ -15,7 +15,7 @@ from matcha_gnn.errors import IncompatibleError, InvalidGraphError, require_one_
 from matcha_gnn.graphs.base import BaseGraph, imbalance
 from matcha_gnn.graphs.extras import LABELS, Extras, fields_of
 from matcha_gnn.graphs.matrices import NAMES as MATRIX_NAMES
-from matcha_gnn.graphs.matrices import edges_of, is_matrix
+from matcha_gnn.graphs.matrices import edges_of, is_matrix, require_valid
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.links import Links, Message
 from matcha_gnn.kernels.sparse import no_beta_warning
@@ -267,7 +267,13 @@ def unlabelled(graph: Graph | GraphLike) -> Graph:
     weight = _checked_weights(getattr(graph, "edge_weight", None), edge_index.shape[1])
     if edge_index.device != x.device:
         raise InvalidGraphError("graph.edge_index", f"device {edge_index.device}", str(x.device))
-    return Graph(x, edge_index, weight, Extras.of(fields_of(graph), x, edge_index.shape[1]))
+    extras = Extras.of(fields_of(graph), x, edge_index.shape[1])
+    return Graph(_plain(x), _plain(edge_index), None if weight is None else _plain(weight), extras)
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    """The tensor itself, but a copy of one made in inference mode: that cannot be derived from."""
+    return tensor.clone() if tensor.is_inference() else tensor
 
 
 def _checked_features(x: object) -> Tensor:
@@ -281,6 +287,7 @@ def _checked_features(x: object) -> Tensor:
     if x.layout != torch.strided:
         if x.layout not in SPARSE or x.dense_dim():
             raise InvalidGraphError("graph.x", x.layout, f"{allowed}, dense or COO, CSR, CSC")
+        require_valid("graph.x", x)
         with no_beta_warning():
             x = x.to_sparse_csr()
     values = x.values() if x.layout == torch.sparse_csr else x
@@ -297,6 +304,8 @@ def _edges_given(graph: object, num_nodes: int) -> object:
     for name in MATRIX_NAMES:
         matrix = getattr(graph, name, None)
         if found is None and is_matrix(matrix, num_nodes):
+            if isinstance(matrix, Tensor):
+                require_valid(f"graph.{name}", matrix)
             found = edges_of(matrix)
     return found
 

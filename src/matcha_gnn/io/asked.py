@@ -1,12 +1,10 @@
 """Questions in an output folder, and all that is needed to decide by their answers later."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -18,8 +16,9 @@ from matcha_gnn.evidence import Interval, Wanted
 from matcha_gnn.evidence.goals import ACCURACY, METRICS, Goal
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.io.archives import Arrays
 from matcha_gnn.io.files import existing_file, replacing
-from matcha_gnn.io.jsontext import write_json
+from matcha_gnn.io.jsontext import read_checked_json, write_checked_json
 from matcha_gnn.io.models import can_save, load_model, save_model
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.questions.asking import compared_candidates
@@ -32,7 +31,7 @@ from matcha_gnn.typing import FloatArray
 
 ASKED, CANDIDATES = "asked.json", "candidates.npz"
 QUESTIONS, QUESTIONS_PAGE = "questions.csv", "questions.html"
-FORMAT = "matcha-gnn questions 3"
+FORMAT, OLDER = "matcha-gnn questions 4", "matcha-gnn questions 3"
 MODEL = re.compile(r"candidate-\d+\.safetensors")
 """Models of the candidates."""
 
@@ -78,7 +77,8 @@ def write_asked(
         questions.to_csv(folder / QUESTIONS)
         if page:
             questions.to_html(folder / QUESTIONS_PAGE)
-    write_json(folder / ASKED, _record(result, questions, decision) | {"call": dict(call or {})})
+    record = _record(result, questions, decision) | {"call": dict(call or {})}
+    write_checked_json(folder / ASKED, record)
 
 
 def _written(questions: Questions, decision: Decision) -> tuple[Candidate, ...]:
@@ -226,7 +226,7 @@ def _result(
             candidates,
             None,
             record["obstacle"],
-            goal=_goal(record["goal"], source.probs.shape[1]),
+            goal=_goal(record.get("goal", ACCURACY.figures()), source.probs.shape[1]),
         ),
         questions=questions,
         class_names=() if _are_numbers(questions.classes) else questions.classes,
@@ -249,23 +249,18 @@ def _read_record(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         allowed = "a folder that matcha adapt … --ask 20 wrote"
         raise InvalidFileError("folder", f"{folder} (no {ASKED})", allowed)
-    try:
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InvalidFileError("folder", f"{path} (not JSON)", "the file as written") from error
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
-        got = f"{path} (another format)"
-        raise InvalidFileError("folder", got, f"a file of format {FORMAT!r}")
-    return record
+    allowed = "the file as written; or run matcha adapt … --ask again"
+    return read_checked_json(path, "folder", FORMAT, OLDER, allowed)
 
 
 def _read_candidates(path: Path) -> tuple[Tensor, FloatArray | None]:
     """Class probabilities of the candidates [M, N, C], and those by evidence [N, C] or None."""
     try:
-        with np.load(path) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
+        arrays = Arrays(path)
+        found = {name: arrays.read(name) for name in arrays.names}
         return torch.from_numpy(found["probs"]), found.get("prior")
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+    # Bytes that are no array file fail in any way.
+    except Exception as error:
         raise InvalidFileError("folder", f"{path} (damaged)", "the file as written") from error
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from weakref import WeakSet
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from matcha_gnn.backbones import Backbone
@@ -18,10 +16,16 @@ from matcha_gnn.backbones.foreign.added import mixing_patches
 from matcha_gnn.backbones.foreign.patches import Patch, put
 from matcha_gnn.backbones.foreign.sites import Site, find_sites, owner
 from matcha_gnn.backbones.foreign.wrap import weights_hash
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, InvalidFileError
-from matcha_gnn.io.files import existing_file, replacing
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.io.jsontext import json_object
+from matcha_gnn.io.tensorfiles import TensorFormat
 
-FORMAT = "matcha-gnn delta 1"
+FORMAT = TensorFormat(
+    "delta",
+    "matcha-gnn delta 2",
+    older=("matcha-gnn delta 1",),
+    allowed="a file as save_delta wrote it",
+)
 _changed: WeakSet[nn.Module] = WeakSet()
 
 
@@ -72,34 +76,40 @@ def save_delta(model: Backbone, path: str | Path) -> None:
         before = torch.cat([site.start for site in model.sites])
     else:
         paths, before = None, torch.eye(1, len(model.gamma))[0]
-    metadata = {
-        "format": FORMAT,
-        "base": model.base_hash,
-        "places": json.dumps({"paths": paths, "head": model.head_path}),
-    }
+    places = json.dumps({"paths": paths, "head": model.head_path})
     tensors = {"gamma": model.gamma, "before": before}
-    with replacing(path) as beside:
-        save_file({k: t.detach().cpu().contiguous() for k, t in tensors.items()}, beside, metadata)
+    FORMAT.write(path, tensors, {"base": model.base_hash, "places": places})
 
 
 def load_delta(path: str | Path) -> Delta:
     """Read a file that `save_delta` wrote.
 
     Raises:
-        InvalidFileError: not such a file.
+        InvalidFileError: not such a file, or damaged.
     """
-    path, allowed = existing_file(path, "delta"), "a file that save_delta wrote"
+    metadata, tensors = FORMAT.read(path)
     try:
-        with safe_open(str(path), framework="pt") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("format") != FORMAT:
-                got = metadata.get("format", "no format")
-                raise InvalidFileError("delta", f"{path} ({got!r})", allowed)
-            gamma, before = file.get_tensor("gamma"), file.get_tensor("before")
-    except SafetensorError as error:
-        raise InvalidFileError("delta", f"{path} (not a safetensors file)", allowed) from error
-    places = json.loads(metadata["places"])
-    return Delta(gamma, before, places["paths"], places["head"], metadata["base"])
+        places = json_object(metadata["places"])
+        found = Delta(
+            tensors["gamma"], tensors["before"], places["paths"], places["head"], metadata["base"]
+        )
+    except (ValueError, KeyError) as error:
+        raise FORMAT.refused(path, f"{type(error).__name__}: {error}") from error
+    if not _is_whole(found):
+        raise FORMAT.refused(path, "parts that do not fit together")
+    return found
+
+
+def _is_whole(delta: Delta) -> bool:
+    """As many numbers after as before, and paths that are texts."""
+    numbers = (delta.gamma, delta.before)
+    paths = [] if delta.paths is None else delta.paths
+    texts = [*paths, delta.head or ""] if isinstance(paths, list) else [None]
+    return (
+        all(tensor.dim() == 1 and tensor.is_floating_point() for tensor in numbers)
+        and delta.gamma.shape == delta.before.shape
+        and all(isinstance(text, str) for text in texts)
+    )
 
 
 class Applied:

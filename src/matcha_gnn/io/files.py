@@ -1,6 +1,9 @@
 """Files that appear whole or not at all."""
 
+import glob
 import os
+import secrets
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -44,17 +47,23 @@ def holding(path: str | Path, refused: Exception) -> Iterator[None]:
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def replacing(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
     """Give a fresh path beside `path`; rename it over `path` if the block ends well.
+
+    A symbolic link stays, and what it points to is replaced. A file that exists keeps its
+    permissions. Temporary files of runs that were killed are removed.
 
     Args:
         path: the file to write. Its folder must exist and be writable.
+        durable: wait until the content is on the disk before renaming, so that a power failure
+            leaves the old file or the new one.
 
     Yields:
         A path in the same folder to write to.
 
     Raises:
-        InvalidFileError: the folder is missing or cannot be written, or `path` is a folder.
+        InvalidFileError: the folder is missing or cannot be written, `path` is a folder or no
+            plain file, or the disk is full.
 
     Example:
         >>> import tempfile
@@ -64,26 +73,112 @@ def replacing(path: str | Path) -> Iterator[Path]:
         >>> target.read_text()
         'whole'
     """
-    path = Path(path)
+    with _temporary(path) as (target, beside):
+        try:
+            yield beside
+            if target.exists():
+                beside.chmod(stat.S_IMODE(target.stat().st_mode))
+            if durable:
+                _to_disk(beside)
+            os.replace(beside, target)
+            if durable and sys.platform != "win32":
+                _to_disk(target.parent)
+        except OSError as error:
+            raise unwritten(path, error) from error
+
+
+def require_writable(path: str | Path) -> None:
+    """Raise InvalidFileError where `replacing` would, before the work whose result it writes.
+
+    Example:
+        >>> require_writable("/nowhere/model.safetensors")
+        Traceback (most recent call last):
+        ...
+        matcha_gnn.errors.InvalidFileError: output: got /nowhere/model.safetensors (No such file \
+or directory); allowed: a path in a writable folder
+    """
+    with _temporary(path):
+        pass
+
+
+def unwritten(path: str | Path, error: Exception) -> InvalidFileError:
+    """The error for a file that could not be written to its end."""
+    reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+    return InvalidFileError("output", f"{path} ({reason})", "room to write the whole file")
+
+
+@contextmanager
+def _temporary(path: str | Path) -> Iterator[tuple[Path, Path]]:
+    """The file that a path means, and an empty one beside it, which is removed at the end."""
+    path = a_path(path, "output")
     if os.path.isdir(path):
         raise InvalidFileError("output", f"{path} (a folder)", "a file name")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InvalidFileError("output", f"{path} (no plain file)", "a file name")
+    target = Path(os.path.realpath(path))
     try:
-        handle, name = tempfile.mkstemp(
-            prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent
-        )
+        sweep(target.parent, glob.escape(target.name))
+        beside, handle = _created(target)
     except OSError as error:
-        raise InvalidFileError(
-            "output", f"{path} ({error.strerror})", "a path in a writable folder"
-        ) from error
-    os.close(handle)
-    beside = Path(name)
+        allowed = "a path in a writable folder"
+        raise InvalidFileError("output", f"{path} ({error.strerror})", allowed) from error
     try:
-        yield beside
-        # mkstemp makes private files; the result should be as readable as any new file.
-        beside.chmod(0o666 & ~_umask())
-        os.replace(beside, path)
+        yield target, beside
     finally:
         beside.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _created(target: Path) -> tuple[Path, int]:
+    """An empty file beside another, locked as long as its handle is open: it is in use."""
+    while True:
+        beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}{target.suffix}")
+        # As readable as any new file: the system takes the umask off.
+        handle = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        if sys.platform == "win32":
+            return beside, handle
+        try:
+            lock(handle, wait=True)
+        # Some network file systems have no locks: then nothing is swept either.
+        except OSError:
+            return beside, handle
+        # Another process may have swept it between the two calls.
+        if os.fstat(handle).st_nlink:
+            return beside, handle
+        os.close(handle)
+
+
+def sweep(folder: Path, pattern: str) -> None:
+    """Remove temporary files of `replacing` that nobody writes any more.
+
+    Args:
+        folder: where to look.
+        pattern: of the names that they were to get, such as "hop-*.npy".
+    """
+    if sys.platform == "win32":
+        return
+    for left in folder.glob(f".{pattern}.{8 * '[0-9a-f]'}{Path(pattern).suffix}"):
+        try:
+            handle = os.open(left, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            lock(handle, wait=False)
+            left.unlink(missing_ok=True)
+        # In use by a run.
+        except OSError:
+            continue
+        finally:
+            os.close(handle)
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def append_line(path: str | Path, line: str) -> None:
@@ -112,7 +207,12 @@ def trim_lines(path: str | Path, number: int) -> list[str]:
         >>> trim_lines(target, 3), target.read_text()
         (['one', 'two'], 'one\ntwo\n')
     """
-    text = Path(path).read_text(encoding="utf-8") if os.path.exists(path) else ""
+    try:
+        exists = os.path.exists(path)
+        text = existing_file(path, "log").read_text(encoding="utf-8") if exists else ""
+    except UnicodeDecodeError as error:
+        got = f"{path} (not UTF-8 text: damaged)"
+        raise InvalidFileError("log", got, "the file as written, or another folder") from error
     whole = text.split("\n")[:-1][:number]
     kept = "".join(line + "\n" for line in whole)
     if kept != text:
@@ -121,15 +221,24 @@ def trim_lines(path: str | Path, number: int) -> list[str]:
     return whole
 
 
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
+def a_path(path: object, argument: str) -> Path:
+    r"""Refuse what is no path at all, or one that no system has.
+
+    Example:
+        >>> a_path("a\0b", "model")
+        Traceback (most recent call last):
+        ...
+        matcha_gnn.errors.InvalidFileError: model: got 'a\x00b'; allowed: a path
+    """
+    if not isinstance(path, str | os.PathLike) or not str(path) or "\0" in str(path):
+        got = repr(path) if isinstance(path, str | int | float | None) else type(path).__name__
+        raise InvalidFileError(argument, got, "a path")
+    return Path(path)
 
 
 def output_folder(path: str | Path) -> Path:
     """Create `path` as a folder if needed and make sure files can be written there."""
-    path = Path(path)
+    path = a_path(path, "output folder")
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
@@ -143,10 +252,11 @@ def output_folder(path: str | Path) -> Path:
 
 def existing_file(path: str | Path, argument: str) -> Path:
     """Return `path` if it is a readable file, else raise one clear line."""
-    path = Path(path)
+    path = a_path(path, argument)
     # os.path answers no where pathlib raises, such as for a name that is too long.
     if not os.path.isfile(path):
-        what = "a folder" if os.path.isdir(path) else "no such file"
+        other = "no plain file" if os.path.exists(path) else "no such file"
+        what = "a folder" if os.path.isdir(path) else other
         raise InvalidFileError(argument, f"{path} ({what})", "an existing file")
     if not os.access(path, os.R_OK):
         raise InvalidFileError(argument, f"{path} (permission denied)", "a readable file")

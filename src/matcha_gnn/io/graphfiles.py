@@ -9,22 +9,26 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from matcha_gnn.errors import InvalidFileError, InvalidGraphError
+from matcha_gnn.errors import InvalidFileError, InvalidGraphError, require_flag
 from matcha_gnn.graphs.extras import LABELS
 from matcha_gnn.graphs.memory import GraphLike, csr_parts, unlabelled
-from matcha_gnn.io.files import existing_file, replacing
+from matcha_gnn.io.archives import Arrays, require_whole
+from matcha_gnn.io.files import a_path, existing_file, replacing
 from matcha_gnn.kernels.sparse import csr_tensor, no_beta_warning
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 
+BASIC = ("x", "edge_index", "edge_weight", *LABELS)
 CSR_NAMES = ("x_indptr", "x_indices", "x_data", "x_shape")
 """Arrays of sparse features."""
 
 
-def read_graph(path: str | Path, check_labels: bool = True) -> "Data":
+def read_graph(path: str | Path, check_labels: bool = True, further: bool = True) -> "Data":
     """Read a graph file: `.npz` without pickles, or `.pt` with `weights_only=True`.
+
+    No array is read before what it declares is known to be what the file has.
 
     Args:
         path: the file. An `.npz` holds `x` [N, F], or `x_data`, `x_indices`, `x_indptr`,
@@ -33,6 +37,7 @@ def read_graph(path: str | Path, check_labels: bool = True) -> "Data":
             such as `edge_attr`.
         check_labels: refuse labels and masks that have not one row for each node; a target's,
             which only scores need, can be left as they are.
+        further: read further fields of an `.npz`; only networks of your own need them.
 
     Returns:
         A PyG `Data`, checked; sparse features stay sparse.
@@ -41,11 +46,12 @@ def read_graph(path: str | Path, check_labels: bool = True) -> "Data":
         InvalidFileError: missing, not readable, or parts are missing.
         InvalidGraphError: readable, but not a graph.
     """
+    require_flag("check_labels", check_labels)
+    require_flag("further", further)
     path = existing_file(path, "graph")
-    readers = {".npz": _read_npz, ".pt": _read_pt}
-    if path.suffix not in readers:
+    if path.suffix not in (".npz", ".pt"):
         raise InvalidFileError("graph", path, "a file named .npz or .pt")
-    data = readers[path.suffix](path)
+    data = _read_pt(path) if path.suffix == ".pt" else _read_npz(path, further)
     num_nodes = unlabelled(data).num_nodes
     if check_labels:
         _check_node_values(data, num_nodes)
@@ -66,12 +72,13 @@ def _check_node_values(graph: GraphLike, num_nodes: int) -> None:
             raise InvalidGraphError(f"graph.{name}", got, allowed)
 
 
-def _read_npz(path: Path) -> "Data":
+def _read_npz(path: Path, further: bool) -> "Data":
     from torch_geometric.data import Data
 
+    needed = {*BASIC, *CSR_NAMES}
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        file = Arrays(path)
+        arrays = {name: file.read(name) for name in file.names if further or name in needed}
     # Bytes that are no array file fail in any way: bad zip, bad header, bad compression, …
     except Exception as error:
         raise InvalidFileError(
@@ -129,10 +136,12 @@ def _read_pt(path: Path) -> "Data":
     from torch_geometric.data.storage import GlobalStorage
 
     known = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
+    # For good, as PyG does with its own classes: torch has one such list for all threads, and who
+    # takes a class off it takes it from the others, too.
+    torch.serialization.add_safe_globals(known)
     try:
-        # Sparse tensors with indices out of range would read foreign memory later on.
-        checked = torch.sparse.check_sparse_tensor_invariants(True)  # type: ignore[no-untyped-call]
-        with torch.serialization.safe_globals(known), checked, no_beta_warning():
+        require_whole(path)
+        with no_beta_warning():
             data = torch.load(path, map_location="cpu", weights_only=True)
     # A refused class, a truncated archive, a tensor that breaks its own rules, …
     except Exception as error:
@@ -160,7 +169,7 @@ def write_graph(graph: GraphLike, path: str | Path) -> None:
     """
     from torch_geometric.data import Data
 
-    path = Path(path)
+    path = a_path(path, "output")
     writers: dict[str, Callable[[Data, BinaryIO], None]]
     writers = {".npz": _write_npz, ".pt": torch.save}
     if path.suffix not in writers:

@@ -3,10 +3,9 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from matcha_gnn.backbones import (
@@ -16,17 +15,30 @@ from matcha_gnn.backbones import (
     TrainableBackbone,
     resolve_backbone,
 )
-from matcha_gnn.backbones.checks import first_non_finite
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, InvalidFileError
+from matcha_gnn.errors import (
+    IncompatibleError,
+    InvalidArgumentError,
+    InvalidFileError,
+    require_kind,
+)
 from matcha_gnn.evidence.belief_model import ANSWERS, BeliefModel
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
-from matcha_gnn.io.files import existing_file, replacing
+from matcha_gnn.io.jsontext import json_object
+from matcha_gnn.io.tensorfiles import TensorFormat
+from matcha_gnn.kernels.contexts import plain_torch, seeded
 from matcha_gnn.registry import installed_names, name_of_class
 
-FORMAT = "matcha-gnn model 5"
-OLDER = ("matcha-gnn model 3", "matcha-gnn model 4")
-"""Read as well, see `_renewed`."""
+FORMAT = TensorFormat(
+    "model",
+    "matcha-gnn model 6",
+    older=("matcha-gnn model 3", "matcha-gnn model 4", "matcha-gnn model 5"),
+    allowed="a .safetensors file as matcha wrote it; for a PyG network of your own: mg.wrap",
+)
+RENAMED = ("matcha-gnn model 3", "matcha-gnn model 4")
+"""Formats in which some tensors had other names, see `_renewed`."""
+MOST = 10_000
+"""Sizes in a configuration up to which models are built whatever the file holds."""
 _SUMMARY = "source_summary."
 _ARRAYS = "source_arrays."
 
@@ -48,6 +60,7 @@ def save_model(model: Backbone, path: str | Path) -> None:
         >>> load_model(path).num_hops
         9
     """
+    require_kind("model", model, Backbone, "a backbone, such as result.model")
     metadata = {}
     if isinstance(model, BeliefModel):
         metadata = {"answer": model.answer, "margin": repr(model.margin)}
@@ -56,15 +69,12 @@ def save_model(model: Backbone, path: str | Path) -> None:
             metadata["pool"] = json.dumps({"weights": weights, "bias": bias})
         model = model.network
     metadata |= _metadata(model)
-    tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
+    tensors = dict(model.state_dict())
     if model.source is not None:
-        for name, tensor in model.source.tensors().items():
-            tensors[_SUMMARY + name] = tensor.detach().cpu().contiguous()
+        tensors |= {_SUMMARY + name: tensor for name, tensor in model.source.tensors().items()}
     for method, arrays in model.source_arrays.items():
-        for name, tensor in arrays.items():
-            tensors[f"{_ARRAYS}{method}.{name}"] = tensor.detach().cpu().contiguous()
-    with replacing(path) as beside:
-        save_file(tensors, str(beside), metadata)
+        tensors |= {f"{_ARRAYS}{method}.{name}": tensor for name, tensor in arrays.items()}
+    FORMAT.write(path, tensors, metadata)
 
 
 def can_save(model: Backbone) -> bool:
@@ -73,47 +83,32 @@ def can_save(model: Backbone) -> bool:
     return isinstance(inner, TrainableBackbone)
 
 
+@plain_torch()
 def load_model(path: str | Path) -> Backbone:
     """Read a model that `save_model` wrote, in evaluation mode, on the CPU.
 
     Raises:
-        InvalidFileError: not such a file, of an architecture this version does not know, or
-            with numbers that are not finite.
+        InvalidFileError: not such a file, damaged, of an architecture this version does not know,
+            or with numbers that are not finite.
     """
-    path = existing_file(path, "model")
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        allowed = "a .safetensors file written by matcha; for a PyG network of your own: mg.wrap"
-        raise InvalidFileError("model", f"{path} (not a safetensors file)", allowed) from error
-    broken = first_non_finite(tensors)
-    if broken is not None:
-        got = f"{path} (NaN or infinite entries in {broken})"
-        raise InvalidFileError("model", got, "a file of finite numbers")
-    model = _build(metadata, path)
+    metadata, tensors = FORMAT.read(path)
     tensors = _renewed(tensors, metadata["format"])
     summary, source_arrays = _take(tensors, _SUMMARY), _take(tensors, _ARRAYS)
-    for tensor in tensors.values():
-        if tensor.is_floating_point():
-            model.to(tensor.dtype)
-            break
+    model = _build(metadata, tensors, path)
     try:
-        model.load_state_dict(tensors)
+        model.load_state_dict(tensors, assign=True)
         model.source = SourceSummary.from_tensors(summary) if summary else None
         for full_name, tensor in source_arrays.items():
             method, name = full_name.split(".", 1)
             model.source_arrays.setdefault(method, {})[name] = tensor
     except (RuntimeError, KeyError, ValueError) as error:
-        allowed = "weights that fit the architecture named in the file"
-        raise InvalidFileError("model", f"{path} ({_reason(error)})", allowed) from error
+        raise FORMAT.refused(path, _reason(error)) from error
     if "answer" in metadata:
         model = _answering(model, metadata, path)
     return model.eval()
 
 
-def _answering(model: Backbone, metadata: dict[str, str], path: Path) -> BeliefModel:
+def _answering(model: Backbone, metadata: dict[str, str], path: str | Path) -> BeliefModel:
     """The model as `Belief` returned it, or as it was fitted to or chosen by answers."""
     answer, pool = metadata["answer"], metadata.get("pool")
     if answer not in ANSWERS or model.source is None:
@@ -127,10 +122,10 @@ def _answering(model: Backbone, metadata: dict[str, str], path: Path) -> BeliefM
         raise InvalidFileError("model", got, "a difference of probabilities, 0 to 1") from error
 
 
-def _pool(text: str, model: Backbone, path: Path) -> BiasedPool:
+def _pool(text: str, model: Backbone, path: str | Path) -> BiasedPool:
     """Weights and biases that were fitted to answers."""
     try:
-        found = json.loads(text)
+        found = json_object(text)
         weights, bias = PoolWeights(*map(float, found["weights"])), found["bias"]
         pool = BiasedPool(weights, tuple(map(float, bias)))
         fits = len(pool.bias) == model.head.out_features
@@ -147,7 +142,7 @@ def _renewed(tensors: dict[str, Tensor], given: str) -> dict[str, Tensor]:
 
     Format 3 does not say which nodes its source summary was taken on: the training nodes.
     """
-    if given == FORMAT:
+    if given not in RENAMED:
         return tensors
     renewed = {}
     for name, tensor in tensors.items():
@@ -160,9 +155,9 @@ def _renewed(tensors: dict[str, Tensor], given: str) -> dict[str, Tensor]:
 
 
 def _take(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Move what starts with `prefix` out of `tensors`, off the mapped file and into memory."""
+    """Move what starts with `prefix` out of `tensors`."""
     names = [name for name in tensors if name.startswith(prefix)]
-    return {name.removeprefix(prefix): tensors.pop(name).clone() for name in names}
+    return {name.removeprefix(prefix): tensors.pop(name) for name in names}
 
 
 def _reason(error: Exception) -> str:
@@ -171,20 +166,40 @@ def _reason(error: Exception) -> str:
     return (lines[1] if len(lines) > 1 else lines[0]).strip()
 
 
-def _build(metadata: dict[str, str], path: Path) -> Backbone:
-    if metadata.get("format") not in (FORMAT, *OLDER):
-        got = metadata.get("format", "no format")
-        raise InvalidFileError("model", f"{path} ({got!r})", f"a file of format {FORMAT!r}")
+def _build(metadata: dict[str, str], tensors: dict[str, Tensor], path: str | Path) -> Backbone:
+    """The model without its weights, for which memory is taken only where the file has them."""
     name = metadata.get("backbone", "none")
     known = installed_names(BACKBONES, GROUP)
     if name not in known:
         raise InvalidFileError("model", f"{path} (architecture {name!r})", ", ".join(known))
     build = resolve_backbone("model", name)
     try:
-        return build(**json.loads(metadata.get("config", "{}")))
-    except (TypeError, ValueError, RuntimeError) as error:
-        allowed = f"a configuration of {name}"
-        raise InvalidFileError("model", f"{path} ({_reason(error)})", allowed) from error
+        config = json_object(metadata.get("config", "{}"))
+        _require_small(config, sum(tensor.numel() for tensor in tensors.values()))
+        with torch.device("meta"), seeded(0, torch.empty(0, device="cpu")):
+            _require_same_shapes(build(**config).state_dict(), tensors)
+        # Weights are drawn, and then replaced: torch's generator stays as it was.
+        with seeded(0, torch.empty(0)):
+            model: Backbone = build(**config)
+        return model
+    # A class of an installed package may refuse its arguments by any of these.
+    except (TypeError, ValueError, RuntimeError, AttributeError, LookupError) as error:
+        raise FORMAT.refused(path, f"{name}: {_reason(error)}") from error
+
+
+def _require_small(config: dict[str, Any], numbers: int) -> None:
+    """No model has more channels or hops than numbers, but for a few: refuse before it is built."""
+    for name, value in config.items():
+        if isinstance(value, int) and abs(value) > max(MOST, numbers):
+            raise ValueError(f"{name}={value}, where the file has {numbers:,} numbers")
+
+
+def _require_same_shapes(wanted: dict[str, Tensor], given: dict[str, Tensor]) -> None:
+    for name in sorted({*wanted, *given}):
+        shapes = [list(each[name].shape) if name in each else None for each in (given, wanted)]
+        if shapes[0] != shapes[1]:
+            got, needed = (shape if shape is not None else "missing" for shape in shapes)
+            raise ValueError(f"{name}: {got}, the architecture has {needed}")
 
 
 def _metadata(model: Backbone) -> dict[str, str]:
@@ -200,4 +215,4 @@ def _metadata(model: Backbone) -> dict[str, str]:
             f"{type(model).__name__} is no architecture of this library or of an installed package "
             f"(entry points {GROUP!r}): keep its state_dict"
         )
-    return {"format": FORMAT, "config": json.dumps(model.config()), "backbone": name}
+    return {"config": json.dumps(model.config()), "backbone": name}

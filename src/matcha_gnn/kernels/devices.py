@@ -6,8 +6,7 @@ implementation runs there, and data are copied plainly.
 """
 
 import importlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -84,15 +83,6 @@ def device_of(place: Tensor | torch.device) -> Device:
 def fast_code(tensor: Tensor) -> ModuleType | None:
     """The module for hops where a tensor is, in its precision."""
     return device_of(tensor).fast_code(tensor.dtype)
-
-
-@contextmanager
-def seeded(seed: int, like: Tensor) -> Iterator[None]:
-    """Seed torch's generators inside the block, also that of a tensor's device; restore them."""
-    devices = [like.device] if device_of(like).generators else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
-        yield
 
 
 @cache

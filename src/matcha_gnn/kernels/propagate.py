@@ -81,7 +81,10 @@ class Adjacency(Operator):
         if dtype == self.matrix.dtype:
             return self
         if dtype not in self._cast:
-            self._cast[dtype] = Adjacency(self.matrix.to(dtype))
+            m = self.matrix
+            # Built from its parts: a conversion would check them where a user has torch check.
+            parts = m.crow_indices(), m.col_indices(), m.values().to(dtype)
+            self._cast[dtype] = Adjacency(csr_of(*parts, (m.shape[0], m.shape[1])))
         return self._cast[dtype]
 
     def __matmul__(self, h: Repr) -> Repr:

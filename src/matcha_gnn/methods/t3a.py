@@ -105,7 +105,7 @@ class T3A(BaseMethod):
         row_labels: str = "own",
         scale: str | float = "unit",
     ) -> None:
-        if k is not None and k != -1 and not is_count(k, 1):
+        if k is not None and not is_count(k, 1) and not (isinstance(k, int) and k == -1):
             raise InvalidArgumentError("k", k, "an integer >= 1, or None or -1 for all")
         require_kind("drop_worst", drop_worst, bool, "True or False")
         if k not in (None, -1):

@@ -121,8 +121,14 @@ def _array(probs: Tensor | None) -> FloatArray:
 
 
 def _names(given: Sequence[str] | None, number: int) -> Sequence[str] | None:
-    if given is not None and (isinstance(given, str) or len(given) != number):
-        got = repr(given) if isinstance(given, str) else f"{len(given)} names"
+    if given is None:
+        return None
+    try:
+        count, got = len(given), f"{len(given)} names"
+    except TypeError:
+        count, got = -1, f"a {type(given).__name__}"
+    if isinstance(given, str) or count != number:
+        got = repr(given) if isinstance(given, str) else got
         raise InvalidArgumentError("names", got, f"one for each of {number} nodes")
     return given
 
@@ -169,12 +175,20 @@ class _Descriptions:
         return sorted({*ends.tolist()} - {node})
 
 
+def _by_name(table: Table) -> list[tuple[str, list[object]]]:
+    """Columns of a mapping, or of what is like one, such as a DataFrame."""
+    try:
+        return [(name, list(table[name])) for name in table]
+    except (TypeError, LookupError) as error:
+        got = f"a {type(table).__name__}"
+        raise InvalidArgumentError("table", got, "a dictionary of columns") from error
+
+
 def _columns(table: Table | None, number: int) -> dict[str, Sequence[Any]]:
     if table is None:
         return {}
     found = dict[str, Sequence[Any]]()
-    for name in table:
-        values = list(table[name])
+    for name, values in _by_name(table):
         if len(values) != number:
             got = f"{len(values)} entries in column {name!r}"
             raise InvalidArgumentError("table", got, f"one for each of {number} nodes")

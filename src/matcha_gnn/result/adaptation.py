@@ -14,6 +14,7 @@ from matcha_gnn.class_names import numbered
 from matcha_gnn.errors import MatchaError, optional_imports
 from matcha_gnn.evidence import ACCURACY, Goal
 from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.methods import BaseMethod
 from matcha_gnn.result.alarms import Severity, class_alarms
 from matcha_gnn.result.decision import Decision
@@ -235,6 +236,7 @@ class Adaptation:
             return None
         return render_cell(self)
 
+    @plain_torch()
     def take(self, name: str) -> "Adaptation":
         """A new result with a candidate that you name, in place of the one that was taken.
 
@@ -260,6 +262,7 @@ class Adaptation:
 
         return take(self, name)
 
+    @plain_torch()
     def ask(
         self,
         count: int = 20,
@@ -288,6 +291,7 @@ class Adaptation:
         object.__setattr__(self, "questions", found)
         return found
 
+    @plain_torch()
     def answer(self, answers: Mapping[int, int | str] | str | Path) -> "Adaptation":
         """A new result, decided by true classes of nodes that `ask` asked about.
 
@@ -317,6 +321,7 @@ class Adaptation:
             from matcha_gnn.report.notebook import plot
         return plot(self)
 
+    @plain_torch()
     def report(
         self,
         path: str | Path,

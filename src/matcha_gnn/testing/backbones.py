@@ -174,6 +174,10 @@ def _check_rebuilds(model: TrainableBackbone) -> None:
     shapes = {name: tensor.shape for name, tensor in rebuilt.state_dict().items()}
     expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
     assert shapes == expected, "config() should build the same architecture again"
+    with torch.device("meta"):
+        planned = type(model)(**model.config()).state_dict()
+    same = {name: tensor.shape for name, tensor in planned.items()} == expected
+    assert same, "config() should build the same shapes on the meta device, as load_model does"
     drawn = []
     for _ in range(2):
         with torch.random.fork_rng(devices=[]):

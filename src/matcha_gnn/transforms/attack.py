@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from matcha_gnn.backbones import FilterBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, InvalidGraphError
+from matcha_gnn.kernels.contexts import plain_torch, seeded
 from matcha_gnn.kernels.edge_weights import EdgePattern, weighted_filter
 from matcha_gnn.registry import resolve
 
@@ -26,6 +27,7 @@ _SETTINGS = {
 LOSSES = ("prob_margin", "tanh_margin", "margin", "masked")
 
 
+@plain_torch()
 def attacked(
     model: nn.Module,
     graph: "Data",
@@ -82,8 +84,7 @@ def attacked(
         log=False,
     )
     nodes = getattr(graph, "test_mask", None) if nodes is None else nodes
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed, graph.x):
         edge_index, _ = attack.attack(graph.x, graph.edge_index, graph.y, budget, nodes)
     hurt = copy(graph)
     hurt.edge_index = edge_index

@@ -1,22 +1,21 @@
 """The state of a watch in one file, whole or not at all: tensors, and JSON beside them."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from matcha_gnn.backbones.checks import first_non_finite
-from matcha_gnn.errors import InvalidFileError
-from matcha_gnn.io.files import existing_file, replacing
-from matcha_gnn.io.jsontext import json_text
+from matcha_gnn.io.jsontext import json_object, json_text
+from matcha_gnn.io.tensorfiles import TensorFormat
 from matcha_gnn.typing import Parameters
 from matcha_gnn.watching.steps import Step
 
-FORMAT = "matcha-gnn watch 1"
+FORMAT = TensorFormat(
+    "state",
+    "matcha-gnn watch 2",
+    older=("matcha-gnn watch 1",),
+    allowed="a file as a watch wrote it; without it the watch starts anew",
+)
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,7 @@ class State:
             "steps": [step.figures() for step in self.steps],
             "resampled": [step.figures() for step in self.resampled],
         }
-        metadata = {"format": FORMAT, "watch": json_text(content, indent=None)}
-        with replacing(path) as beside:
-            save_file(self.changes, str(beside), metadata)
+        FORMAT.write(path, self.changes, {"watch": json_text(content, indent=None)})
 
     @classmethod
     def load(cls, path: str | Path) -> "State":
@@ -60,20 +57,9 @@ class State:
         Raises:
             InvalidFileError: with what is wrong.
         """
-        path = existing_file(path, "state")
+        metadata, changes = FORMAT.read(path)
         try:
-            with safe_open(str(path), framework="pt") as file:
-                metadata = file.metadata() or {}
-                changes = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
-            raise _refused(path, "not a safetensors file") from error
-        if metadata.get("format") != FORMAT:
-            raise _refused(path, f"format {metadata.get('format', 'none')!r}")
-        broken = first_non_finite(changes)
-        if broken is not None:
-            raise _refused(path, f"NaN or infinite entries in {broken}")
-        try:
-            content: dict[str, Any] = json.loads(metadata["watch"])
+            content = json_object(metadata["watch"])
             return cls(
                 model=str(content["model"]),
                 configuration=dict(content["configuration"]),
@@ -82,9 +68,5 @@ class State:
                 resampled=tuple(map(Step.from_figures, content["resampled"])),
                 changes=changes,
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise _refused(path, f"{type(error).__name__}: {error}") from error
-
-
-def _refused(path: Path, what: str) -> InvalidFileError:
-    return InvalidFileError("state", f"{path} ({what})", f"a file of format {FORMAT!r}")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FORMAT.refused(path, f"{type(error).__name__}: {error}") from error

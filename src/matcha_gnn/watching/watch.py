@@ -30,6 +30,7 @@ from matcha_gnn.evidence.given import Source, with_source
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.graphs.base import PlannedGraph
 from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
+from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.methods import ERM, BaseMethod
 from matcha_gnn.metrics import average_degree
 from matcha_gnn.result import Adaptation, Decision
@@ -137,6 +138,7 @@ class Watch:
         """How often each alarm rings on graphs resampled from the source, at the present level."""
         return chances_of(self.reference, self._resampled)
 
+    @plain_torch()
     def observe(self, graph: GraphLike, time: datetime | str | None = None, name: str = "") -> Step:
         """Adapt to the next graph, and say how right the model is there.
 

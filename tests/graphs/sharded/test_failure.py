@@ -154,3 +154,14 @@ def test_a_process_outside_torchrun_is_refused(monkeypatch):
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(InvalidArgumentError, match="torchrun"):
         mg.adapt(small_model(), mg.distributed.shard(small_graph()))
+
+
+def limit_in_the_error(rank):
+    from matcha_gnn.graphs.sharded import joined
+
+    with joined(timeout=999) as ranks:
+        return ranks.timeout
+
+
+def test_the_limit_in_messages_is_that_of_the_group():
+    assert run_ranks(2, limit_in_the_error, timeout=20.0) == [20.0, 20.0]

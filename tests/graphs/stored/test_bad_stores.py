@@ -53,9 +53,9 @@ def test_folders_that_are_no_store(tmp_path, store):
     meta.write_text(json.dumps(said | {"format": "matcha-gnn graph store 99"}))
     with pytest.raises(mg.InvalidFileError, match="store 99"):
         mg.GraphStore(store.folder)
-    for text in ("{", "[]", "{}"):
+    for text, why in (("{", "not JSON"), ("[]", "not JSON"), ("{}", "format None")):
         meta.write_text(text)
-        with pytest.raises(mg.InvalidFileError, match="unreadable"):
+        with pytest.raises(mg.InvalidFileError, match=why):
             mg.GraphStore(store.folder)
 
 
@@ -84,7 +84,7 @@ def test_what_a_killed_writer_left_is_cleared_away_by_the_next(tmp_path):
         mg.GraphStore(tmp_path / "half")
     store = mg.GraphStore.create(tmp_path / "half", target_graph())
     assert store.num_nodes == target_graph().num_nodes
-    assert not list(store.folder.glob(".*"))
+    assert not list(store.folder.glob(".spool-*"))
 
 
 @pytest.mark.parametrize(
@@ -239,3 +239,24 @@ def test_the_estimate_is_reported_before_work(store):
     assert "to compute" in line
     mg.adapt(source_model(), telling, strategy=mg.Matcha(rounds=4))
     assert "to compute" not in said[1]
+
+
+def test_one_process_at_a_time_writes_a_store(tmp_path):
+    def features():
+        with pytest.raises(mg.InvalidFileError, match="another process is writing a store there"):
+            mg.GraphStore.create(tmp_path / "store", target_graph())
+        yield target_graph().x.numpy()
+
+    sender, receiver = target_graph().edge_index.numpy()
+    mg.GraphStore.write(tmp_path / "store", features(), [Edges(sender, receiver)])
+    with pytest.raises(mg.InvalidFileError, match="already has a store"):
+        mg.GraphStore.create(tmp_path / "store", target_graph())
+
+
+def test_changed_labels_are_noticed(store):
+    path = store.folder / "y.npy"
+    labels = np.load(path)
+    labels[0] = 1 - labels[0]
+    np.save(path, labels)
+    with pytest.raises(mg.InvalidFileError, match=r"y.npy \(changed since meta.json was written"):
+        _ = mg.GraphStore(store.folder).labels

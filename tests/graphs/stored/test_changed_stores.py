@@ -10,6 +10,7 @@ from small_stores import largest, source_model, target_graph
 
 import matcha_gnn as mg
 from matcha_gnn.graphs.stored.writing import Edges
+from matcha_gnn.io.jsontext import write_checked_json
 
 ROUNDS = {"strategy": mg.Matcha(rounds=3)}
 
@@ -81,8 +82,8 @@ def test_arrays_that_were_changed_after_writing_are_refused(name, store):
         ("values", 3, np.nan, "NaN or infinite"),
         ("values", -1, -np.inf, "NaN or infinite"),
         ("x", 3, np.inf, "NaN or infinite"),
-        ("links", 3, 700, "node number 700"),
-        ("links", 3, -1, "node number -1"),
+        ("links", 3, 700, "changed since meta.json"),
+        ("links", 3, -1, "changed since meta.json"),
     ],
 )
 @pytest.mark.parametrize("rows", [64, 1 << 20])
@@ -119,8 +120,17 @@ def test_a_pipe_is_no_array_file(store):
         mg.GraphStore(store.folder)
 
 
+def make_old(store):
+    """As the format before checksums had it."""
+    path = store.folder / "meta.json"
+    meta = json.loads(path.read_text()) | {"format": "matcha-gnn graph store 1"}
+    del meta["checksum"], meta["hashes"]
+    path.write_text(json.dumps(meta))
+
+
 @pytest.mark.parametrize("links", [np.zeros((3, 4), np.int64), np.zeros((2, 4)), np.zeros(2, int)])
-def test_links_of_another_form(links, store):
+def test_links_of_another_form_in_a_store_without_hashes(links, store):
+    make_old(store)
     np.save(store.folder / "links.npy", links)
     with pytest.raises(mg.InvalidFileError, match=r"links.npy .*int64 \[2, edges\]"):
         _ = mg.GraphStore(store.folder).links
@@ -141,9 +151,19 @@ def test_links_of_another_form(links, store):
 )
 def test_meta_values_that_no_store_has(said, store):
     path = store.folder / "meta.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | said))
-    with pytest.raises(mg.InvalidFileError, match="meta.json"):
+    meta = json.loads(path.read_text())
+    path.write_text(json.dumps(meta | said))
+    with pytest.raises(mg.InvalidFileError, match="checksum is not that of its content"):
         mg.GraphStore(store.folder)
+    del meta["checksum"]
+    write_checked_json(path, meta | said)
+    with pytest.raises(mg.InvalidFileError, match=r"meta.json.*invalid values"):
+        mg.GraphStore(store.folder)
+
+
+def test_stores_of_the_format_before_checksums_are_read(store):
+    make_old(store)
+    assert mg.GraphStore(store.folder).num_nodes == store.num_nodes
 
 
 def test_a_store_is_verified_once_when_it_is_opened(store, monkeypatch):

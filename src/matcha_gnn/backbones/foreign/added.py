@@ -6,14 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn.backbones.encoder import size
 from matcha_gnn.backbones.foreign.arguments import signature_of
 from matcha_gnn.backbones.foreign.calling import Given, find_head, given_graph
 from matcha_gnn.backbones.foreign.outputs import read_output
 from matcha_gnn.backbones.foreign.patches import Patch
-from matcha_gnn.backbones.foreign.sites import require_module
+from matcha_gnn.backbones.foreign.sites import require_module, require_path
 from matcha_gnn.backbones.foreign.wrap import Foreign
 from matcha_gnn.backbones.linear import LinearBackbone
+from matcha_gnn.errors import as_whole
 from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.kernels import Adjacency, filter_hops, mix, propagate
 from matcha_gnn.typing import HopStack, Repr
@@ -29,7 +29,7 @@ class AddedHops(Foreign):
     def __init__(self, net: nn.Module, head: str | None, num_hops: int) -> None:
         super().__init__(net, head)
         like = next((p for p in self.net.parameters() if p.is_floating_point()), torch.zeros(()))
-        self.gamma = nn.Parameter(torch.eye(1, size("K", num_hops, 1) + 1)[0].to(like))
+        self.gamma = nn.Parameter(torch.eye(1, as_whole("K", num_hops, least=1) + 1)[0].to(like))
 
     @torch.no_grad()
     def constants(self, graph: LocalGraph) -> HopStack | None:
@@ -125,5 +125,6 @@ def add_hops(
         [1.0, 0.0, 0.0]
     """
     require_module(net)
+    require_path("head", head)
     linear = isinstance(find_head(net, head).layer, nn.Linear)
     return LinearAddedHops(net, head, K) if linear else AddedHops(net, head, K)

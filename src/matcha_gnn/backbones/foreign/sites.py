@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from matcha_gnn.backbones.foreign.patches import Patch
-from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.errors import InvalidArgumentError, require_kind
 
 ALPHA_LAYERS = ("APPNP", "GCN2Conv", "SSGConv")
 """PyG's layers with a number `alpha` between a node and its neighbours."""
@@ -139,6 +139,12 @@ def find_gamma(net: nn.Module) -> Found:
     else:
         remarks.append("no head: no linear layer is listed behind them, so Z is the output itself")
     return Found(tuple(found), head, tuple(remarks))
+
+
+def require_path(argument: str, path: object) -> None:
+    """Refuse what is no path of a module; None is none."""
+    if path is not None:
+        require_kind(argument, path, str, 'a path such as "lin2"')
 
 
 def owner(net: nn.Module, path: str) -> tuple[nn.Module, str]:

@@ -20,8 +20,8 @@ from matcha_gnn.backbones.foreign.calling import (
     watch_head,
 )
 from matcha_gnn.backbones.foreign.patches import Patch, patched
-from matcha_gnn.backbones.foreign.sites import find_gamma, find_sites, require_module
-from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.backbones.foreign.sites import find_gamma, find_sites, require_module, require_path
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_kind
 from matcha_gnn.graphs.memory import LocalGraph, content_hash
 from matcha_gnn.typing import Repr
 
@@ -161,12 +161,19 @@ def wrap(
         >>> [site.path for site in model.sites], model.head_path, model.gamma.tolist()
         (['module_1.alpha'], 'module_2', [0.10000000149011612])
     """
+    require_path("head", head)
     if gamma is None:
         found = find_gamma(net)
         if not found.gamma:
             raise IncompatibleError(f"gamma: {found}")
         return Wrapped(net, found.gamma, found.head if head is None else head)
-    return Wrapped(net, [gamma] if isinstance(gamma, str) else list(gamma), head)
+    paths = [gamma] if isinstance(gamma, str) else gamma
+    require_kind("gamma", paths, Sequence, 'paths such as "prop.alpha"')
+    if not paths:
+        raise InvalidArgumentError("gamma", "no path", 'at least one, such as "prop.alpha"')
+    for path in paths:
+        require_path("gamma", path)
+    return Wrapped(net, list(paths), head)
 
 
 def weights_hash(net: nn.Module) -> str:

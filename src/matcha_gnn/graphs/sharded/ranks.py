@@ -150,7 +150,8 @@ def joined(timeout: float = TIMEOUT, device: str = "cpu") -> Iterator[Ranks]:
         DistributedError: not all ranks have connected.
     """
     if dist.is_initialized():
-        yield Ranks(_message_device(), timeout)
+        device_of_messages = _message_device()
+        yield Ranks(device_of_messages, _limit_of_group(device_of_messages, timeout))
         return
     missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR") if name not in os.environ]
     if missing:
@@ -179,6 +180,14 @@ def _start(timeout: float, device: str) -> None:
         raise DistributedError(
             f"rank {rank} of {size}: not all ranks connected within {timeout:g} s"
         ) from error
+
+
+def _limit_of_group(device: torch.device, otherwise: float) -> float:
+    """Seconds that the existing group waits; versions of torch that do not say give the other."""
+    group: Any = dist.group.WORLD
+    options = getattr(group._get_backend(device), "options", None)
+    limit = getattr(options, "_timeout", None)
+    return otherwise if limit is None else float(limit.total_seconds())
 
 
 def _message_device() -> torch.device:

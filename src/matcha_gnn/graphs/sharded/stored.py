@@ -20,7 +20,7 @@ from matcha_gnn.graphs.stored.arrays import as_bytes
 from matcha_gnn.graphs.stored.propagation import HopFiles
 from matcha_gnn.graphs.stored.streaming import TORCH_TYPES
 from matcha_gnn.hops import Hops
-from matcha_gnn.io.files import output_folder
+from matcha_gnn.io.files import output_folder, sweep
 from matcha_gnn.typing import Repr
 
 
@@ -107,8 +107,7 @@ def hops_of(model: FilterBackbone, graph: StoredShard) -> Hops:
     files = HopFiles(folder / name, shape, graph.store.hops_dtype, shape[2])
     with ranks.agreeing("opening the stored hops"):
         output_folder(files.folder)
-        for left in files.folder.glob(".hop-*"):
-            left.unlink()
+        sweep(files.folder, "hop-*.npy")
         missing = files.missing()
     ready = min(ranks.counts(missing[0][0] if missing else shape[1]))
     stack = torch.empty(shape, dtype=TORCH_TYPES[files.dtype], device=graph.device)

@@ -99,6 +99,13 @@ def as_bytes(block: NDArray[Any]) -> memoryview:
     return np.ascontiguousarray(block).view(np.uint8).data
 
 
+def array_hash(array: NDArray[Any]) -> str:
+    """128-bit hash of type, shape and bytes."""
+    digest = xxhash.xxh3_128(f"{array.dtype}{list(array.shape)}".encode())
+    digest.update(as_bytes(array))
+    return digest.hexdigest()
+
+
 def _rows_at_once(array: MappedArray) -> int:
     return max(1, CHECKED_BYTES // array.rows(0, 1).nbytes)
 

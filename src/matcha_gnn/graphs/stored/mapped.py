@@ -9,14 +9,14 @@ import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
 from matcha_gnn.errors import InvalidFileError
-from matcha_gnn.io.files import existing_file
+from matcha_gnn.io.files import existing_file, unwritten
 
 UNREADABLE = (OSError, ValueError, TokenError)
 """What NumPy raises for the header of a file that is no array file."""
@@ -93,6 +93,18 @@ class MappedArray:
             self._map.madvise(what, first, last - first)
 
 
+def append(file: BinaryIO, array: NDArray[Any]) -> None:
+    """Write the numbers of an array at the end of a file.
+
+    Raises:
+        InvalidFileError: there is no room.
+    """
+    try:
+        array.tofile(file)
+    except OSError as error:
+        raise unwritten(file.name, error) from error
+
+
 class ArrayWriter:
     """Writes a .npy file from its first row to its last."""
 
@@ -112,8 +124,12 @@ class ArrayWriter:
         self._write_header()
 
     def write(self, rows: NDArray[Any]) -> None:
-        """Append rows."""
-        np.ascontiguousarray(rows, self._dtype).tofile(self._file)
+        """Append rows.
+
+        Raises:
+            InvalidFileError: there is no room.
+        """
+        append(self._file, np.ascontiguousarray(rows, self._dtype))
 
     def close(self) -> None:
         """End the file."""

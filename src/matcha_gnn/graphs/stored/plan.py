@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.io.files import unwritten
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 RESERVE = 200 << 20
@@ -150,11 +151,13 @@ def estimate(work: Work, plan: Plan, folder: Path, sample: Path, missing: int) -
         InvalidArgumentError: too little space.
     """
     free = shutil.disk_usage(folder).free
-    if missing > free:
+    # A candidate with other features has hops of its own.
+    needed = missing + (work.stack_bytes if work.remakes else 0)
+    if needed > free:
         raise InvalidArgumentError(
-            "store", f"{folder} ({in_words(free)} free)", f"{in_words(missing)} for the hops"
+            "store", f"{folder} ({in_words(free)} free)", f"{in_words(needed)} for the hops"
         )
-    read, write = read_speed(sample), write_speed(folder) if missing else 1.0
+    read, write = read_speed(sample), write_speed(folder, missing) if missing else 1.0
     reads = work.reads + (0 if plan.logit_bytes else work.reads_for_logits)
     seconds = missing / write + reads * work.stack_bytes / read
     return Estimate(work.stack_bytes, missing, plan.peak, reads, seconds)
@@ -169,14 +172,17 @@ def read_speed(path: Path) -> float:
     return max(size, 1) / max(perf_counter() - start, 1e-6)
 
 
-def write_speed(folder: Path) -> float:
-    """Bytes per second of writing to the disk."""
-    block = bytes(PROBE // 4)
-    with tempfile.TemporaryFile(dir=folder) as file:
-        start = perf_counter()
-        file.write(block)
-        file.flush()
-        os.fsync(file.fileno())
+def write_speed(folder: Path, size: int) -> float:
+    """Bytes per second of writing to the disk, by a trial of at most `size` bytes."""
+    block = bytes(min(PROBE // 4, size))
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            start = perf_counter()
+            file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise unwritten(folder, error) from error
     return len(block) / max(perf_counter() - start, 1e-6)
 
 
@@ -187,7 +193,9 @@ def bytes_of(memory: int | str) -> int:
         >>> bytes_of("4GB"), bytes_of("1.5 GiB"), bytes_of(1000)
         (4000000000, 1610612736, 1000)
     """
-    match = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)(i?)B?\s*", str(memory), re.IGNORECASE)
+    plain = isinstance(memory, int | str) and not isinstance(memory, bool)
+    text = str(memory) if plain else ""
+    match = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)(i?)B?\s*", text, re.IGNORECASE)
     try:
         number = float(match[1]) if match else -1.0
     except ValueError:

@@ -17,7 +17,7 @@ from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.graphs.stored.mapped import ArrayWriter, MappedArray
 from matcha_gnn.graphs.stored.matrix import StoredMatrix
 from matcha_gnn.graphs.stored.streaming import FILE_TYPES, TORCH_TYPES
-from matcha_gnn.io.files import holding, output_folder, replacing
+from matcha_gnn.io.files import holding, output_folder, replacing, sweep
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class HopFiles:
         path, shape = self.path(hop, column_block), (self.shape[0], self.widths[column_block])
         try:
             kind = FILE_TYPES[self.dtype]
-            with replacing(path) as beside, ArrayWriter(beside, shape, kind) as file:
+            with replacing(path, durable=False) as beside, ArrayWriter(beside, shape, kind) as file:
                 yield file
         except OSError as error:
             raise InvalidFileError(
@@ -109,8 +109,7 @@ def make_hops(
     """
     output_folder(files.folder)
     with alone(files.folder):
-        for left in files.folder.glob(".hop-*"):
-            left.unlink()
+        sweep(files.folder, "hop-*.npy")
         total = files.shape[1] * len(files.widths)
         if any(hop == 0 for hop, _ in files.missing()):
             _write_encoded(model, graph, files)

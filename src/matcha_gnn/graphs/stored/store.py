@@ -1,6 +1,5 @@
 """A graph as a folder of arrays."""
 
-import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -17,10 +16,19 @@ from torch import Tensor
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError, InvalidGraphError
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import MASKS, Graph, GraphLike, unlabelled
-from matcha_gnn.graphs.stored.arrays import StoreArrays, all_finite, check_nodes
+from matcha_gnn.graphs.stored.arrays import StoreArrays, all_finite, array_hash, check_nodes
 from matcha_gnn.graphs.stored.mapped import UNREADABLE, ArrayWriter
-from matcha_gnn.graphs.stored.writing import FORMAT, META, Edges, finish, write_matrix
-from matcha_gnn.io.files import existing_file, output_folder
+from matcha_gnn.graphs.stored.plan import bytes_of
+from matcha_gnn.graphs.stored.writing import (
+    FORMAT,
+    META,
+    OLDER,
+    Edges,
+    finish,
+    write_matrix,
+)
+from matcha_gnn.io.files import a_path, existing_file, holding, output_folder
+from matcha_gnn.io.jsontext import read_checked_json
 
 if TYPE_CHECKING:
     from matcha_gnn.backbones import Backbone
@@ -30,6 +38,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+LOCK = ".lock"
+"""Held by the process that writes a store."""
 HOPS_DTYPES = ("float32", "float16", "bfloat16")
 LABELS = "y"
 FLOATS = ("float32", "float64")
@@ -72,9 +82,13 @@ class GraphStore:
         hops_dtype: str = "float32",
         tell: Callable[[str], None] = logger.info,
     ) -> None:
-        if hops_dtype not in HOPS_DTYPES:
+        if not isinstance(hops_dtype, str) or hops_dtype not in HOPS_DTYPES:
             raise InvalidArgumentError("hops_dtype", repr(hops_dtype), ", ".join(HOPS_DTYPES))
-        self.folder, self.memory = Path(folder), memory
+        if memory is not None:
+            bytes_of(memory)
+        if not callable(tell):
+            raise InvalidArgumentError("tell", repr(tell), "a function of one line")
+        self.folder, self.memory = a_path(folder, "store"), memory
         self.hops_dtype, self.tell = hops_dtype, tell
         self.meta = _read_meta(self.folder)
         self.arrays = StoreArrays.opened(self.folder, self.meta)
@@ -184,6 +198,10 @@ class GraphStore:
         except UNREADABLE as error:
             reason = getattr(error, "strerror", None) or "not a plain array file"
             raise InvalidFileError("store", f"{path} ({reason})", "an array file") from error
+        written = self.meta.get("hashes", {}).get(name)
+        if written is not None and array_hash(found) != written:
+            got = f"{path} (changed since {META} was written)"
+            raise InvalidFileError("store", got, "the file as GraphStore wrote it")
         return found
 
     @classmethod
@@ -231,29 +249,27 @@ class GraphStore:
             InvalidGraphError: features, edges, weights or node values that are not allowed.
             InvalidFileError: there is a store already, or the folder cannot be written.
         """
-        place = _new_folder(folder)
+        place = output_folder(folder)
         kept = {name: _checked_values(name, values) for name, values in node_values.items()}
-        meta = _write_features(place, features)
-        _check_lengths(kept, meta["num_nodes"])
-        meta |= write_matrix(place, meta["num_nodes"], edges) | {"symmetric": symmetric}
-        for name, values in kept.items():
-            np.save(place / f"{name}.npy", values, allow_pickle=False)
-        finish(place, meta)
+        got = f"{place} (another process is writing a store there)"
+        with holding(place / LOCK, InvalidFileError("store", got, "one process at a time")):
+            _require_no_store(place)
+            meta = _write_features(place, features)
+            _check_lengths(kept, meta["num_nodes"])
+            meta |= write_matrix(place, meta["num_nodes"], edges) | {"symmetric": symmetric}
+            finish(place, meta, kept)
         return cls(place)
 
 
 def _read_meta(folder: Path) -> dict[str, Any]:
-    allowed = f"a folder that GraphStore wrote, format {FORMAT!r}"
+    allowed = "a folder as GraphStore wrote it"
+    if not os.path.exists(folder / META):
+        raise InvalidFileError("store", f"{folder} (no {META}; it is written last)", allowed)
+    meta = read_checked_json(folder / META, "store", FORMAT, OLDER, allowed)
     try:
-        meta: dict[str, Any] = json.loads((folder / META).read_text())
-        found, known = meta["format"], _is_known(meta)
-    except OSError as error:
-        got = f"{folder} (no {META}: {error.strerror}; it is written last)"
-        raise InvalidFileError("store", got, allowed) from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InvalidFileError("store", f"{folder / META} (unreadable)", allowed) from error
-    if found != FORMAT:
-        raise InvalidFileError("store", f"{folder} (format {found!r})", allowed)
+        known = _is_known(meta)
+    except (KeyError, TypeError):
+        known = False
     if not known:
         raise InvalidFileError("store", f"{folder / META} (invalid values)", allowed)
     return meta
@@ -267,14 +283,13 @@ def _is_known(meta: dict[str, Any]) -> bool:
         and meta["x_dtype"] in FLOATS
         and isinstance(meta["symmetric"], bool)
         and isinstance(meta["fingerprint"], str)
+        and isinstance(meta.get("hashes", {}), dict)
     )
 
 
-def _new_folder(folder: str | Path) -> Path:
-    place = output_folder(folder)
+def _require_no_store(place: Path) -> None:
     if os.path.exists(place / META):
         raise InvalidFileError("store", f"{place} (already has a store)", "a new folder")
-    return place
 
 
 def _checked_values(name: str, values: object) -> NDArray[Any]:

@@ -6,7 +6,7 @@ each range sorted in memory from one more read of that file.
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,13 @@ import torch
 from numpy.typing import NDArray
 
 from matcha_gnn.errors import InvalidGraphError
-from matcha_gnn.graphs.stored.arrays import StoreArrays
-from matcha_gnn.graphs.stored.mapped import ArrayWriter
+from matcha_gnn.graphs.stored.arrays import StoreArrays, array_hash
+from matcha_gnn.graphs.stored.mapped import ArrayWriter, append
 from matcha_gnn.graphs.stored.matrix import row_ranges
-from matcha_gnn.io.jsontext import write_json
+from matcha_gnn.io.jsontext import write_checked_json
 
-FORMAT = "matcha-gnn graph store 1"
+FORMAT, OLDER = "matcha-gnn graph store 2", "matcha-gnn graph store 1"
+"""The older one has no checksum in its meta file."""
 META = "meta.json"
 SPOOL = ".spool-"
 SAMPLED_LINKS = 20_000
@@ -66,8 +67,8 @@ def write_matrix(
             spool.add(block)
         spool.close()
         indptr = np.concatenate([[0], np.cumsum(spool.counts + 1)])
-        _save(folder / "indptr.npy", indptr.astype(np.int64))
-        _save(folder / "links.npy", spool.sample(SAMPLED_LINKS, seed=0))
+        save_array(folder / "indptr.npy", indptr.astype(np.int64))
+        save_array(folder / "links.npy", spool.sample(SAMPLED_LINKS, seed=0))
         _write_rows(folder, spool, indptr, at_once)
     return {"num_entries": int(indptr[-1]), "num_edges": spool.num_edges + spool.num_loops}
 
@@ -101,13 +102,13 @@ class _Spool:
         sender, receiver = sender[~loop], receiver[~loop]
         found = np.bincount(receiver, minlength=self.num_nodes)
         self.counts += found
-        np.stack([sender, receiver], 1).astype(np.int32).tofile(self._pairs)
+        append(self._pairs, np.stack([sender, receiver], 1).astype(np.int32))
         self.num_edges += len(sender)
         if weight is None:
             self.degree += found
             return
         self.degree += np.bincount(receiver, weight[~loop], minlength=self.num_nodes)
-        weight[~loop].astype(np.float64).tofile(self._weights)
+        append(self._weights, weight[~loop].astype(np.float64))
 
     def close(self) -> None:
         self._pairs.close()
@@ -204,12 +205,27 @@ def _by_row(row: NDArray[np.int32], num_rows: int) -> NDArray[np.int32]:
     return ordered
 
 
-def _save(path: Path, array: NDArray[Any]) -> None:
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array file."""
     with ArrayWriter(path, array.shape, array.dtype) as file:
         file.write(array)
 
 
-def finish(folder: Path, meta: dict[str, Any]) -> None:
-    """Write the meta file last: without it a store cannot be opened."""
-    fingerprint = StoreArrays.opened(folder, meta).fingerprint()
-    write_json(folder / META, {"format": FORMAT, **meta, "fingerprint": fingerprint})
+def finish(folder: Path, meta: dict[str, Any], values: Mapping[str, NDArray[Any]]) -> None:
+    """Write node values and, last, the meta file: without it a store cannot be opened.
+
+    Args:
+        folder: of the store.
+        meta: sizes.
+        values: `y` and masks by name.
+    """
+    for name, array in values.items():
+        save_array(folder / f"{name}.npy", array)
+    others = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("links", *values)}
+    said = {
+        "format": FORMAT,
+        **meta,
+        "fingerprint": StoreArrays.opened(folder, meta).fingerprint(),
+        "hashes": {name: array_hash(array) for name, array in others.items()},
+    }
+    write_checked_json(folder / META, said)

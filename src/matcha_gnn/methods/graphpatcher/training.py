@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 from matcha_gnn.backbones import Backbone, FilterBackbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import filter_hops
-from matcha_gnn.kernels.devices import seeded
+from matcha_gnn.kernels.contexts import seeded
 from matcha_gnn.methods.graphpatcher.patching import (
     Patcher,
     Patching,

@@ -1,0 +1,124 @@
+"""Safetensors files of this package: each has a format, and a checksum over all that it says."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+import xxhash
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from matcha_gnn.backbones.checks import first_non_finite
+from matcha_gnn.errors import InvalidFileError
+from matcha_gnn.io.files import existing_file, replacing, unwritten
+
+CHECKSUM = "checksum"
+
+
+class TensorFile(NamedTuple):
+    """What a file holds: its metadata, without the checksum, and its tensors in memory."""
+
+    metadata: dict[str, str]
+    tensors: dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class TensorFormat:
+    """One kind of file.
+
+    Attributes:
+        argument: what errors call such a file.
+        name: the format that is written, such as "matcha-gnn model 6".
+        older: formats that are read as well; their files have no checksum.
+        allowed: what errors say instead.
+    """
+
+    argument: str
+    name: str
+    older: tuple[str, ...]
+    allowed: str
+
+    def write(
+        self, path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
+    ) -> None:
+        """Write tensors and texts, whole or not at all.
+
+        Raises:
+            InvalidFileError: the file cannot be written.
+        """
+        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        said = {"format": self.name, **metadata}
+        with replacing(path) as beside:
+            try:
+                save_file(plain, str(beside), said | {CHECKSUM: checksum(said, plain)})
+            except SafetensorError as error:
+                raise unwritten(path, error) from error
+
+    def read(self, path: str | Path) -> TensorFile:
+        """Read what `write` wrote.
+
+        Raises:
+            InvalidFileError: no such file, another format, a checksum that is not that of the
+                content, or numbers that are not finite.
+        """
+        path = existing_file(path, self.argument)
+        try:
+            with safe_open(str(path), framework="pt") as file:
+                metadata = dict(file.metadata() or {})
+                self._check_format(path, metadata)
+                # In memory, as a mapped file could change or be cut short later.
+                tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+        except InvalidFileError:
+            raise
+        # Besides its own errors, the library raises others for types that torch does not have.
+        except Exception as error:
+            raise self.refused(path, "not a safetensors file, or damaged") from error
+        self._check_content(path, metadata, tensors)
+        return TensorFile(metadata, tensors)
+
+    def _check_format(self, path: Path, metadata: dict[str, str]) -> None:
+        given = metadata.get("format", "no format")
+        if given == self.name or given in self.older:
+            return
+        kind, _, version = self.name.rpartition(" ")
+        if given.startswith(f"{kind} ") and given.removeprefix(f"{kind} ").isdecimal():
+            newer = int(given.removeprefix(f"{kind} ")) > int(version)
+            why = "of a newer version of matcha-gnn: install it" if newer else "too old"
+            raise self.refused(path, f"format {given!r}, {why}")
+        raise self.refused(path, repr(given))
+
+    def _check_content(
+        self, path: Path, metadata: dict[str, str], tensors: dict[str, Tensor]
+    ) -> None:
+        given = metadata.pop(CHECKSUM, None)
+        if given is None and metadata["format"] == self.name:
+            raise self.refused(path, "no checksum: damaged")
+        if given is not None and given != checksum(metadata, tensors):
+            raise self.refused(path, "its checksum is not that of its content: damaged")
+        broken = first_non_finite(tensors)
+        if broken is not None:
+            raise self.refused(path, f"NaN or infinite entries in {broken}")
+
+    def refused(self, path: str | Path, why: str) -> InvalidFileError:
+        """The error for a file that cannot be used."""
+        return InvalidFileError(self.argument, f"{path} ({why})", self.allowed)
+
+
+def checksum(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
+    """128-bit XXH3 of all texts, and of name, type, shape and bytes of all tensors.
+
+    It shows damage; it is no signature, as anyone can compute it.
+
+    Example:
+        >>> checksum({}, {"a": torch.zeros(2)}) == checksum({}, {"a": torch.zeros(2, 1)})
+        False
+    """
+    digest = xxhash.xxh3_128(json.dumps(sorted(metadata.items())).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
