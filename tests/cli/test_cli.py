@@ -220,7 +220,7 @@ def test_bad_files_and_names_get_one_line_and_exit_code_2(files, capsys):
             *("train", graph, "-o", files / "new.safetensors", "--backbone", "gcn")
         ],
         "a file named .safetensors": ["train", graph, "-o", files / "new.pt"],
-        "no such folder": ["train", graph, "-o", files / "nowhere" / "new.safetensors"],
+        "No such file or directory": ["train", graph, "-o", files / "nowhere" / "new.safetensors"],
         "--method: got 'memory'": [
             *("train", graph, "-o", files / "new.safetensors", "--method", "memory")
         ],

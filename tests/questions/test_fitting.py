@@ -14,6 +14,7 @@ from matcha_gnn.evidence.belief_model import BeliefModel
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights, fit_biased_pool
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.questions import asking, fitting
+from tensor_files import rewritten
 
 SIZE = {"num_nodes": 1500, "num_features": 64, "signal": 1.3}
 NAME = "fitted to 20 answers"
@@ -124,15 +125,10 @@ def test_a_fitted_candidate_is_a_model_for_the_next_graph(result, target, tmp_pa
     "text", ["{", '{"weights": [1], "bias": [0, NaN]}', '{"weights": [1, 1], "bias": [0]}', "[]"]
 )
 def test_a_damaged_pool_in_a_file_is_refused_in_one_line(result, target, tmp_path, text):
-    from safetensors import safe_open
-    from safetensors.torch import load_file, save_file
-
     _, one = fitted_to(result, target)
     path = tmp_path / "fitted.safetensors"
     mg.save_model(one.model, path)
-    with safe_open(str(path), framework="pt") as file:
-        metadata = file.metadata()
-    save_file(load_file(path), str(path), metadata | {"pool": text})
+    rewritten(path, metadata={"pool": text})
     with pytest.raises(mg.InvalidFileError, match="a bias for each class") as caught:
         mg.load_model(path)
     assert "\n" not in str(caught.value)

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
 
 import matcha_gnn as mg
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
@@ -12,6 +10,7 @@ from matcha_gnn.evidence.belief_model import BeliefModel, surer
 from matcha_gnn.questions import asking
 from matcha_gnn.questions.sampling import candidate_shares
 from matcha_gnn.questions.surest import PARTS, margins, surest_candidates
+from tensor_files import rewritten
 
 SIZE = {"num_nodes": 1500, "num_features": 64, "signal": 1.3}
 
@@ -90,11 +89,9 @@ def test_each_is_a_model_that_can_be_saved(result, target, tmp_path):
 def test_a_margin_that_is_none_is_refused(result, tmp_path, margin):
     one = surest_candidates(result)[0]
     mg.save_model(one.model, tmp_path / "m.safetensors")
-    with safe_open(tmp_path / "m.safetensors", "pt") as file:
-        tensors, metadata = {n: file.get_tensor(n) for n in file.keys()}, file.metadata()  # noqa: SIM118
-    save_file(tensors, tmp_path / "n.safetensors", metadata | {"margin": margin})
+    rewritten(tmp_path / "m.safetensors", metadata={"margin": margin})
     with pytest.raises(InvalidFileError, match=f"margin '{margin}'"):
-        mg.load_model(tmp_path / "n.safetensors")
+        mg.load_model(tmp_path / "m.safetensors")
     with pytest.raises(InvalidArgumentError, match="margin: got"):
         BeliefModel(one.model.network, "pool", margin=-1.0)
 

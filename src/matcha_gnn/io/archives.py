@@ -20,6 +20,7 @@ class Arrays:
 
     Example:
         >>> import tempfile
+        >>> import numpy as np
         >>> path = Path(tempfile.mkdtemp()) / "a.npz"
         >>> np.savez(path, a=np.arange(3))
         >>> arrays = Arrays(path)

@@ -89,7 +89,7 @@ def run(
 def all_of(missing: list[InvalidFileError]) -> InvalidFileError:
     """One error that names every file once."""
     first, *others = missing
-    allowed = "\n".join([first.allowed, *map(str, others)])
+    allowed = "; ".join([first.allowed, *map(str, others)])
     return InvalidFileError(first.argument, first.got, allowed)
 
 
