@@ -6,7 +6,8 @@ rows of these base methods only, `<!-- NAME summary: Matcha -->` counts the rows
 `<!-- choosing -->` is the decision table of the base methods, `<!-- default -->` sets the default
 beside the published rows of Table 1, `<!-- harm: FILE -->` sums up a record of the harm study
 (`FILE#real` and `FILE#generated` a part of it), `<!-- ask: FILE#generated -->` a part of one of the
-study of questions, `<!-- evidence: FILE -->` one of the evidence study,
+study of questions, `<!-- evidence: FILE -->` one of the evidence study, `<!-- networks: FILE -->`
+one of the study of networks of others,
 `<!-- cost: FILE -->` shows one of what a round costs, `<!-- overall -->` counts all tables,
 `<!-- overview -->` has a line for each with its page, and `<!-- conclusions -->` sets the paper's
 conclusions beside the records. One picture shows all cells, ours over the published.
@@ -33,7 +34,7 @@ from matcha_gnn.paper.conclusions import (
 from matcha_gnn.paper.experiments import compare, load
 from matcha_gnn.paper.experiments.spec import groups, names, published
 from matcha_gnn.paper.pages import ours_against_paper
-from matcha_gnn.paper.studies import ask, evidence_overview
+from matcha_gnn.paper.studies import ask, evidence_overview, networks
 from matcha_gnn.paper.studies.harm import kinds, table
 from matcha_gnn.paper.tables import gain_table, markdown_table, summary_line
 
@@ -45,6 +46,7 @@ DOCUMENTS = (
     "docs/choosing.md",
     "docs/research/harm-study.md",
     "docs/research/questions.md",
+    "docs/research/networks.md",
 )
 PICTURE = "docs/pictures/ours-against-paper.svg"
 KINDS = ("structure shift", "structure and attribute shift")
@@ -78,6 +80,11 @@ def harm_table(results: Path, name: str) -> str:
     file, _, kind = name.partition("#")
     runs = _record(results / file)["runs"]
     return table(kinds(runs)[kind] if kind else runs)
+
+
+def networks_table(results: Path, name: str) -> str:
+    """What `studies.networks show` says of every network and world."""
+    return networks.table(_record(results / name)["runs"])
 
 
 def ask_table(results: Path, name: str) -> str:
@@ -193,6 +200,7 @@ MADE: dict[str, Callable[..., str]] = {
     "choosing": choosing_table,
     "harm": harm_table,
     "ask": ask_table,
+    "networks": networks_table,
     "evidence": evidence_table,
     "cost": cost_table,
     "default": default_line,

@@ -142,17 +142,21 @@ def _place(record: Record) -> tuple[int, int, int, int]:
     return *place, record["seed"], WAYS.index(record["way"])
 
 
-def show(records: Sequence[Record]) -> None:
-    """A table of accuracy and F1, means over seeds, and how often a way hurt."""
-    seeds = sorted({record["seed"] for record in records})
-    print(f"Accuracy in percent / F1, means over seeds {', '.join(map(str, seeds))}.\n")
-    print(f"| network | world | before | {' | '.join(WAYS)} |")
-    print("|---|---|---|---|---|---|---|")
+def table(records: Sequence[Record]) -> str:
+    """Accuracy in percent and F1 of every network in every world, means over seeds, as Markdown."""
+    lines = [f"| network | world | before | {' | '.join(WAYS)} |", "|---" * (3 + len(WAYS)) + "|"]
     for name, case in dict.fromkeys((r["network"], r["case"]) for r in records):
         own = [r for r in records if (r["network"], r["case"]) == (name, case)]
         cells = [_cell([r for r in own if r["way"] == way], "after") for way in WAYS]
-        print(f"| {name} | {case} | {_cell(own, 'before')} | {' | '.join(cells)} |")
-    print()
+        lines.append(f"| {name} | {case} | {_cell(own, 'before')} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def show(records: Sequence[Record]) -> None:
+    """The table, how often a way hurt, and how far estimates of F1 are off."""
+    seeds = sorted({record["seed"] for record in records})
+    print(f"Accuracy in percent / F1, means over seeds {', '.join(map(str, seeds))}.\n")
+    print(table(records) + "\n")
     for way in WAYS:
         own = [r for r in records if r["way"] == way]
         change = np.array([r["accuracy_after"] - r["accuracy_before"] for r in own])
