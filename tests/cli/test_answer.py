@@ -362,3 +362,16 @@ def test_where_nothing_can_be_asked_the_rest_is_written(made, capsys, tmp_path):
     assert {path.name for path in out.iterdir()} == FILES
     code, _, complaint = run(capsys, *start, "--classes", "a,b,c")
     assert (code, "allowed: 2 different names" in complaint) == (2, True)
+
+
+def test_a_metric_and_names_of_classes_stay_through_answers(made, tmp_path, capsys):
+    folder, truth = made
+    given = ("-o", tmp_path / "out", "--metric", "f1", "--positive", "fraud")
+    given = (*given, "--classes", "licit,fraud", "--ask", "30")
+    assert run(capsys, "adapt", folder / "m.safetensors", folder / "g.npz", *given)[0] == 0
+    answers = write_answers(tmp_path / "out", truth)
+    code, said, _ = run(capsys, "answer", tmp_path / "out", answers, "--json")
+    assert code == 0
+    summary = json.loads(said)
+    assert (summary["metric"], summary["positive"]) == ("f1", 1)
+    assert "Answers test accuracy, not F1 of fraud, which is estimated" in summary["meaning"]

@@ -10,30 +10,8 @@ import pytest
 import torch
 
 import matcha_gnn as mg
+from asked import SIZE, truth
 from matcha_gnn.metrics import accuracy
-
-SIZE = {"num_nodes": 1500, "num_features": 64, "signal": 1.3}
-
-
-@pytest.fixture(scope="module")
-def model():
-    trained = mg.GPRGNN(64, 2, hidden_channels=8, K=4)
-    mg.fit(trained, mg.datasets.csbm(**SIZE, homophily=0.85, seed=0), epochs=120)
-    return trained
-
-
-@pytest.fixture(scope="module")
-def target():
-    return mg.datasets.csbm(**SIZE, homophily=0.1, seed=1)
-
-
-@pytest.fixture
-def result(model, target):
-    return mg.adapt(model, target)
-
-
-def truth(questions, target):
-    return {each.node: int(target.y[each.node]) for each in questions}
 
 
 def test_answers_confirm_a_good_candidate(result, target):
@@ -260,10 +238,7 @@ def test_around_a_base_method_and_a_model_without_cached_hops(target):
     assert answered.pic_after == pytest.approx(again.pic_after, abs=1e-5)
 
 
-def test_another_metric_stays_the_goal(target, tmp_path):
-    source = mg.datasets.csbm(**SIZE, homophily=0.85, seed=0)
-    model = mg.GPRGNN(64, 2, hidden_channels=8, K=4)
-    mg.fit(model, source, epochs=120)
+def test_another_metric_stays_the_goal(model, target, tmp_path):
     result = mg.adapt(model, target, metric="f1", positive=1)
     answered = result.answer(truth(result.ask(40), target))
     decision = answered.decision

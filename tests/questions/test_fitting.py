@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import matcha_gnn as mg
+from asked import SIZE, truth
 from matcha_gnn.errors import NotAdaptedWarning
 from matcha_gnn.evidence.belief_model import BeliefModel
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights, fit_biased_pool
@@ -16,20 +17,7 @@ from matcha_gnn.metrics import accuracy
 from matcha_gnn.questions import asking, fitting
 from tensor_files import rewritten
 
-SIZE = {"num_nodes": 1500, "num_features": 64, "signal": 1.3}
 NAME = "fitted to 20 answers"
-
-
-@pytest.fixture(scope="module")
-def model():
-    trained = mg.GPRGNN(64, 2, hidden_channels=8, K=4)
-    mg.fit(trained, mg.datasets.csbm(**SIZE, homophily=0.85, seed=0), epochs=120)
-    return trained
-
-
-@pytest.fixture(scope="module")
-def target():
-    return mg.datasets.csbm(**SIZE, homophily=0.1, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -41,18 +29,9 @@ def unsure(model):
     return weak
 
 
-def truth(questions, target):
-    return {each.node: int(target.y[each.node]) for each in questions}
-
-
 def fitted_to(result, target, count=30):
     answered = result.answer(truth(result.ask(count), target))
     return answered, next(c for c in answered.decision.candidates if c.name == NAME)
-
-
-@pytest.fixture
-def result(model, target):
-    return mg.adapt(model, target)
 
 
 def test_a_bias_that_answers_tell_is_found():

@@ -5,31 +5,13 @@ import pytest
 import torch
 
 import matcha_gnn as mg
+from asked import truth
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.evidence.belief_model import BeliefModel, surer
 from matcha_gnn.questions import asking
 from matcha_gnn.questions.sampling import candidate_shares
 from matcha_gnn.questions.surest import PARTS, margins, surest_candidates
 from tensor_files import rewritten
-
-SIZE = {"num_nodes": 1500, "num_features": 64, "signal": 1.3}
-
-
-@pytest.fixture(scope="module")
-def model():
-    trained = mg.GPRGNN(64, 2, hidden_channels=8, K=4)
-    mg.fit(trained, mg.datasets.csbm(**SIZE, homophily=0.85, seed=0), epochs=120)
-    return trained
-
-
-@pytest.fixture(scope="module")
-def target():
-    return mg.datasets.csbm(**SIZE, homophily=0.1, seed=1)
-
-
-@pytest.fixture
-def result(model, target):
-    return mg.adapt(model, target)
 
 
 def by_name(candidates):
@@ -100,7 +82,7 @@ def test_answers_decide_among_them_too(result, target):
     questions = result.ask(20)
     assert [one.name for one in questions.candidates[-4:]] == [f"surest {p} of pool" for p in PARTS]
     assert not any("surest" in one.candidate for one in questions[0].opinions)
-    answered = result.answer({each.node: int(target.y[each.node]) for each in questions})
+    answered = result.answer(truth(questions, target))
     assert len(answered.decision.verdict.gains) == len(answered.decision.candidates)
     assert "surest half of pool" in by_name(answered.decision.candidates)
 

@@ -76,7 +76,7 @@ def demo(output: Path, seed: int, json: bool, command: str) -> None:
         return
     console.out.print(
         "A GPRGNN trained where 80% of edges join alike nodes meets a graph where 20% do. "
-        "Only its hop weights γ move; the labels of that graph are used for this table alone."
+        "It is adapted without labels; those of that graph are used for this table alone."
     )
     print_summary(summary)
     if page:

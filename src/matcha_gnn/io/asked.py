@@ -13,7 +13,6 @@ from torch import Tensor
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.evidence import Interval, Wanted
-from matcha_gnn.evidence.goals import ACCURACY, METRICS, Goal
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.io.archives import Arrays
@@ -31,7 +30,7 @@ from matcha_gnn.typing import FloatArray
 
 ASKED, CANDIDATES = "asked.json", "candidates.npz"
 QUESTIONS, QUESTIONS_PAGE = "questions.csv", "questions.html"
-FORMAT, OLDER = "matcha-gnn questions 4", "matcha-gnn questions 3"
+FORMAT = "matcha-gnn questions 3"
 MODEL = re.compile(r"candidate-\d+\.safetensors")
 """Models of the candidates."""
 
@@ -206,6 +205,7 @@ def _result(
     assert source.probs is not None
     assert taken.model is not None
     assert taken.probs is not None
+    names = () if _are_numbers(questions.classes) else questions.classes
     return Adaptation(
         probs=taken.probs,
         probs_before=source.probs,
@@ -226,18 +226,11 @@ def _result(
             candidates,
             None,
             record["obstacle"],
-            goal=_goal(record.get("goal", ACCURACY.figures()), source.probs.shape[1]),
+            goal=Wanted(**record["goal"], classes=names).goal(source.probs.shape[1], None),
         ),
         questions=questions,
-        class_names=() if _are_numbers(questions.classes) else questions.classes,
+        class_names=names,
     )
-
-
-def _goal(figures: dict[str, Any], classes: int) -> Goal:
-    """What candidates were compared by; a function of the user's is not in a file."""
-    if figures["metric"] not in METRICS:
-        return ACCURACY
-    return Wanted(figures["metric"], figures["positive"]).goal(classes, None)
 
 
 def _are_numbers(names: Sequence[str]) -> bool:
@@ -250,7 +243,7 @@ def _read_record(folder: Path) -> dict[str, Any]:
         allowed = "a folder that matcha adapt … --ask 20 wrote"
         raise InvalidFileError("folder", f"{folder} (no {ASKED})", allowed)
     allowed = "the file as written; or run matcha adapt … --ask again"
-    return read_checked_json(path, "folder", FORMAT, OLDER, allowed)
+    return read_checked_json(path, "folder", allowed, FORMAT)
 
 
 def _read_candidates(path: Path) -> tuple[Tensor, FloatArray | None]:

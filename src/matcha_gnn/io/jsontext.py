@@ -63,16 +63,16 @@ def write_checked_json(path: str | Path, value: dict[str, Any]) -> None:
 
 
 def read_checked_json(
-    path: str | Path, argument: str, current: str, older: str, allowed: str
+    path: str | Path, argument: str, allowed: str, current: str, older: str | None = None
 ) -> dict[str, Any]:
     """Read an object that `write_checked_json` wrote, without its checksum.
 
     Args:
         path: the file.
         argument: what errors call it.
-        current: its format, in the field "format".
-        older: a format whose files have no checksum.
         allowed: what errors say instead.
+        current: its format, in the field "format".
+        older: a format that is read as well, whose files have no checksum.
 
     Raises:
         InvalidFileError: missing, no JSON object, of another format, or changed after it was
@@ -84,7 +84,7 @@ def read_checked_json(
     except (OSError, ValueError) as error:
         raise InvalidFileError(argument, f"{path} (not JSON)", allowed) from error
     given, form = found.pop(CHECKSUM, None), found.get("format")
-    if form not in (current, older):
+    if form is None or form not in (current, older):
         raise InvalidFileError(argument, f"{path} (format {form!r})", f"{allowed}, {current!r}")
     if given is None and form == older:
         return found

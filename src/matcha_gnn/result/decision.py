@@ -203,8 +203,11 @@ class Decision:
         if self.goal == ACCURACY or chosen is None or not math.isfinite(source.goal.value):
             return ""
         title, text = self.goal.title, self.goal.text
-        said = f" Answers test accuracy, not {title}, which is estimated without them: "
-        said += f"{text(source.goal.value)}{f' → {self._spread(chosen.goal)}' * self.adapted}."
+        after = f" → {self._spread(chosen.goal)}" if self.adapted else ""
+        said = (
+            f" Answers test accuracy, not {title}, which is estimated without them: "
+            f"{text(source.goal.value)}{after}."
+        )
         known = [one for one in self.candidates if math.isfinite(one.goal.value)]
         best = max(known, key=lambda one: one.goal.value)
         if best.goal.value > chosen.goal.value:

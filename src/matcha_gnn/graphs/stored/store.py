@@ -265,7 +265,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     allowed = "a folder as GraphStore wrote it"
     if not os.path.exists(folder / META):
         raise InvalidFileError("store", f"{folder} (no {META}; it is written last)", allowed)
-    meta = read_checked_json(folder / META, "store", FORMAT, OLDER, allowed)
+    meta = read_checked_json(folder / META, "store", allowed, FORMAT, OLDER)
     try:
         known = _is_known(meta)
     except (KeyError, TypeError):
