@@ -84,17 +84,18 @@ def main(folder: Path) -> None:
     start = perf_counter()
     os.waitpid(started(folder / "unbroken"), 0)
     length = perf_counter() - start
-    moments, kills, resumed = random.Random(0), 0, folder / "killed-0"
+    moments, kills, folders = random.Random(0), 0, 0
     while kills < KILLS:
-        child = started(resumed)
+        child = started(folder / f"killed-{folders}")
         sleep(moments.uniform(0, length))
         if ended(child):
-            resumed = folder / f"killed-{kills}"
+            # A run in a complete folder ends at once: a kill would never hit it.
+            folders += 1
             continue
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         kills += 1
-    os.waitpid(started(resumed), 0)
+    os.waitpid(started(folder / f"killed-{folders}"), 0)
 
 
 if __name__ == "__main__":
