@@ -3,10 +3,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 if not torch.cuda.is_available():
     # Read when the kernels are imported: without a GPU they run in Triton's interpreter.
     os.environ["TRITON_INTERPRET"] = "1"
+
+# `make trust` takes this one; see tests/properties/random_graphs.py for how many that is.
+settings.register_profile("trust", max_examples=1000)
 
 PROJECT = Path(__file__).parents[1]
 NO_DATA = "no data root: set MATCHA_DATA, or put the files in ../shared/data"

@@ -17,6 +17,8 @@ from matcha_gnn.typing import ClassSums, FloatArray, HopForm, Probs, Repr
 
 HALF_A_NODE = 0.5
 """Expected nodes from which a class counts as one that occurs."""
+_ROUNDING = 8
+"""Units in the last place: deviations of 100,000 equal rows from their mean showed up to 4."""
 
 
 def entropy(probs: Probs) -> Tensor:
@@ -97,16 +99,36 @@ def total_variance(z: Repr) -> Tensor:
     return (z - z.mean(0)).square().sum()
 
 
+def rounding_of(dtype: torch.dtype) -> float:
+    """What a sum over rows may be off by, relative to the sum of their sizes."""
+    return _ROUNDING * float(torch.finfo(dtype).eps)
+
+
+def rounding_variance(size: float, dtype: torch.dtype) -> float:
+    """σ² that rows which are all equal may show by rounding: no more than that is none.
+
+    Args:
+        size: √Σ_i ‖z_i‖².
+        dtype: in which the rows are summed.
+
+    Example:
+        >>> equal = torch.full((9, 2), 0.1)
+        >>> float(total_variance(equal)) <= rounding_variance(float(equal.norm()), torch.float32)
+        True
+    """
+    return (rounding_of(dtype) * size) ** 2
+
+
 def pic(z: Repr, probs: Probs, min_share: float) -> Tensor:
     """Prediction-informed clustering loss σ²_intra / σ² (equation 6 of the paper), in [0, 1].
 
     Written as 1 − σ²_inter / σ², the same by the decomposition of variance. Representations
-    that are all equal have no clusters: the loss is 1 with zero gradient.
+    that are equal but for rounding have no clusters: the loss is 1 with zero gradient.
     """
     total = total_variance(z)
-    if total <= 0:
+    if total <= rounding_variance(float(z.detach().norm()), z.dtype):
         return 1 - 0 * total
-    return 1 - inter_variance(z, probs, min_share) / total
+    return 1 - (inter_variance(z, probs, min_share) / total).clamp(max=1)
 
 
 def difference(z: Repr, probs: Probs, min_share: float) -> Tensor:
@@ -153,30 +175,37 @@ def between_slope(
 
 
 def pic_from_forms(
-    hop_weights: FloatArray, between: HopForm, total: HopForm
+    hop_weights: FloatArray, between: HopForm, total: HopForm, least: float = 0.0
 ) -> tuple[float, FloatArray]:
-    """PIC and its gradient in c from B and S.
+    """PIC and its gradient in c from B and S; see `pic_from_slopes`.
 
     Example:
         >>> pic_from_forms(np.ones(2), np.eye(2), np.diag([2.0, 6.0]))
         (0.75, array([-0.125,  0.125]))
     """
-    return pic_from_slopes(hop_weights, between @ hop_weights, total @ hop_weights)
+    return pic_from_slopes(hop_weights, between @ hop_weights, total @ hop_weights, least)
 
 
 def pic_from_slopes(
-    hop_weights: FloatArray, between: FloatArray, total: FloatArray
+    hop_weights: FloatArray, between: FloatArray, total: FloatArray, least: float = 0.0
 ) -> tuple[float, FloatArray]:
     """PIC and its gradient in c from Bc and Sc: 1 − cᵀBc / cᵀSc, and −2 (Bc·s − b·Sc) / s².
+
+    Args:
+        hop_weights: c, [K+1].
+        between: Bc, [K+1].
+        total: Sc, [K+1].
+        least: a variance that is not above this is none: the loss is 1 with zero gradient.
 
     Example:
         >>> pic_from_slopes(np.ones(2), np.array([1.0, 1.0]), np.array([2.0, 6.0]))
         (0.75, array([-0.125,  0.125]))
     """
     inter, variance = float(hop_weights @ between), float(hop_weights @ total)
-    if variance <= 0:
+    if variance <= least:
         return 1.0, np.zeros_like(hop_weights)
-    ratio = inter / variance
+    # In this order a ratio that is NaN stays so.
+    ratio = min(max(inter / variance, 0.0), 1.0)
     return 1 - ratio, (between - ratio * total) * (-2 / variance)
 
 

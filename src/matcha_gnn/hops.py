@@ -130,6 +130,17 @@ class Hops:
         """S with σ²_total = cᵀ S c in float64, [K+1, K+1]; the same in every round."""
         return self.shard.total(sum_of(kernels.gram(b, self.mean) for _, b in self.blocks()))[0]
 
+    @cached_property
+    def sizes(self) -> FloatArray:
+        """√Σ_i ‖H_k[i]‖², [K+1]."""
+        squares = np.diag(self.gram) + self.num_nodes * np.square(self.mean).sum(1)
+        return np.asarray(np.sqrt(squares))
+
+    @property
+    def summed_in(self) -> torch.dtype:
+        """The precision of sums over a block of nodes."""
+        return torch.float64 if self.stack.dtype == torch.float64 else torch.float32
+
     def mix(self, hop_weights: HopWeights) -> Repr:
         """Z = Σ_k c_k H_k, [N, D]."""
         return kernels.mix(self.stack, hop_weights)

@@ -1,8 +1,10 @@
 """The prediction-informed clustering loss of Matcha."""
 
+import numpy as np
 from torch import Tensor
 
 from matcha_gnn import functional
+from matcha_gnn.hops import Hops
 from matcha_gnn.losses.base import ClusterLoss
 from matcha_gnn.methods.base import Prediction, Prepared, View
 from matcha_gnn.typing import FloatArray, Probs, Repr
@@ -33,13 +35,28 @@ class PIC(ClusterLoss):
         self, view: View, prediction: Prediction, prepared: Prepared
     ) -> tuple[float, FloatArray]:
         """PIC and its gradient in the hop weights."""
-        return functional.pic_from_slopes(view.hop_weights_array, *self._slopes(view, prediction))
+        now = view.hop_weights_array
+        least = self._least(now, view.hops)
+        return functional.pic_from_slopes(now, *self._slopes(view, prediction), least)
 
     def minimiser(self, view: View, prediction: Prediction, prepared: Prepared) -> FloatArray:
         """The hop weights under which the predicted classes are furthest apart.
 
-        PIC does not depend on their sign: it is that of the current representation.
+        PIC does not depend on their sign: it is that of the current representation. The current
+        hop weights where no others are better by more than rounding, such as with one predicted
+        class, or with nodes that are all equal.
         """
         between, total = self._forms(view, prediction)
-        best = functional.best_hop_weights(between, total)
-        return best if best @ total @ view.hop_weights_array >= 0 else -best
+        now, best = view.hop_weights_array, functional.best_hop_weights(between, total)
+        loss, lowest = (
+            functional.pic_from_forms(each, between, total, self._least(each, view.hops))[0]
+            for each in (now, best)
+        )
+        if not lowest < loss - functional.rounding_of(view.hops.summed_in):
+            return now
+        return best if best @ total @ now >= 0 else -best
+
+    def _least(self, hop_weights: FloatArray, hops: Hops) -> float:
+        """The variance that rounding of the hops may show in Z."""
+        size = float(np.abs(hop_weights) @ hops.sizes)
+        return functional.rounding_variance(size, hops.summed_in)

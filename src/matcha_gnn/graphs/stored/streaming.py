@@ -85,6 +85,11 @@ class StreamedHops(Hops, abc.ABC):
         forms = (kernels.gram(block.double(), self.mean) for _, block in self.blocks())
         return self.shard.total(sum_of(forms))[0]
 
+    @property
+    def summed_in(self) -> torch.dtype:
+        """See `Hops.summed_in`."""
+        return torch.float32
+
     def mix(self, hop_weights: HopWeights) -> Repr:
         """Refused, as `stack` is; use `View.blocks`."""
         return self.stack

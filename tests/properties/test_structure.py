@@ -1,0 +1,128 @@
+"""What edges mean: loops, repeated edges, directions, components; and where a graph lies."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from random_graphs import Way, bounded, graphs, in_float32, trained
+from torch_geometric.data import Data
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+import matcha_gnn as mg
+from matcha_gnn.backbones import BACKBONES
+from matcha_gnn.graphs.stored import matrix, plan, propagation, streaming
+from matcha_gnn.kernels import reference
+
+every_backbone = pytest.mark.parametrize("backbone", BACKBONES)
+UNEQUAL = ("normal", "shifted", "few values")
+PRECISE = [
+    Way(backbone, "erm", strategy) for backbone in BACKBONES for strategy in ("none", "matcha")
+]
+
+
+def predicted(backbone, graph):
+    return mg.predict(trained(backbone), graph).probs
+
+
+def close(found, expected, atol=1e-9):
+    torch.testing.assert_close(found, expected, atol=atol, rtol=0)
+
+
+@bounded
+@given(graphs())
+def test_the_adjacency_is_that_of_pyg(graph):
+    nodes, weight = graph.num_nodes, graph.get("edge_weight")
+    (sender, receiver), values = gcn_norm(
+        graph.edge_index, weight, num_nodes=nodes, dtype=torch.float64
+    )
+    expected = torch.zeros(nodes, nodes, dtype=torch.float64)
+    expected.index_put_((receiver, sender), values, accumulate=True)
+    close(mg.unlabelled(graph).adjacency.matrix.to_dense(), expected)
+
+
+@every_backbone
+@bounded
+@given(graphs(weighted=False))
+def test_repeated_edges_are_edges_whose_weights_add_up(backbone, graph):
+    apart = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
+    once, times = apart.unique(dim=1, return_counts=True)
+    repeated = Data(x=graph.x, edge_index=apart)
+    weighted = Data(x=graph.x, edge_index=once, edge_weight=times.double())
+    close(predicted(backbone, weighted), predicted(backbone, repeated))
+
+
+@every_backbone
+@bounded
+@given(graphs(weighted=False))
+def test_a_single_self_loop_is_the_one_that_every_node_has(backbone, graph):
+    apart = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
+    loops = torch.arange(graph.num_nodes).repeat(2, 1)
+    without = Data(x=graph.x, edge_index=apart)
+    looped = Data(x=graph.x, edge_index=torch.cat([loops, apart], 1))
+    close(predicted(backbone, looped), predicted(backbone, without))
+
+
+@every_backbone
+@bounded
+@given(graphs(weighted=False), graphs(weighted=False))
+def test_components_are_predicted_as_if_alone(backbone, one, other):
+    both = Data(
+        x=torch.cat([one.x, other.x]),
+        edge_index=torch.cat([one.edge_index, other.edge_index + one.num_nodes], 1),
+    )
+    alone = torch.cat([predicted(backbone, each) for each in (one, other)])
+    close(predicted(backbone, both), alone)
+
+
+@every_backbone
+@bounded
+@given(graphs())
+def test_an_isolated_node_depends_on_its_own_features_alone(backbone, graph):
+    linked = torch.zeros(graph.num_nodes, dtype=torch.bool)
+    linked[graph.edge_index.flatten()] = True
+    none = torch.zeros(2, 0, dtype=torch.long)
+    expected = predicted(backbone, Data(x=graph.x, edge_index=none))
+    close(predicted(backbone, graph)[~linked], expected[~linked])
+
+
+@pytest.mark.parametrize("way", PRECISE, ids=str)
+@bounded
+@given(graph=graphs(kinds=UNEQUAL))
+def test_float32_is_near_float64(way, graph):
+    wide, narrow = way.adapt(graph), way.adapt(in_float32(graph), way.model.copied().float())
+    assert narrow.probs.dtype == torch.float32
+    close(narrow.probs.double(), wide.probs, atol=1e-3)
+    assert narrow.pic_before == pytest.approx(wide.pic_before, abs=1e-3)
+
+
+BLOCKS = {
+    plan: ("MOST_BLOCK", "LEAST_BLOCK"),
+    matrix: ("ENTRIES", "OUT_BYTES"),
+    streaming: ("FILE_BLOCK", "_NODES"),
+    propagation: ("READ_ROWS",),
+    reference: ("BLOCK",),
+}
+STORED = [
+    *(Way("gprgnn", method, "matcha") for method in ("erm", "t3a", "tent")),
+    *(Way("gprgnn", "erm", strategy) for strategy in ("fitted", "guarded", "none")),
+    Way("appnp"),
+]
+
+
+@pytest.mark.parametrize("way", STORED, ids=str)
+@bounded
+@given(graph=graphs(least=2, kinds=UNEQUAL), size=st.integers(1, 60))
+def test_a_store_in_blocks_is_adapted_as_the_graph_in_memory(way, graph, size):
+    graph, model = in_float32(graph), way.model.copied().float()
+    inside = way.adapt(graph, model)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        for module, names in BLOCKS.items():
+            for name in names:
+                patch.setattr(module, name, size)
+        store = mg.GraphStore.create(Path(folder) / "store", graph)
+        outside = way.adapt(store, model)
+        close(outside.probs, inside.probs, atol=1e-4)
+        torch.testing.assert_close(outside.gamma, inside.gamma, atol=1e-3, rtol=1e-2)
