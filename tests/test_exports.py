@@ -103,3 +103,29 @@ def test_one_file_and_one_line_are_enough(tmp_path):
         env={"PYTHONPATH": str(tmp_path), "PATH": ""},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+IMPORTS = """
+import importlib, os, sys
+import torch_geometric.data
+wrong = []
+for name in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            print(name, error, file=sys.stderr)
+            os._exit(1)
+        os._exit(0)
+    wrong += [name] if os.waitpid(child, 0)[1] else []
+sys.exit(len(wrong))
+"""
+
+
+def test_every_module_can_be_imported_first():
+    modules = [path.stem for path in PACKAGE.glob("[!_]*") if path.suffix == ".py" or path.is_dir()]
+    names = [f"matcha_gnn.{name}" for name in sorted(modules)]
+    assert "matcha_gnn.hops" in names
+    ended = subprocess.run([sys.executable, "-c", IMPORTS, *names], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr

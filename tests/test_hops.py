@@ -103,3 +103,32 @@ def test_hops_are_freed_at_once():
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("classes", [3, 9])
+def test_squares_that_are_too_large_for_float32_are_taken_in_float64(classes):
+    generator = torch.Generator().manual_seed(0)
+    stack, weights = torch.randn(40, 3, 8, generator=generator), np.array([0.5, -0.3, 0.2])
+    probs = torch.randn(40, classes, generator=generator).softmax(1)
+    mass, scale = probs.sum(0).double().numpy(), 1e25
+    small, large = Hops(stack), Hops(stack * scale)
+    np.testing.assert_allclose(large.gram / scale**2, small.gram, rtol=1e-4, atol=1e-4)
+    for of in (Hops.sums, lambda hops, c, p: hops.class_sums(p)):
+        slopes = [
+            hops.between_slope(
+                weights, probs, mass, of(hops, torch.tensor(weights).float(), probs), 0
+            )
+            for hops in (small, large)
+        ]
+        np.testing.assert_allclose(slopes[1] / scale**2, slopes[0], rtol=1e-3, atol=1e-4)
+
+
+def test_pic_of_large_features_is_that_of_small_ones():
+    model, graph = trained_model(), tiny_graph()
+    probs = torch.eye(3)[graph.y]
+    values = []
+    for scale in (1.0, 1e20):
+        hops = Hops(model.hops(graph).stack * scale)
+        view = mg.View(model, mg.unlabelled(graph), hops, model.gamma.detach(), 0)
+        values.append(mg.PIC().value(view, mg.Prediction(probs)))
+    assert values[1] == pytest.approx(values[0], rel=1e-4)

@@ -18,6 +18,7 @@ strategies, losses and backbones need no line here: what their packages export i
 
 import importlib
 import logging
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 _PACKAGES = {
@@ -124,6 +125,9 @@ def __getattr__(name: str) -> Any:
         return _public()
     if name in _MODULES:
         return importlib.import_module(_MODULES[name])
+    # Python asks here before it imports a module by `from matcha_gnn import hops`.
+    if find_spec(f"matcha_gnn.{name}") is not None:
+        raise AttributeError(f"module 'matcha_gnn' has no attribute {name!r} yet: import it")
     homes = [home for home, names in _HOME.items() if name in names]
     for home in homes or _PACKAGES:
         if not name.startswith("_") and hasattr(importlib.import_module(home), name):

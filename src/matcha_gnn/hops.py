@@ -128,7 +128,13 @@ class Hops:
     @cached_property
     def gram(self) -> HopForm:
         """S with σ²_total = cᵀ S c in float64, [K+1, K+1]; the same in every round."""
-        return self.shard.total(sum_of(kernels.gram(b, self.mean) for _, b in self.blocks()))[0]
+        form = self.shard.total(sum_of(kernels.gram(b, self.mean) for _, b in self.blocks()))[0]
+        # Squares of hops from 1e19 on are too large for float32.
+        return form if np.isfinite(form).all() else self._wide_gram()
+
+    def _wide_gram(self) -> HopForm:
+        forms = (kernels.gram(block.double(), self.mean) for _, block in self.blocks())
+        return self.shard.total(sum_of(forms))[0]
 
     @cached_property
     def sizes(self) -> FloatArray:
@@ -236,7 +242,12 @@ class Hops:
         apart = np.where(kept[:, None], sums.sums - mass[:, None] * centre, 0)
         directions = apart / np.where(kept, mass, 1)[:, None]
         own = sum_of(kernels.hop_slopes(b, probs[rows], directions) for rows, b in self.blocks())
-        return np.asarray(self.shard.total(own)[0] - self.mean @ apart.sum(0))
+        slope = np.asarray(self.shard.total(own)[0] - self.mean @ apart.sum(0))
+        if np.isfinite(slope).all():
+            return slope
+        # Products of hops may be too large for float32; sums are not.
+        whole = self.class_sums(probs)
+        return functional.between_slope(hop_weights, whole, mass, self.mean, min_share)
 
     def _whole_sums_pay(self, num_classes: int) -> bool:
         return kernels.whole_sums_pay(self.shape[1], num_classes, self.device)

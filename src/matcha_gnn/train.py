@@ -15,6 +15,7 @@ from matcha_gnn.backbones.checks import first_non_finite, require_finite, requir
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
+    InvalidGraphError,
     require_kind,
     require_number,
     require_seed,
@@ -127,6 +128,8 @@ def fit(
         got = "weights made in torch.inference_mode()"
         raise InvalidArgumentError("model", got, "a model made outside of it, to be trained")
     source = unlabelled(graph)
+    if source.num_nodes < 2:
+        raise InvalidGraphError("graph.x", "1 node", "at least 2 nodes to train on")
     model.accept(source.x)
     classes = model.head.out_features
     labels, trained = known_labels(graph, source, train_mask, classes)

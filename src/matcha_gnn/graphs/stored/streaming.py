@@ -16,7 +16,7 @@ from matcha_gnn import kernels
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.shards import WHOLE
 from matcha_gnn.graphs.stored.mapped import MappedArray
-from matcha_gnn.hops import Hops, HopsKey, sum_of
+from matcha_gnn.hops import Hops, HopsKey
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 
@@ -82,8 +82,7 @@ class StreamedHops(Hops, abc.ABC):
     @cached_property
     def gram(self) -> HopForm:
         """See `Hops.gram`; summed in float64."""
-        forms = (kernels.gram(block.double(), self.mean) for _, block in self.blocks())
-        return self.shard.total(sum_of(forms))[0]
+        return self._wide_gram()
 
     @property
     def summed_in(self) -> torch.dtype:
