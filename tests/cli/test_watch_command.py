@@ -344,3 +344,14 @@ def test_rows_beyond_the_state_and_torn_ones_are_cut_off(place, capsys, torn):
         code, _, _ = run(capsys, *watch(place))
         assert code == 0
         assert (place / "out" / torn).read_text() == whole
+
+
+def test_figures_that_a_killed_run_did_not_write_are_written_by_the_next(place, capsys):
+    run(capsys, *watch(place))
+    metrics = place / "out" / "metrics.prom"
+    whole, left = metrics.read_text(), metrics.with_name(".metrics.prom.0123abcd.prom")
+    metrics.unlink()
+    left.touch()
+    assert run(capsys, *watch(place))[0] == 0
+    assert metrics.read_text() == whole
+    assert not left.exists()

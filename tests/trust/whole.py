@@ -1,10 +1,16 @@
-"""The whole battery, by `make trust`: bad calls, bad command lines, damaged files.
+"""The whole battery, by `make trust`: bad calls and lines, damaged files, kills, extreme numbers.
 
-Run: python tests/trust/whole.py [--mutations 1300] [--out results/trust.json]
+Random graphs of tests/properties are run, too, with ten times as many examples.
+
+Run: python tests/trust/whole.py [--only PART ...] [--mutations 1300] [--kills 120] [--out FILE]
+
+With --only the other parts of the record stay as they are.
 """
 
 import argparse
+import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -15,6 +21,8 @@ from typing import Any
 import calls
 import lines
 import mutations
+import numerics
+import pytest
 
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.io.provenance import versions
@@ -53,31 +61,81 @@ def damaged_files(number: int) -> dict[str, Any]:
     return found
 
 
+def killed_runs(number: int) -> dict[str, Any]:
+    """So many runs that are killed at random, and one at every file; and started again."""
+    record = Path("record.json").resolve()
+    script = Path(__file__).with_name("kills.py")
+    subprocess.run([sys.executable, script, str(number), "1", "0", record], check=True)
+    found: dict[str, Any] = json.loads(record.read_text())
+    return found
+
+
+def extreme_graphs() -> dict[str, Any]:
+    """Every extreme graph with every method, strategy and backbone."""
+    tally, wrong = Counter[str](), []
+    for run in dict.fromkeys(numerics.runs()):
+        found = numerics.outcome(run)
+        tally[found if numerics.is_good(found) else "wrong"] += 1
+        wrong += [] if numerics.is_good(found) else [f"{run}: {found}"]
+    return {"tried": tally.total(), **tally, "wrong": wrong}
+
+
+PARTS = ("calls", "lines", "files", "kills", "numerics", "properties")
+
+
+class _Outcomes:
+    """Which tests failed, and how many there were."""
+
+    def __init__(self) -> None:
+        self.tried, self.wrong = 0, list[str]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Called by pytest for the parts of each test."""
+        self.tried += report.when == "call"
+        self.wrong += [report.nodeid] if report.failed else []
+
+
+def properties() -> dict[str, Any]:
+    """Tests on random graphs, with the profile `trust`."""
+    outcomes, folder = _Outcomes(), Path(__file__).parents[1] / "properties"
+    options = [f"--rootdir={folder.parents[1]}", "--hypothesis-profile=trust", "-p", "no:xdist"]
+    code = pytest.main([str(folder), *options, "-p", "no:cacheprovider"], plugins=[outcomes])
+    assert code in (0, 1), "the tests could not be run"
+    return {"tried": outcomes.tried, "examples each": 100, "wrong": outcomes.wrong}
+
+
 def main() -> int:
     """Run all, write the record, and say whether something was wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mutations", type=int, default=1300, help="of each format")
+    parser.add_argument("--kills", type=int, default=120, help="at random moments")
     parser.add_argument("--out", type=Path, default=Path("results/trust.json"))
+    parser.add_argument("--only", nargs="+", default=(), choices=PARTS)
     given = parser.parse_args()
     out, record = given.out.resolve(), dict[str, Any]()
     parts = {
         "calls": bad_calls,
         "lines": bad_lines,
         "files": lambda: damaged_files(given.mutations),
+        "kills": lambda: killed_runs(given.kills),
+        "numerics": extreme_graphs,
+        "properties": properties,
     }
-    for name, run in parts.items():
+    wanted = [name for name in parts if name in given.only or not given.only]
+    for name in wanted:
         with tempfile.TemporaryDirectory() as place:
             # Names such as ../evil stay inside.
             inner = Path(place) / "inner"
             inner.mkdir()
             os.chdir(inner)
             start = time.perf_counter()
-            record[name] = run() | {"seconds": round(time.perf_counter() - start)}
+            record[name] = parts[name]() | {"seconds": round(time.perf_counter() - start)}
             os.chdir("/")
-        shown = {k: v for k, v in record[name].items() if k in ("tried", "refused", "done", "same")}
+        shown = {k: v for k, v in record[name].items() if isinstance(v, int)}
         print(name, shown, len(record[name]["wrong"]), "wrong", flush=True)
-    write_json(out, record | {"versions": versions()})
-    return int(any(record[name]["wrong"] for name in parts))
+    kept = json.loads(out.read_text()) if given.only and out.exists() else {}
+    write_json(out, kept | record | {"versions": versions()})
+    return int(any(record[name]["wrong"] for name in wanted))
 
 
 if __name__ == "__main__":

@@ -153,6 +153,8 @@ class Journal:
             got = f"{self.folder} ({len(rows)} rows in {EVENTS}, {number} steps in {STATE})"
             raise InvalidFileError("output folder", got, "the files of one watch, or none")
         if self.watch.steps:
+            # A run that was killed may have written neither.
+            self._exports[1].on_graph(self.watch.steps[-1])
             self._show()
         return dict(map(_file_of, rows))
 
