@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint bench trust docs wheel lock clean
+.PHONY: help demo test quick coverage lint bench trust docs wheel lock clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -17,6 +17,11 @@ test: lint ## lint, types and every test
 quick: .venv/.installed-dev ## the tests that take seconds: no browser, no process groups
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow and not browser and not distributed"
 
+coverage: .venv/.installed-dev ## lines of src that the tests run, of the whole suite
+	rm -f .coverage .coverage.*
+	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n 2
+	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
+
 lint: .venv/.installed-dev ## formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -26,7 +31,7 @@ bench: .venv/.installed-dev ## speed, as ratios within one run
 	for name in whole first_call round propagate inference train; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 	$(BIN)/python benchmarks/draw.py
 
-trust: .venv/.installed-dev ## bad calls, bad command lines and damaged files, into results/trust.json
+trust: .venv/.installed-dev ## attacks: bad calls, damaged files, kills and others, into results/trust.json
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python tests/trust/whole.py
 
 docs: .venv/.installed-docs ## the documentation, into site/
