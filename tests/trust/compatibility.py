@@ -1,7 +1,7 @@
 """A walk through the library with other versions of Python, torch and PyG, each in a venv.
 
-A version of torch that would bring CUDA along, gigabytes, is recorded as not tried; so is a Python
-that is not here.
+Where there is no build of torch for CPUs, pip takes one with CUDA, which is gigabytes: name the
+versions that are to be tried. The record holds those alone.
 
 Run: python tests/trust/compatibility.py [--python python3.11 ...] [--torch 2.6 ...] [--pyg 2.6 ...]
 """
@@ -69,38 +69,17 @@ def outcome(python: str, torch: str, pyg: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         try:
             subprocess.run([python, "-m", "venv", place], check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            return wanted | {"outcome": "not tried", "reason": f"no {python}: {error}"}
+        except OSError as error:
+            return wanted | {"outcome": "not tried", "reason": f"no {python}: {error.strerror}"}
         run = Path(place) / "bin" / "python"
         packages = [f"torch=={torch}.*", f"torch_geometric=={pyg}.*", *NEEDED]
-        reason = _too_large(run, packages)
-        if reason:
-            return wanted | {"outcome": "not tried", "reason": reason}
-        _pip(run, "install", "--quiet", *packages)
+        subprocess.run([run, "-m", "pip", "install", "--quiet", *packages], check=True)
         quiet = os.environ | {"PYTHONPATH": str(PROJECT / "src"), "OMP_NUM_THREADS": "1"}
         ended = subprocess.run([run, "-c", WALK], capture_output=True, text=True, env=quiet)
     if ended.returncode:
         lines = ended.stderr.strip().splitlines() or ["no word"]
         return wanted | {"outcome": "failed", "reason": lines[-1]}
     return wanted | {"outcome": "passed", **json.loads(ended.stdout.splitlines()[-1])}
-
-
-def _too_large(run: Path, packages: list[str]) -> str:
-    """Why a combination is not installed; empty where it is."""
-    try:
-        report = json.loads(
-            _pip(run, "install", "--quiet", "--dry-run", "--report", "-", *packages)
-        )
-    except subprocess.CalledProcessError as error:
-        return f"pip: {error.stderr.strip().splitlines()[-1]}"
-    names = [each["metadata"]["name"] for each in report["install"]]
-    cuda = [name for name in names if name.startswith(("nvidia-", "cuda-", "triton"))]
-    return f"this torch brings {len(cuda)} packages of CUDA along" if cuda else ""
-
-
-def _pip(run: Path, *words: str) -> str:
-    command = [run, "-m", "pip", *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def main() -> int:

@@ -1,0 +1,157 @@
+"""Mutation testing: small changes of the numerical code that its tests should notice.
+
+A seeded sample of operators, comparisons and numbers is changed, one at a time, in a copy of the
+source, and the tests of the changed part are run. A change that no test notices is listed.
+
+Run: python tests/trust/mutants.py [--number 40] [--parts functional losses] [--out FILE]
+"""
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from matcha_gnn.io.jsontext import write_json
+
+PROJECT = Path(__file__).parents[2]
+PACKAGE = Path("src/matcha_gnn")
+TESTS = {
+    "functional": ["tests/test_functional.py", "tests/losses", "tests/properties/test_sums.py"],
+    "losses": ["tests/losses", "tests/properties/test_sums.py", "tests/strategies"],
+    "strategies": ["tests/strategies", "tests/properties/test_adaptation.py"],
+    "evidence": ["tests/evidence", "tests/strategies/test_guarded.py"],
+}
+PATIENCE = 300
+"""Seconds; a change that makes tests run longer is noticed, too."""
+OPERATORS = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+}
+
+
+class Mutant(NamedTuple):
+    """One change."""
+
+    path: str
+    line: int
+    what: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.what}"
+
+
+def mutants(path: Path) -> Iterator[Mutant]:
+    """Every change of a file; annotations and texts stay as they are."""
+    text = (PROJECT / path).read_text()
+    for place in range(len(_places(ast.parse(text)))):
+        tree = ast.parse(text)
+        node = _places(tree)[place]
+        before = ast.unparse(node)
+        _change(node)
+        said = f"{before} → {ast.unparse(node)}"
+        yield Mutant(str(path), getattr(node, "lineno", 0), said, ast.unparse(tree))
+
+
+def _places(tree: ast.AST) -> list[ast.AST]:
+    found: list[ast.AST] = []
+    _collect(tree, found)
+    return found
+
+
+def _collect(node: ast.AST, found: list[ast.AST]) -> None:
+    operator = node.op if isinstance(node, ast.BinOp | ast.BoolOp) else None
+    operator = node.ops[0] if isinstance(node, ast.Compare) else operator
+    is_number = isinstance(node, ast.Constant) and type(node.value) in (int, float)
+    if is_number or type(operator) in OPERATORS:
+        found.append(node)
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "type_params"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                _collect(child, found)
+
+
+def _change(node: ast.AST) -> None:
+    if isinstance(node, ast.Constant):
+        node.value = node.value + 1 if isinstance(node.value, int) else node.value * 2 + 0.1
+    elif isinstance(node, ast.Compare):
+        node.ops[0] = OPERATORS[type(node.ops[0])]()
+    elif isinstance(node, ast.BinOp | ast.BoolOp):
+        node.op = OPERATORS[type(node.op)]()
+
+
+def drawn(part: str, number: int, seed: int) -> list[Mutant]:
+    """A seeded sample of the changes of a part."""
+    place = PACKAGE / part
+    whole = PROJECT / place
+    paths = (
+        [place.with_suffix(".py")]
+        if not whole.is_dir()
+        else sorted(place / path.name for path in whole.glob("*.py") if path.name != "__init__.py")
+    )
+    every = [mutant for path in paths for mutant in mutants(path)]
+    return random.Random(f"{part} {seed}").sample(every, min(number, len(every)))
+
+
+def is_noticed(mutant: Mutant, tests: list[str], copy: Path) -> bool:
+    """Whether a test fails, or takes for ever, with the change."""
+    path = copy / mutant.path
+    whole = path.read_text()
+    path.write_text(mutant.source)
+    given = os.environ | {"PYTHONPATH": str(copy / "src"), "OMP_NUM_THREADS": "1"}
+    options = ["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not slow"]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
+    try:
+        ended = subprocess.run(command, cwd=copy, env=given, capture_output=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return True
+    finally:
+        path.write_text(whole)
+    assert ended.returncode in (0, 1, 2, 4), ended.stdout
+    return ended.returncode != 0
+
+
+def main() -> None:
+    """Try a sample of each part and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--number", type=int, default=40, help="of each part")
+    parser.add_argument("--parts", nargs="+", default=list(TESTS), choices=TESTS)
+    parser.add_argument("--out", type=Path, default=Path("results/mutants.json"))
+    given = parser.parse_args()
+    record: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place)
+        for name in ("src", "tests"):
+            shutil.copytree(PROJECT / name, copy / name)
+        for name in ("pyproject.toml", "conftest.py"):
+            shutil.copy(PROJECT / name, copy / name)
+        for part in given.parts:
+            sample = drawn(part, given.number, seed=0)
+            noticed = {mutant: is_noticed(mutant, TESTS[part], copy) for mutant in sample}
+            survivors = [str(mutant) for mutant, found in noticed.items() if not found]
+            record[part] = {"tried": len(sample), "survivors": survivors}
+            print(part, record[part], flush=True)
+    write_json(given.out, record)
+
+
+if __name__ == "__main__":
+    main()
