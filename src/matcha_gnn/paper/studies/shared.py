@@ -72,7 +72,7 @@ def published_syn_cora(run: int) -> Domains:
 
 
 def syn_cora_model(backbone: str, run: int, seed: int, **options: float) -> mg.Backbone:
-    """A source model of Syn-Cora, trained as in the tables."""
+    """A source model of Syn-Cora, trained as in the tables; options are of the architecture."""
     source = published_syn_cora(run).source
     build: Any = BACKBONES[backbone]
     sizes = {"hidden_channels": 32, "K": DEPTHS[backbone]}
