@@ -10,7 +10,7 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
 # `make trust` takes this one; see tests/properties/random_graphs.py for how many that is.
-settings.register_profile("trust", max_examples=1000)
+settings.register_profile("trust", max_examples=500)
 
 PROJECT = Path(__file__).parents[1]
 NO_DATA = "no data root: set MATCHA_DATA, or put the files in ../shared/data"

@@ -1,6 +1,6 @@
 """The whole battery, by `make trust`: bad calls and lines, damaged files, kills, extreme numbers.
 
-Random graphs of tests/properties are run, too, with ten times as many examples.
+Random graphs of tests/properties are run, too, with five times as many examples.
 
 Run: python tests/trust/whole.py [--only PART ...] [--mutations 1300] [--kills 120] [--out FILE]
 
@@ -101,7 +101,7 @@ def properties() -> dict[str, Any]:
     options = [f"--rootdir={folder.parents[1]}", "--hypothesis-profile=trust", "-p", "no:xdist"]
     code = pytest.main([str(folder), *options, "-p", "no:cacheprovider"], plugins=[outcomes])
     assert code in (0, 1), "the tests could not be run"
-    return {"tried": outcomes.tried, "examples each": 100, "wrong": outcomes.wrong}
+    return {"tried": outcomes.tried, "examples each": 50, "wrong": outcomes.wrong}
 
 
 def main() -> int:
