@@ -51,3 +51,17 @@ def test_survives_pickling_as_between_worker_processes(kind):
     assert type(copy) is kind
     assert str(copy) == str(error)
     assert (copy.argument, copy.got, copy.allowed) == (error.argument, error.got, error.allowed)
+
+
+@pytest.mark.parametrize("value", [2**31, 10**20])
+def test_counts_that_would_never_end_are_refused(value):
+    for call in (
+        lambda: mg.fit(mg.GPRGNN(6, 3), tiny_graph(), epochs=value),
+        lambda: mg.GPRGNN(6, 3, K=value),
+        lambda: mg.GPRGNN(6, 3, hidden_channels=value),
+        lambda: mg.Matcha(rounds=value),
+        lambda: mg.T3A(k=value),
+    ):
+        with pytest.raises(mg.InvalidArgumentError, match=str(value)):
+            call()
+    assert mg.datasets.csbm(20, 4, seed=value % 2**63).num_nodes == 20

@@ -77,6 +77,10 @@ such as mg.T3A()
     raise InvalidArgumentError(argument, got, allowed)
 
 
+LARGEST = 2**31 - 1
+"""Of integers that count something: more would not end, or not fit anywhere."""
+
+
 def require_whole(argument: str, value: object, *, least: int, most: int | None = None) -> None:
     """Refuse what is not an integer within bounds; True and False are none.
 
@@ -87,8 +91,10 @@ def require_whole(argument: str, value: object, *, least: int, most: int | None 
         matcha_gnn.errors.InvalidArgumentError: rounds: got 2.5; allowed: an integer >= 1
     """
     whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):  # type: ignore[operator]
-        allowed = f">= {least}" if most is None else f"from {least} to {most}"
+    limit = LARGEST if most is None else most
+    if not whole or not least <= value <= limit:  # type: ignore[operator]
+        shown = most is not None or (whole and value > limit)  # type: ignore[operator]
+        allowed = f"from {least} to {limit}" if shown else f">= {least}"
         raise InvalidArgumentError(argument, repr(value), f"an integer {allowed}")
 
 
@@ -119,7 +125,7 @@ def require_number(
         raise InvalidArgumentError(argument, repr(value), f"a number {limits}".rstrip())
 
 
-def as_whole(argument: str, value: object, *, least: int | None = None) -> int:
+def as_whole(argument: str, value: object, *, least: int | None = None, most: int = LARGEST) -> int:
     """Any kind of integer as Python's own, such as NumPy's; True and False are none.
 
     Example:
@@ -132,6 +138,8 @@ def as_whole(argument: str, value: object, *, least: int | None = None) -> int:
     if not isinstance(value, bool):
         with suppress(TypeError):
             whole = operator.index(value)  # type: ignore[arg-type]
+    if whole is not None and whole > most:
+        raise InvalidArgumentError(argument, whole, f"an integer up to {most}")
     if whole is None or (least is not None and whole < least):
         got = value if isinstance(value, str | Real) else _short(value)
         raise InvalidArgumentError(

@@ -136,7 +136,7 @@ def check_csbm(
     as_number("homophily", homophily, "a share in [0, 1]", least=0, most=1)
     for name, value in (("signal", signal), ("shift", shift)):
         as_number(name, value)
-    as_whole("seed", seed, least=0)
+    as_whole("seed", seed, least=0, most=2**63 - 1)
 
 
 def link_rates(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from matcha_gnn.errors import InvalidArgumentError, require_kind, require_number
+from matcha_gnn.errors import LARGEST, InvalidArgumentError, require_kind, require_number
 from matcha_gnn.kernels.sparse import csr_tensor
 from matcha_gnn.methods.base import BaseMethod, Prediction, Prepared, State, View
 from matcha_gnn.typing import Probs, Repr
@@ -111,11 +111,11 @@ class LAME(BaseMethod):
 
 
 def is_count(value: object, least: int) -> bool:
-    """Whether this is an integer of any kind, and not below `least`; True and False are none."""
+    """Whether this is an integer of any kind from `least` to `LARGEST`; no True or False."""
     if isinstance(value, bool):
         return False
     try:
-        return operator.index(value) >= least  # type: ignore[arg-type]
+        return least <= operator.index(value) <= LARGEST  # type: ignore[arg-type]
     except TypeError:
         return False
 

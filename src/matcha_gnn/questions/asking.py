@@ -81,7 +81,7 @@ def _design(
 ) -> tuple[Design, tuple[Candidate, ...]]:
     """That of the questions before, as long as answers depend on it; and what is compared."""
     if seed is not None:
-        require_whole("seed", seed, least=0)
+        require_whole("seed", seed, least=0, most=2**63 - 1)
     if before is not None and seed in (None, before.design.seed):
         return before.design, before.candidates
     if before is not None and before.answers:
