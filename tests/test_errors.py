@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+import matcha_gnn as mg
 from matcha_gnn import errors
 from matcha_gnn.errors import (
     DistributedError,
@@ -16,6 +17,7 @@ from matcha_gnn.errors import (
     NonFiniteError,
     NotAdaptedWarning,
 )
+from matcha_gnn.testing import tiny_graph
 
 WITH_PARTS = [InvalidArgumentError, InvalidGraphError, InvalidFileError]
 ABOUT_INPUT = [*WITH_PARTS, IncompatibleError, NonFiniteError, NoEvidenceError]
