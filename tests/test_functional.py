@@ -167,3 +167,17 @@ def test_node_terms_equal_torch():
     probs = logits.flip(0).softmax(-1)
     expected = torch.nn.functional.cross_entropy(logits, probs.argmax(1), reduction="none")
     torch.testing.assert_close(functional.pseudo_label_terms(logits, probs)[0], expected)
+
+
+def test_recall_f1_and_average_precision_are_those_of_counts():
+    hits, true, guessed = (
+        torch.tensor([3.0, 0.0, 0.4]),
+        torch.tensor([4.0, 2.0, 0.5]),
+        torch.ones(3),
+    )
+    torch.testing.assert_close(functional.recall(hits, true), torch.tensor([0.75, 0.0, 0.8]))
+    expected = torch.tensor([6 / 5, 0.0, 0.8 / 1.5])
+    torch.testing.assert_close(functional.f1(hits, true, guessed), expected)
+    # A class of less than half a node has none.
+    assert functional.recall(torch.tensor([0.4]), torch.tensor([0.49])).isnan().all()
+    assert functional.average_precision(torch.tensor([0.3, 0.2]), torch.zeros(2).bool()) == 0
