@@ -12,10 +12,8 @@ from torch import Tensor, nn
 from matcha_gnn import functional, kernels
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.shards import WHOLE, Shard
+from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
-
-_WIDE_BLOCK = 1 << 16
-"""Nodes that are converted to float64 at a time."""
 
 
 class HopsKey(NamedTuple):
@@ -135,21 +133,23 @@ class Hops:
         return kernels.mix(self.stack, hop_weights)
 
     def hop_logits(self, head: nn.Linear) -> Iterator[tuple[slice, Tensor]]:
-        """Rows and the logits of each of their hops by itself, [n, K+1, C] in float64, no bias.
+        """Rows, and the logits of each of their hops by itself relative to those of the last class.
 
-        A constant over classes may be missing: softmax does not depend on it.
+        In float64 and class by class, [K+1, C−1, n]; without the head's bias.
         """
         weight = head.weight.detach()
+        few = max(1, device_of(weight).block_floats // (8 * self.shape[1] * len(weight)))
         if self._keeps_logits(len(weight)):
             kept = self._relative_logits(weight)
-            for first in range(0, kept.shape[2], _WIDE_BLOCK):
-                logits = kept[..., first : first + _WIDE_BLOCK].permute(2, 0, 1).double()
-                yield slice(first, first + len(logits)), nn.functional.pad(logits, (0, 1))
+            for first in range(0, kept.shape[2], few):
+                logits = kept[..., first : first + few].double()
+                yield slice(first, first + logits.shape[2]), logits
             return
         for rows, block in self.blocks():
-            for first in range(0, len(block), _WIDE_BLOCK):
-                logits = block[first : first + _WIDE_BLOCK].double() @ weight.double().T
-                yield slice(rows.start + first, rows.start + first + len(logits)), logits
+            for first in range(0, len(block), few):
+                logits = kernels.hop_logits(block[first : first + few].double(), weight.double())
+                start = rows.start + first
+                yield slice(start, start + logits.shape[2]), logits
 
     def class_sums(self, weights: Tensor) -> ClassSums:
         """Σ_i weights[i, c] H_k[i] in float64, [C, K+1, D], for weights [N, C]."""
