@@ -210,20 +210,25 @@ def neighbour_evidence(
     lift = edge_shares / edge_shares.sum(1, keepdim=True) / shares
 
     def message(logits: Tensor) -> Tensor:
-        found = (logits.softmax(1) @ lift.T).clamp_min(1e-12).log_()
-        return found - found.mean(1, keepdim=True)
+        """Class by class: logits [C, n] to messages [C, n]."""
+        found = (lift @ logits.softmax(0)).clamp_min_(1e-12).log_()
+        return found.sub_(found.mean(0))
 
     def without(sender: Tensor, back: Tensor) -> Tensor:
         return message(sender - back)
 
-    sent_before = message(evidence)
+    def sent(belief: Tensor) -> Tensor:
+        return message(belief.T.contiguous()).T
+
+    sent_before = sent(evidence)
     found = graph.neighbour_sums(sent_before)
-    for _ in range(ROUNDS - 1):
+    for number in range(1, ROUNDS):
         belief = evidence + found
         if graph.reciprocal:
             new = graph.message_sums(without, sent=belief, received=sent_before)
         else:
-            new = graph.neighbour_sums(message(belief))
+            new = graph.neighbour_sums(sent(belief))
         found = (1 - DAMPING) * new + DAMPING * found
-        sent_before = message(belief)
+        if number < ROUNDS - 1:
+            sent_before = sent(belief)
     return found

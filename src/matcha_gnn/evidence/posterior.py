@@ -15,6 +15,7 @@ from matcha_gnn.evidence.node_features import sample_node_features
 from matcha_gnn.evidence.shift_kinds import FeatureShift, estimate_shift, stride
 from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
+from matcha_gnn.functional import class_softmax
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.hops import joined
@@ -138,7 +139,7 @@ class Posterior:
         """
         logs, other = (network_logs(p.to(self.probs)) for p in (network, answer))
         mean = (logs + _as_confident(other, logs)) / 2
-        pool = _pool(self.source, self.gathered, mean.softmax(1))
+        pool = _pool(self.source, self.gathered, class_softmax(mean))
         return replace(self, probs=pool)
 
     def pooled(self, network: Probs, pool: PoolWeights | BiasedPool) -> Tensor:
@@ -247,11 +248,11 @@ def network_logs(network: Probs) -> Tensor:
 def _as_confident(logs: Tensor, like: Tensor) -> Tensor:
     """Log-probabilities [N, C] scaled to the mean confidence of others, by bisection."""
     some = slice(None, None, stride(len(logs)))
-    wanted = float(like[some].softmax(1).amax(1).mean())
+    wanted = float(class_softmax(like[some]).amax(1).mean())
     low, high = -_SCALES, _SCALES
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        sure = float((2.0**middle * logs[some]).softmax(1).amax(1).mean())
+        sure = float(class_softmax(2.0**middle * logs[some]).amax(1).mean())
         low, high = (low, middle) if sure > wanted else (middle, high)
     scaled: Tensor = 2.0 ** ((low + high) / 2) * logs
     return scaled

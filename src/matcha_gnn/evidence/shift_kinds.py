@@ -217,22 +217,23 @@ def fit_mixture(
         >>> fit_mixture(points, means, even, True, False).shares.round(decimals=2)
         tensor([0.7500, 0.2500], dtype=torch.float64)
     """
-    width = points.shape[1]
-    second = points.T @ points / len(points)
+    number, width = points.shape
+    across = points.T.contiguous()
+    second = across @ points / number
     floor = float(1e-6 * second.trace() / width + _TINY)
     average, scale, last = points.mean(0), 0.8, -torch.inf
     offset = average - scale * (shares @ means) if move_offset else torch.zeros_like(average)
     covariance = torch.eye(width).to(points)
     for _ in range(_ITERATIONS):
-        terms = _log_densities(points, offset + scale * means, covariance) + shares.log()
-        evidence = torch.logsumexp(terms, 1)
+        terms = _log_densities(across, offset + scale * means, covariance) + shares.log()[:, None]
+        evidence = torch.logsumexp(terms, 0)
         value = float(evidence.mean())
         if abs(value - last) < _TOLERANCE:
             break
         last = value
-        weights = (terms - evidence[:, None]).exp()
-        mass = weights.mean(0)
-        found = weights.T @ points / len(points)
+        weights = terms.sub_(evidence).exp_()
+        mass = weights.mean(1)
+        found = weights @ across.T / number
         if move_shares:
             shares = mass.clamp_min(1e-4) / mass.clamp_min(1e-4).sum()
         precise = torch.linalg.inv(covariance)
@@ -257,10 +258,10 @@ def _at_least(covariance: Tensor, floor: float) -> Tensor:
 
 
 def _log_densities(points: Tensor, means: Tensor, covariance: Tensor) -> Tensor:
-    """Gaussian log-densities of each point at each mean, up to a constant, [N, C]."""
+    """Gaussian log-densities of points [P, N] at each mean [C, P], up to a constant, [C, N]."""
     root = torch.linalg.cholesky(covariance)
-    white = torch.linalg.solve_triangular(root, points.T, upper=False).T
-    centres = torch.linalg.solve_triangular(root, means.T, upper=False).T
-    squares = white.square().sum(1, keepdim=True) + centres.square().sum(1) - 2 * white @ centres.T
-    densities: Tensor = -0.5 * squares - root.diagonal().log().sum()
-    return densities
+    white = torch.linalg.solve_triangular(root, points, upper=False)
+    centres = torch.linalg.solve_triangular(root, means.T, upper=False)
+    own = white.square().sum(0) + centres.square().sum(0)[:, None]
+    densities: Tensor = torch.addmm(own, centres.T, white, beta=-0.5)
+    return densities.sub_(root.diagonal().log().sum())
