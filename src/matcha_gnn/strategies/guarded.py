@@ -6,7 +6,6 @@ what accuracy, or the metric that the caller chose, is expected of each, with bo
 taken if the lower bound of its gain over the source is above the threshold.
 """
 
-import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -182,7 +181,7 @@ class Guarded(Strategy):
             trace=trace,
             status=Status.ADAPTED if decision.adapted else Status.KEPT_SOURCE,
             decision=decision,
-            seconds=source.run.watch.seconds,
+            watch=source.run.watch,
         )
 
 
@@ -212,7 +211,7 @@ def _gathered(task: Task, source: Run, network: Probs) -> tuple[Task, Posterior]
         found = stand_in_summary(task.model, task.graph, network)
     except NoEvidenceError as reason:
         raise NoEvidenceError(f"{_NO_SUMMARY}. Without them: {reason}") from reason
-    model = copy.deepcopy(task.model)
+    model = task.model.copied()
     model.source = found.summary
     return task.around(model, task.hops), infer(model, task.graph, network, found.logits)
 
@@ -353,7 +352,7 @@ class _Guard:
         shift = self.evidence.shift
         if not shift.kind.moves_offset:
             return None
-        moved = copy.deepcopy(model)
+        moved = model.copied()
         moved.move(offset=shift.offset.to(model.gamma))
         return moved
 

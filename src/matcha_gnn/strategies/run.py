@@ -7,7 +7,8 @@ that the base method sees.
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -88,7 +89,12 @@ class Run:
             self.view = self._fresh_view()
             self.prepared = method.prepare(self.view)
             self.state = method.start(self.view, self.prepared)
-            self.loss_prepared = self.loss.prepare(self.view)
+
+    @cached_property
+    def loss_prepared(self) -> Any:
+        """What the loss needs in every round; a candidate whose loss nobody asks for needs none."""
+        with self.watch.stage("setup"), torch.no_grad():
+            return self.loss.prepare(self.view)
 
     def predict(self) -> Prediction:
         """Run the base method at the current γ."""
@@ -150,9 +156,12 @@ class Run:
 
     def _from_sums(self) -> float:
         own = self.ways.features == "base"
-        view = self.prediction.own_view(self.view) if own else self.view
+        view, prepared = (
+            self.prediction.own_view(self.view) if own else self.view,
+            self.loss_prepared,
+        )
         with self.watch.stage("loss"):
-            value, slope = self.loss.from_sums(view, self.prediction, self.loss_prepared)
+            value, slope = self.loss.from_sums(view, self.prediction, prepared)
         with self.watch.stage("backward"):
             assert isinstance(self.model, LinearBackbone), "others have no hops that stay"
             self.gamma.grad = self.model.gamma_gradient(view.gamma, torch.from_numpy(slope))
@@ -204,7 +213,7 @@ def finished(
     status: Status,
     decision: Decision | None = None,
     before: tuple[Prediction, float] | None = None,
-    seconds: dict[str, float] | None = None,
+    watch: Stopwatch | None = None,
 ) -> Adaptation:
     """The result of a strategy.
 
@@ -217,9 +226,12 @@ def finished(
         status: how it ended.
         decision: what was tried and taken, where there was a choice.
         before: prediction and PIC loss of the source model where `first` has moved on.
-        seconds: by stage; those of `run` by default.
+        watch: the seconds by stage; those of `run` by default.
     """
-    source, pic = before or (first.prediction, PIC().value(first.view, first.prediction))
+    watch = watch or run.watch
+    with watch.stage("loss"):
+        source, pic = before or (first.prediction, PIC().value(first.view, first.prediction))
+        after = pic if run.prediction is source else PIC().value(run.view, run.prediction)
     return Adaptation(
         probs=run.prediction.probs,
         probs_before=source.probs,
@@ -227,10 +239,10 @@ def finished(
         gamma=run.gamma.detach().clone(),
         gamma_before=task.model.gamma.detach().clone(),
         pic_before=pic,
-        pic_after=pic if run.prediction is source else PIC().value(run.view, run.prediction),
+        pic_after=after,
         trace=trace,
         status=status,
-        seconds=run.watch.seconds if seconds is None else seconds,
+        seconds=watch.seconds,
         method=task.method,
         strategy=strategy,
         seed=task.seed,
