@@ -62,6 +62,32 @@ def test_labels_are_not_read(model):
     assert torch.equal(seen.class_edges[1], unseen.class_edges[1])
 
 
+def test_the_metric_decides_the_advice_and_is_estimated():
+    skewed = {"num_features": 32, "degree": 6, "signal": 1.5, "homophily": 0.8}
+    model = mg.GPRGNN(32, 2, hidden_channels=8, K=4)
+    mg.fit(model, mg.datasets.csbm(2000, **skewed, shares=(0.95, 0.05), seed=0), epochs=100)
+    target = mg.datasets.csbm(2000, **skewed, shares=(0.85, 0.15), seed=1)
+    names = ["fine", "fraud"]
+    card = mg.diagnose(model, target, metric="f1", positive="fraud", classes=names)
+    result = mg.adapt(model, target, metric="f1", positive="fraud", classes=names)
+    goals = [each.goal for each in result.decision.candidates]
+    assert card.metric == "F1 of fraud"
+    assert card.expected == (goals[0], max(goals, key=lambda goal: goal.value))
+    assert card.expected[0].low <= card.expected[0].value <= card.expected[0].high
+    assert card.reason == result.decision.summary()
+    assert (card.advice == "adapt") == (result.status is mg.Status.ADAPTED)
+    assert card.expected_accuracy[0] == result.decision.candidates[0].expected_accuracy
+    with pytest.raises(mg.InvalidArgumentError, match="metric"):
+        mg.diagnose(model, target, metric="recall")
+
+
+def test_without_a_metric_accuracy_is_expected(model):
+    card = mg.diagnose(model, mg.datasets.csbm(**SIZE, homophily=0.1, seed=5))
+    assert card.metric == "accuracy"
+    assert card.expected[0].value == card.expected_accuracy[0] == card.estimate.value
+    assert card.expected[1].value == card.expected_accuracy[1]
+
+
 def test_without_a_source_summary_it_is_refused():
     model = mg.GPRGNN(64, 2)
     mg.fit(model, mg.datasets.csbm(2000, 64, homophily=0.9, signal=2, seed=0), epochs=50)

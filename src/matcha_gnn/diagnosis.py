@@ -1,15 +1,18 @@
 """How a target graph differs from the source, and whether to adapt; labels are not read."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn.adaptation import run_adaptation
+from matcha_gnn.adaptation import run_adaptation, wanted_by
 from matcha_gnn.backbones import Backbone, Loader, MovableBackbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
 from matcha_gnn.evidence.given import Source
+from matcha_gnn.evidence.goals import ACCURACY, Metric
+from matcha_gnn.evidence.posterior import Interval
 from matcha_gnn.evidence.shift_kinds import ShiftKind
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS, SourceSummary
 from matcha_gnn.graphs.memory import GraphLike, whole_in_memory
@@ -64,6 +67,9 @@ class Diagnosis:
         expected_accuracy: of the source model and of the best candidate, on the target; NaN where
             it cannot be estimated.
         estimate: of the source model's accuracy on the target, with its interval and per class.
+        metric: what was asked for, such as "accuracy" or "F1 of fraud".
+        expected: that metric of the source model and of the best candidate by it, each with its 90%
+            interval.
         advice: "adapt", "adapt with Tent or T3A (attribute shift)" or "leave it".
         reason: one sentence.
     """
@@ -77,6 +83,8 @@ class Diagnosis:
     confidence: tuple[float, float]
     expected_accuracy: tuple[float, float]
     estimate: AccuracyEstimate
+    metric: str
+    expected: tuple[Interval, Interval]
     advice: str
     reason: str
 
@@ -87,6 +95,9 @@ def diagnose(
     graph: GraphLike,
     *,
     source: Source | None = None,
+    metric: str | Metric = ACCURACY.name,
+    positive: int | str | None = None,
+    classes: Sequence[str] | None = None,
     loader: Loader | None = None,
 ) -> Diagnosis:
     """Compare a target graph with the source that a model was trained on.
@@ -95,6 +106,9 @@ def diagnose(
         model: a trained model, or any PyG network as it is.
         graph: the target; labels are not read.
         source: of the model, where it does not carry it; see `adapt`.
+        metric: what the advice is decided by; see `adapt`.
+        positive: the class that it is of; see `adapt`.
+        classes: names of the classes; see `adapt`.
         loader: through which a network runs; see `adapt`.
 
     Raises:
@@ -111,7 +125,10 @@ def diagnose(
         >>> card.advice, [round(h, 1) for h in card.homophily]
         ('adapt', [0.9, 0.1])
     """
-    result = run_adaptation(model, graph, ERM(), Guarded(), source=source, loader=loader)
+    wanted = wanted_by(metric, positive, classes, graph)
+    result = run_adaptation(
+        model, graph, ERM(), Guarded(), source=source, wanted=wanted, loader=loader
+    )
     summary, decision = result.model.source, result.decision
     if summary is None or decision is None or decision.stood_in:
         raise IncompatibleError(
@@ -140,6 +157,7 @@ def shift_card(
     posterior, target = decision.posterior, whole_in_memory(result.graph, "the shift card")
     shift = posterior.shift
     expected = [c.expected_accuracy for c in decision.candidates] or [math.nan]
+    goals = [c.goal for c in decision.candidates] or [Interval(math.nan, math.nan, math.nan)]
     middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS
     advice = LEAVE
     movable = isinstance(model, MovableBackbone) and model.takes_offset
@@ -163,6 +181,8 @@ def shift_card(
         ),
         expected_accuracy=(expected[0], max(expected)),
         estimate=_estimated(result),
+        metric=decision.goal.title,
+        expected=(goals[0], max(goals, key=lambda goal: goal.value)),
         advice=advice,
         reason=decision.summary(),
     )

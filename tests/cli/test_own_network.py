@@ -78,6 +78,19 @@ def test_inspect_compares_with_its_source(place, capsys):
     found = json.loads(said)
     assert found["advice"]["advice"] == "adapt"
     assert found["source"]["edge homophily"] == pytest.approx(0.8, abs=0.1)
+    assert not any("F1" in name for name in found["graph"])
+    goal = ("--metric", "f1", "--positive", "late", "--classes", "early,middle,late")
+    code, said, _ = run(capsys, "inspect", "g.npz", *given, *goal)
+    assert code == 0
+    assert "90% interval" in json.loads(said)["graph"]["expected F1 of late"]
+
+
+@pytest.mark.parametrize("option", ["--metric", "--positive", "--classes", "--source"])
+def test_inspect_without_a_model_refuses_what_is_about_one(place, capsys, option):
+    code, _, error = run(capsys, "inspect", "g.npz", option, "f1")
+    assert code == 2
+    assert option in error
+    assert "none without --model or --network" in error
 
 
 def test_questions_about_it_are_asked_and_answered(place, capsys):

@@ -175,3 +175,14 @@ def test_a_page_prints(opened, tmp_path):
     page, _ = opened("forty", 1440)
     page.pdf(path=tmp_path / "page.pdf", format="A4")
     assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_paper_has_the_first_rows_of_a_long_table_and_says_so(opened):
+    page, _ = opened("demo", 1440)
+    rows, note = page.locator("table.long tbody tr"), page.get_by_text("On paper: the first 15.")
+    assert rows.count() > 15
+    assert rows.last.is_visible()
+    assert not note.is_visible()
+    page.emulate_media(media="print")
+    assert [row.is_visible() for row in rows.all()] == [True] * 15 + [False] * (rows.count() - 15)
+    assert note.is_visible()

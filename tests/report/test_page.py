@@ -47,7 +47,7 @@ def test_headline_says_what_was_done(make):
     result = replace(result, probs=result.probs.roll(1, 0))
     words = Page(render_page(result)).words
     changed = int((result.labels != result.labels_before).sum())
-    assert "In 3 rounds around erm, γ (the weights of the hops) moved" in words
+    assert "In 3 rounds, γ (the weights of the hops) moved" in words
     assert f"{changed} of 400 labels changed" in words
     assert changed > 0
     pic = f"PIC loss: {result.pic_before:.4f} → {result.pic_after:.4f}. "

@@ -9,7 +9,18 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from matcha_gnn.cli.ending import complain, drop_output
-from matcha_gnn.cli.options import GraphFile, Json, Network, Seed, SourceFile, Weights, names_of
+from matcha_gnn.cli.options import (
+    Classes,
+    GraphFile,
+    Json,
+    MetricName,
+    Network,
+    Positive,
+    Seed,
+    SourceFile,
+    Weights,
+    names_of,
+)
 from matcha_gnn.cli.watch_command import watch
 from matcha_gnn.errors import InvalidArgumentError, MatchaError, optional_imports
 
@@ -144,23 +155,9 @@ def adapt(
         Path | None,
         typer.Option(help="With --ask: a CSV file with a line for each node, to show with it."),
     ] = None,
-    classes: Annotated[
-        str | None, typer.Option(help="Names of the classes in their order: licit,fraud.")
-    ] = None,
-    metric: Annotated[
-        str,
-        typer.Option(
-            help="What candidates are compared by: accuracy, balanced_accuracy, macro_f1, f1, "
-            "average_precision."
-        ),
-    ] = "accuracy",
-    positive: Annotated[
-        str | None,
-        typer.Option(
-            help="The class that f1 and average_precision are of, by number or name; default: the "
-            "rarer of two on the source."
-        ),
-    ] = None,
+    classes: Classes = None,
+    metric: MetricName = "accuracy",
+    positive: Positive = None,
     json: Json = False,
 ) -> None:
     """Adapt a model to an unlabelled graph, a file or the folder of a store.
@@ -250,6 +247,9 @@ def inspect(
     network: Network = None,
     weights: Weights = None,
     source: SourceFile = None,
+    classes: Classes = None,
+    metric: MetricName = "accuracy",
+    positive: Positive = None,
     json: Json = False,
 ) -> None:
     """Say what a graph is.
@@ -258,7 +258,8 @@ def inspect(
     """
     from matcha_gnn.cli import inspection
 
-    inspection.inspect(graph, model, network, weights, source, json)
+    goal = inspection.Asked(metric, positive, classes)
+    inspection.inspect(graph, model, network, weights, source, goal, json)
 
 
 @app.command("make-graph")

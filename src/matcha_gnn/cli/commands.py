@@ -14,7 +14,7 @@ from matcha_gnn.adaptation import run_adaptation, wanted_by
 from matcha_gnn.backbones import GPRGNN, Backbone, resolve_backbone
 from matcha_gnn.callbacks import ShowProgress
 from matcha_gnn.cli import asking, console
-from matcha_gnn.cli.networks import given_model
+from matcha_gnn.cli.networks import given_model, given_names
 from matcha_gnn.datasets import csbm, store_csbm
 from matcha_gnn.datasets.catalogue import make_graph as draw_graph
 from matcha_gnn.datasets.catalogue import seeded
@@ -197,8 +197,7 @@ class Job:
 
     def wanted(self, data: object) -> Wanted:
         """From --metric, --positive and --classes."""
-        names = None if self.classes is None else self.classes.split(",")
-        return wanted_by(self.metric, self.positive, names, data)
+        return wanted_by(self.metric, self.positive, given_names(self.classes), data)
 
 
 def adapt(job: Job) -> None:
@@ -332,13 +331,16 @@ def print_summary(summary: dict[str, Any]) -> None:
     if summary["expected_before"] is not None:
         estimated = f"estimated {summary['metric_title']}"
         rows.append([estimated, *_both(summary, "expected_{}", summary["metric_unit"])])
-    rows.append(["PIC loss", f"{summary['pic_before']:.4f}", f"{summary['pic_after']:.4f}"])
     pairs = zip(summary["gamma_before"], summary["gamma_after"], strict=True)
     if summary["gamma_before"] != summary["gamma_after"]:
+        rows.append(["PIC loss", f"{summary['pic_before']:.4f}", f"{summary['pic_after']:.4f}"])
         rows += [[f"γ {k}", f"{a:+.3f}", f"{b:+.3f}"] for k, (a, b) in enumerate(pairs)]
     alarm = "ALARM, " if summary["severity"] == Severity.ALARM else ""
-    title = f"{summary['method']}: {alarm}{summary['status']}"
-    console.print_rows(title, ["", "before", "after"], rows)
+    title = f"{alarm}{summary['status']}"
+    if summary["method"] != ERM.name:
+        title += f", around {summary['method']}"
+    if rows:
+        console.print_rows(title, ["", "before", "after"], rows)
     for remark in summary["score_remarks"]:
         console.out.print(Text(remark))
     console.out.print(Text(summary["meaning"], style=STYLES[summary["severity"]]))

@@ -1,7 +1,8 @@
 """What `matcha inspect` does: describe a graph, and compare it with a model's source graph."""
 
+import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from rich.text import Text
@@ -11,12 +12,22 @@ from matcha_gnn import metrics
 from matcha_gnn.adaptation import predict
 from matcha_gnn.backbones import Backbone, as_backbone
 from matcha_gnn.cli import console
-from matcha_gnn.cli.networks import given_model
-from matcha_gnn.diagnosis import AccuracyEstimate, diagnose
+from matcha_gnn.cli.networks import given_model, given_names
+from matcha_gnn.diagnosis import diagnose
 from matcha_gnn.errors import InvalidArgumentError, NoEvidenceError
 from matcha_gnn.evidence.given import with_source
+from matcha_gnn.evidence.goals import ACCURACY
+from matcha_gnn.evidence.posterior import Interval
 from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.io.graphfiles import read_graph
+
+
+class Asked(NamedTuple):
+    """What --metric, --positive and --classes say."""
+
+    metric: str = ACCURACY.name
+    positive: str | None = None
+    classes: str | None = None
 
 
 def inspect(
@@ -25,6 +36,7 @@ def inspect(
     network: str | None,
     weights: Path | None,
     summary: Path | None,
+    asked: Asked,
     json: bool,
 ) -> None:
     """Describe a graph file, beside the source graph of a model where one is given."""
@@ -32,8 +44,8 @@ def inspect(
     source = None
     if model or network or weights:
         source = as_backbone(given_model(model, network, weights), data)
-    elif summary:
-        raise InvalidArgumentError("--source", summary, "none without --model or --network")
+    elif given := _without_a_model(summary, asked):
+        raise InvalidArgumentError(*given, "none without --model or --network")
     if source is not None and summary is not None:
         source = with_source(source, summary)
     view = unlabelled(data)
@@ -53,7 +65,9 @@ def inspect(
         target["predicted class shares"] = _shares(result.probs.double().sum(0))
         target["mean confidence"] = round(float(result.probs.amax(1).mean()), 4)
         beside = _source_facts(source)
-    advice = _advice(source, data, target) if source is not None and source.source else None
+    advice = None
+    if source is not None and source.source:
+        advice = _advice(source, data, asked, target)
     said = {"graph": target, "remarks": remarks, "source": beside or None}
     said |= {"advice": advice} if advice else {}
     if json:
@@ -69,6 +83,13 @@ def inspect(
         console.out.print(f"Advice: {advice['advice']}. {advice['reason']}")
 
 
+def _without_a_model(summary: Path | None, asked: Asked) -> tuple[str, object] | None:
+    """An option that says nothing where there is no model, and what was given."""
+    given = {"--source": summary, "--positive": asked.positive, "--classes": asked.classes}
+    given["--metric"] = None if asked.metric == ACCURACY.name else asked.metric
+    return next(((name, value) for name, value in given.items() if value is not None), None)
+
+
 def _labelled_facts(edge_index: Tensor, known: metrics.Scorable) -> dict[str, Any]:
     """What the nodes with a known class, and the edges between them, say of the classes."""
     if not known.number:
@@ -81,15 +102,21 @@ def _labelled_facts(edge_index: Tensor, known: metrics.Scorable) -> dict[str, An
     }
 
 
-def _advice(model: Backbone, data: GraphLike, target: dict[str, Any]) -> dict[str, Any]:
+def _advice(
+    model: Backbone, data: GraphLike, asked: Asked, target: dict[str, Any]
+) -> dict[str, Any]:
     """What the shift card estimates, put among the facts, and what it advises."""
+    metric, positive, classes = asked
     try:
-        card = diagnose(model, data)
+        card = diagnose(model, data, metric=metric, positive=positive, classes=given_names(classes))
     except NoEvidenceError as error:
         return {"advice": "cannot tell", "reason": str(error)}
-    target["expected accuracy"] = _accuracy(card.estimate)
-    if not card.estimate.reason:
-        per_class = card.estimate.per_class.tolist()
+    found = card.estimate
+    target["expected accuracy"] = _bounded(Interval(found.value, found.low, found.high))
+    if metric != ACCURACY.name:
+        target[f"expected {card.metric}"] = _bounded(card.expected[0])
+    if not found.reason:
+        per_class = found.per_class.tolist()
         target["expected accuracy per class"] = _listed([f"{each:.3f}" for each in per_class])
     target["estimated homophily"] = round(card.homophily[1], 4)
     target["estimated class shares"] = _shares(card.class_shares[1].double())
@@ -112,8 +139,8 @@ def _source_facts(model: Backbone) -> dict[str, Any]:
     return facts | ({"features": model.in_channels} if model.in_channels else {})
 
 
-def _accuracy(found: AccuracyEstimate) -> str:
-    if found.reason:
+def _bounded(found: Interval) -> str:
+    if math.isnan(found.value):
         return "cannot tell"
     return f"{found.value:.3f} (90% interval {found.low:.3f} to {found.high:.3f})"
 

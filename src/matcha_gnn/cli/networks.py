@@ -1,4 +1,4 @@
-"""The model of a command: a model file, or a network of the user's own module."""
+"""The model of a command: a file, or a network of the user's own module; names of its classes."""
 
 import importlib
 import os
@@ -12,6 +12,11 @@ from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.io.files import existing_file
 from matcha_gnn.io.models import load_model
+
+
+def given_names(classes: str | None) -> list[str] | None:
+    """What --classes says."""
+    return None if classes is None else classes.split(",")
 
 
 def given_model(

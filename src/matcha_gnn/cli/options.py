@@ -24,6 +24,23 @@ SourceFile = Annotated[
     Path | None,
     typer.Option(help="The source summary that mg.summarise_source(...).save wrote."),
 ]
+Classes = Annotated[
+    str | None, typer.Option(help="Names of the classes in their order: licit,fraud.")
+]
+MetricName = Annotated[
+    str,
+    typer.Option(
+        help="What candidates are compared by: accuracy, balanced_accuracy, macro_f1, f1, "
+        "average_precision."
+    ),
+]
+Positive = Annotated[
+    str | None,
+    typer.Option(
+        help="The class that f1 and average_precision are of, by number or name; default: the "
+        "rarer of two on the source."
+    ),
+]
 
 
 BASES = ("base", "linear", "foreign", "unadapted", "catalogue", "stored")
