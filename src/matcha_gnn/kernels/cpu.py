@@ -95,15 +95,12 @@ class Classifier(reference.Classifier):
         """Predictions, class sums and mass, in one read."""
         if len(self.bias) > 1:
             return self._in_blocks(hop_weights)
-        mixed = torch.addmv(self.bias, self._first_logits, hop_weights.to(self.logits))
-        share = mixed.sigmoid().add_(mixed, alpha=0)
-        sums, probs = np.empty((2, *self.node_sums.shape)), np.empty((len(share), 2), np.float32)
+        share = _first_share(self._first_logits, self.bias, hop_weights)
+        sums = np.empty((2, *self.node_sums.shape))
         sums[0] = _row_sums(self._flat, share[:, None]).numpy().reshape(sums.shape[1:])
         np.subtract(self.node_sums, sums[0], out=sums[1])
         mass = share.sum(dtype=torch.float64).item()
-        probs[:, 0] = share.numpy()
-        np.subtract(1, probs[:, 0], out=probs[:, 1])
-        return torch.from_numpy(probs), sums, np.array([mass, len(share) - mass])
+        return _both_shares(share), sums, np.array([mass, len(share) - mass])
 
     def _in_blocks(self, hop_weights: HopWeights) -> tuple[Probs, ClassSums, FloatArray]:
         """The same for many classes: a block's predictions are summed while they are in cache."""
@@ -120,6 +117,28 @@ class Classifier(reference.Classifier):
         sums[:-1] = first.numpy().reshape(last, *self.node_sums.shape)
         np.subtract(self.node_sums, sums[:-1].sum(0), out=sums[-1])
         return probs, sums, mass.numpy()
+
+
+def hop_predictions(logits: Tensor, bias: Tensor, hop_weights: HopWeights) -> Probs:
+    """See `reference.hop_predictions`; of two classes the same bits as `Classifier`."""
+    if len(bias) > 1:
+        return reference.hop_predictions(logits, bias, hop_weights)
+    return _both_shares(_first_share(logits[:, 0].T, bias, hop_weights))
+
+
+def _first_share(logits: Tensor, bias: Tensor, hop_weights: HopWeights) -> Tensor:
+    """Probability of the first of two classes, [N], from its hop logits [N, K+1]."""
+    mixed = torch.addmv(bias, logits, hop_weights.to(logits))
+    # A logit that is not finite must not become a finite prediction: 0 · ∞ = NaN.
+    return mixed.sigmoid().add_(mixed, alpha=0)
+
+
+def _both_shares(share: Tensor) -> Probs:
+    """Of two classes, [N, 2], from that of the first."""
+    probs = np.empty((len(share), 2), np.float32)
+    probs[:, 0] = share.numpy()
+    np.subtract(1, probs[:, 0], out=probs[:, 1])
+    return torch.from_numpy(probs)
 
 
 def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:

@@ -125,6 +125,7 @@ class View:
         hops: its cached hops, [N, K+1, D].
         gamma: the current hop-aggregation parameters.
         seed: for methods that draw at random.
+        sums: take class sums along with predictions; otherwise when a loss asks for them.
     """
 
     model: Backbone
@@ -132,6 +133,7 @@ class View:
     hops: Hops
     gamma: Tensor
     seed: int
+    sums: bool = True
 
     @property
     def whole_graph(self) -> Graph:
@@ -170,6 +172,9 @@ class View:
 
     def classify(self) -> Prediction:
         """Softmax of the logits; for cached hops in one read, class sums included."""
+        if not self.sums:
+            probs, mass = self.hops.predict(self.hop_weights, self.model.head)
+            return Prediction(probs, mass=mass)
         probs, sums, mass = self.hops.classify(self.hop_weights, self.model.head)
         return Prediction(probs, mass=mass, class_sums=(self.hops, sums))
 

@@ -57,7 +57,7 @@ class Run:
 
     Args:
         task: what to run on.
-        loss: what γ moves down.
+        loss: what γ moves down; None where it is not moved by rounds.
         ways: points that the paper leaves open.
         gamma_stays: γ is not going to move, so that Z may stand for the hops.
     """
@@ -72,7 +72,7 @@ class Run:
     ) -> None:
         model, graph, method = task.model, task.graph, task.method
         self.graph, self.method, self.seed, self.ways = graph, method, task.seed, ways
-        self.loss = loss or PIC()
+        self.loss, self.takes_rounds = loss or PIC(), loss is not None
         self.watch = Stopwatch(graph.device)
         self.z: Repr | None = None
         with self.watch.stage("inference"):
@@ -200,7 +200,7 @@ class Run:
 
     def _fresh_view(self) -> View:
         gamma = self.gamma.detach().clone()
-        return View(self.model, self.graph, self.hops, gamma, self.seed)
+        return View(self.model, self.graph, self.hops, gamma, self.seed, sums=self.takes_rounds)
 
 
 def finished(
