@@ -14,6 +14,8 @@ from torch import Tensor
 
 from matcha_gnn import functional
 from matcha_gnn.errors import IncompatibleError, require_number
+from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.kernels import Operator
 from matcha_gnn.losses.base import Loss
 from matcha_gnn.methods.base import Prediction, View
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
@@ -114,6 +116,11 @@ def _powers(view: View) -> tuple[Tensor, FloatArray]:
     like = view.model.head.weight.detach()
     columns = _ones_and_signs(view, num_nodes)
     powers, traces = like.new_ones(num_hops, num_nodes), np.zeros(num_hops)
+    if isinstance(view.graph, Graph) and view.graph.symmetric:
+        for k in range(1, num_hops):
+            powers[k] = view.graph.adjacency @ powers[k - 1]
+        signs = columns[:, 1:].to(like)
+        return powers, half_way(view.graph.adjacency, signs, num_hops) / signs.numel()
     for group in torch.split(columns, min(PROBES + 1, max(2, view.graph.most_columns)), 1):
         h = group.to(like)
         for k in range(num_hops):
@@ -124,6 +131,18 @@ def _powers(view: View) -> tuple[Tensor, FloatArray]:
                 traces[k] -= float(h[:, 0].sum(dtype=torch.float64))
     (total,) = view.graph.shard.total(traces)
     return powers, total / (PROBES * view.hops.num_nodes)
+
+
+def half_way(adjacency: Operator, signs: Tensor, num_hops: int) -> FloatArray:
+    """Σ ⟨s, P^k s⟩ over columns s [N, S], [K+1], of a symmetric P: signs go half as far.
+
+    ⟨s, P^2j s⟩ is ⟨P^j s, P^j s⟩, and likewise for odd powers.
+    """
+    h, sums = signs, [_dot(signs, signs)]
+    while len(sums) < num_hops:
+        before, h = h, adjacency @ h
+        sums += [_dot(h, before), _dot(h, h)]
+    return np.array(sums[:num_hops])
 
 
 def _dot(h: Tensor, signs: Tensor) -> float:

@@ -74,6 +74,11 @@ class Prediction:
             (self._mass,) = self.shard.total(here)
         return self._mass
 
+    @cached_property
+    def labels(self) -> Tensor:
+        """The most probable class of each node, [N]."""
+        return self.probs.argmax(1)
+
     @property
     def finite(self) -> bool:
         """Whether every probability is a finite number, over all shards."""

@@ -7,6 +7,7 @@ that the base method sees.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -203,6 +204,15 @@ class Run:
         return View(self.model, self.graph, self.hops, gamma, self.seed, sums=self.takes_rounds)
 
 
+def pic_value(view: View, prediction: Prediction) -> float:
+    """The PIC loss at a view; of hops whose Gram matrix nobody needed, from Z alone."""
+    hops = view.hops
+    if hops.one_block and "gram" not in vars(hops):
+        z = hops.mix(view.hop_weights)
+        view = replace(view, hops=Hops(z[:, None], shard=hops.shard, mixed=True))
+    return PIC().value(view, prediction)
+
+
 def finished(
     strategy: Strategy,
     task: Task,
@@ -230,8 +240,8 @@ def finished(
     """
     watch = watch or run.watch
     with watch.stage("loss"):
-        source, pic = before or (first.prediction, PIC().value(first.view, first.prediction))
-        after = pic if run.prediction is source else PIC().value(run.view, run.prediction)
+        source, pic = before or (first.prediction, pic_value(first.view, first.prediction))
+        after = pic if run.prediction is source else pic_value(run.view, run.prediction)
     return Adaptation(
         probs=run.prediction.probs,
         probs_before=source.probs,
