@@ -8,11 +8,13 @@ taken if the lower bound of its gain over the source is above the threshold.
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone, MovableBackbone
+from matcha_gnn.backbones.products import kept_product
 from matcha_gnn.class_names import class_title
 from matcha_gnn.errors import (
     IncompatibleError,
@@ -132,10 +134,14 @@ class Guarded(Strategy):
 
     def run(self, task: Task) -> Adaptation:
         """Estimate, try, compare."""
+        with kept_product() if isinstance(task.graph, Graph) else nullcontext():
+            return self._run(task)
+
+    def _run(self, task: Task) -> Adaptation:
         watch = Stopwatch(task.graph.device)
         with watch.stage("evidence"):
             shift = _shift(task)
-        # Around a model that is moved back, nothing is proposed from the source's hops.
+        # Where nodes are moved back, nothing is proposed from the source's hops.
         source = Run(task, gamma_stays=shift is not None and shift.kind.moves_offset)
         source.watch.add(watch.seconds)
         source.predict()
