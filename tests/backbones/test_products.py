@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import matcha_gnn as mg
+from matcha_gnn.backbones import products
 from matcha_gnn.backbones.products import kept_product, shared_product
 
 
@@ -50,3 +51,10 @@ def test_weights_that_are_trained_get_their_gradient():
     with kept_product():
         model.encode(x).sum().backward()
     assert model.linear.weight.grad is not None
+
+
+@pytest.mark.parametrize("block", [1, 12, 1 << 19])
+def test_a_product_by_blocks_of_rows_is_the_product(block, monkeypatch):
+    monkeypatch.setattr(products, "_BLOCK", block)
+    x, weight, bias = torch.randn(7, 4), torch.randn(3, 4), torch.randn(3)
+    torch.testing.assert_close(products.dense_product(x, weight, bias), x @ weight.T + bias)

