@@ -13,7 +13,6 @@ from torch import Tensor
 
 from matcha_gnn.kernels.propagate import empty
 
-
 _BLOCK = 1 << 19
 """Numbers of features (2 MB) that are multiplied at a time on the CPU: a tenth faster than all."""
 
