@@ -130,9 +130,7 @@ class _Regression(NamedTuple):
             probs = logs[:-1].exp()
             each = self._inputs(hop_logits, mixed, slopes)
             slope += each.flatten(1) @ (probs - wanted[:-1]).flatten()
-            weighted = each * probs
-            mean = weighted.sum(1)
-            curvature += weighted.flatten(1) @ each.flatten(1).T - mean @ mean.T
+            curvature += _spread(each, probs)
         number = view.hops.num_nodes
         parts = (each.cpu().numpy() for each in (value, slope, curvature))
         sums = view.graph.shard.total(*parts)
@@ -153,6 +151,19 @@ class _Regression(NamedTuple):
         intercept = torch.eye(self.free, len(mixed)).to(mixed)[:, :, None]
         scaled = [mixed[None]] * self.has_scale
         return torch.cat([of_gamma, intercept.expand(-1, -1, mixed.shape[1]), *scaled])
+
+
+def _spread(each: Tensor, probs: Tensor) -> Tensor:
+    """Σ over nodes of the covariance of inputs [P, C−1, n] under probabilities [C−1, n]: [P, P].
+
+    The inputs of the last class are zero.
+    """
+    flat = each.flatten(1)
+    if len(probs) == 1:
+        return (each * (probs * (1 - probs))).flatten(1) @ flat.T
+    weighted = each * probs
+    mean = weighted.sum(1)
+    return weighted.flatten(1) @ flat.T - mean @ mean.T
 
 
 def _hop_weight_slopes(model: LinearBackbone, gamma: Tensor) -> Tensor:
