@@ -67,6 +67,15 @@ def test_what_makes_another_model_is_trained_anew(change, tmp_path, trainings):
     assert len(trainings) == len(hashes) == 2
 
 
+def test_alpha_is_that_of_the_spec_or_of_the_architecture():
+    train = SMALL["train"] | {"backbone": "appnp", "epochs": 1}
+    found = [
+        train_source(first(SMALL | {"train": train | given})).alpha
+        for given in ({}, {"alpha": 0.3})
+    ]
+    assert found == [mg.APPNP(8, 2).alpha, 0.3]
+
+
 def test_another_commit_trains_again_and_what_was_cut_off_too(tmp_path, trainings, monkeypatch):
     cell = first(SMALL)
     monkeypatch.setattr(source_models, "commit", lambda: "aaaa")

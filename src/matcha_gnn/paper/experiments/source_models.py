@@ -159,6 +159,7 @@ def train_source(cell: Cell, device: str = "cpu", methods: Collection[str] = ())
         int(graph.y.max()) + 1,
         hidden_channels=spec.hidden_channels,
         K=spec.K,
+        **({} if spec.alpha is None else {"alpha": spec.alpha}),
     ).to(device)
     fit(
         model,

@@ -26,7 +26,7 @@ SLOW = ("graphpatcher",)
 
 @dataclass(frozen=True)
 class TrainSpec:
-    """How the source model is trained."""
+    """How the source model is trained; without `alpha` with that of its architecture."""
 
     backbone: str
     hidden_channels: int
@@ -35,6 +35,7 @@ class TrainSpec:
     lr: float
     weight_decay: float
     ship: tuple[str, ...] = ()
+    alpha: float | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ tent       step size, steps and optimizer, on Syn-Cora
 soga       optimizer, step size, steps, and whether γ moves, on Syn-Cora with four architectures
 soga-csbm  whether γ moves, in the first columns of Table 1
 gcnii      α, θ and dropout of the architecture, no adaptation
+appnp      α of the architecture, no adaptation
 attack     the adversary's loss, GPRGNN on Syn-Cora
 gtrans     passes that move the batch norm's running statistics, in all columns of Table 1
 gtrans-real  the same on Twitch-E, and on Syn-Cora over all nodes, as that row was counted
@@ -26,7 +27,6 @@ from torch_geometric.data import Data
 import matcha_gnn as mg
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy, edge_homophily
-from matcha_gnn.paper.datasets import syn_cora
 from matcha_gnn.paper.experiments.algorithms import rounds_of_pic
 from matcha_gnn.paper.experiments.source_models import make_graph, train_source
 from matcha_gnn.paper.experiments.spec import published
@@ -37,6 +37,7 @@ from matcha_gnn.paper.studies.shared import (
     GTRANS,
     HELD_OUT,
     arguments,
+    published_syn_cora,
     read_record,
     run_study,
     syn_cora_model,
@@ -69,6 +70,8 @@ GCNII: dict[str, Options] = {
     "α 0.1, θ 1": {"alpha": 0.1, "theta": 1.0},
     "α 0.2, θ 1.5": {"alpha": 0.2, "theta": 1.5},
 }
+APPNP = {f"α {alpha}": {"alpha": alpha} for alpha in (0.1, 0.15, 0.2)}
+"""The default of its paper, of PageRank's, and of its paper for graphs like coauthor-cs."""
 DRIFTS = {"twitch-e": (0, 3, 4, 5, 6, 8, 10, 15, 30, 50), "cora": (0, 5, 6)}
 DRIFTING = {
     f"{name}, drift {passes}": GTRANS[name] | {"drift": passes}
@@ -106,7 +109,7 @@ def paper(table: str, column: str, **rows: str) -> dict[str, float]:
 
 def tent(seed: int) -> Iterator[Found]:
     """Tent alone on Syn-Cora."""
-    target = syn_cora().target
+    target = published_syn_cora(RUN).target
     for backbone in ("gprgnn", "appnp"):
         for setting, options in TENT.items():
             alone = scored(syn_cora_model(backbone, RUN, seed), target, mg.Tent(**options))
@@ -116,7 +119,7 @@ def tent(seed: int) -> Iterator[Found]:
 
 def soga(seed: int) -> Iterator[Found]:
     """SOGA alone on Syn-Cora."""
-    target = syn_cora().target
+    target = published_syn_cora(RUN).target
     for backbone in DEPTHS:
         model = syn_cora_model(backbone, RUN, seed)
         known = paper("architectures", backbone, none="ERM", alone="SOGA")
@@ -151,7 +154,7 @@ def gtrans_real(seed: int) -> Iterator[Found]:
     """GTrans alone on Twitch-E and Syn-Cora."""
     cells = held_out_cells("gtrans", {}, "table2", (seed,))
     (twitch,) = (cell for cell in cells if cell.column == "twitch-e")
-    cora_target = syn_cora().target
+    cora_target = published_syn_cora(RUN).target
     for case in ("twitch-e", "gprgnn", "appnp"):
         on_twitch = case == "twitch-e"
         model = train_source(twitch, "cpu") if on_twitch else syn_cora_model(case, RUN, seed)
@@ -164,19 +167,29 @@ def gtrans_real(seed: int) -> Iterator[Found]:
 
 
 def gcnii(seed: int) -> Iterator[Found]:
-    """No adaptation, and ERM + Matcha, for each setting of the architecture."""
-    target = syn_cora().target
-    known = paper("architectures", "gcnii", none="ERM", matcha="ERM + Matcha")
-    for setting, options in GCNII.items():
-        model = syn_cora_model("gcnii", RUN, seed, **options)
+    """Settings of GCNII."""
+    return architecture("gcnii", GCNII, seed)
+
+
+def appnp(seed: int) -> Iterator[Found]:
+    """Settings of APPNP."""
+    return architecture("appnp", APPNP, seed)
+
+
+def architecture(name: str, settings: dict[str, Options], seed: int) -> Iterator[Found]:
+    """No adaptation, and ERM + Matcha, for each setting of an architecture."""
+    target = published_syn_cora(RUN).target
+    known = paper("architectures", name, none="ERM", matcha="ERM + Matcha")
+    for setting, options in settings.items():
+        model = syn_cora_model(name, RUN, seed, **options)
         rounds = {"none": 0, "matcha": 100}
-        ours = {name: scored(model, target, mg.ERM(), n) for name, n in rounds.items()}
-        yield Found("gcnii", setting, ours, known)
+        ours = {row: scored(model, target, mg.ERM(), n) for row, n in rounds.items()}
+        yield Found(name, setting, ours, known)
 
 
 def attack(seed: int) -> Iterator[Found]:
     """No adaptation, after an adversary who raises each loss."""
-    target, model = syn_cora().target, syn_cora_model("gprgnn", RUN, seed)
+    target, model = published_syn_cora(RUN).target, syn_cora_model("gprgnn", RUN, seed)
     none, everyone = scored(model, target, mg.ERM()), target.y >= 0
     for loss in LOSSES:
         for rate in (0.05, 0.2):
@@ -193,6 +206,7 @@ STUDIES: dict[str, Callable[[int], Iterator[Found]]] = {
     "soga": soga,
     "soga-csbm": soga_csbm,
     "gcnii": gcnii,
+    "appnp": appnp,
     "attack": attack,
     "gtrans": gtrans,
     "gtrans-real": gtrans_real,

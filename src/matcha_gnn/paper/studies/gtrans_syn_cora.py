@@ -14,7 +14,6 @@ from typing import Any
 import matcha_gnn as mg
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.paper.datasets import syn_cora
 from matcha_gnn.paper.experiments.algorithms import rounds_of_pic
 from matcha_gnn.paper.experiments.spec import published
 from matcha_gnn.paper.studies.shared import (
@@ -22,6 +21,7 @@ from matcha_gnn.paper.studies.shared import (
     GTRANS,
     HELD_OUT,
     arguments,
+    published_syn_cora,
     run_study,
     syn_cora_model,
 )
@@ -46,7 +46,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def scores(model: mg.Backbone, run: int, options: dict[str, Any]) -> dict[str, list[float]]:
     """Alone and + Matcha, over the test nodes and over all nodes."""
-    target, method = syn_cora(run=run).target, mg.GTrans(**options)
+    target, method = published_syn_cora(run).target, mg.GTrans(**options)
     answers = [
         mg.adapt(
             model,

@@ -14,9 +14,14 @@ from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.paper.datasets import syn_cora
 from matcha_gnn.paper.studies.gtrans_syn_cora import RUNS
-from matcha_gnn.paper.studies.shared import DEPTHS, arguments, run_study, syn_cora_model
+from matcha_gnn.paper.studies.shared import (
+    DEPTHS,
+    arguments,
+    published_syn_cora,
+    run_study,
+    syn_cora_model,
+)
 
 Scale = Literal["unit", "model"]
 SCALES: tuple[Scale, ...] = ("unit", "model")
@@ -49,7 +54,7 @@ def main() -> None:
         models = {run: syn_cora_model(backbone, run, seed) for run, seed in RUNS.items()}
         for scale in SCALES:
             for run, model in models.items():
-                target = syn_cora(run=run).target
+                target = published_syn_cora(run).target
                 print(backbone, scale, f"run {run}:", line(model, target, scale), flush=True)
 
 
