@@ -46,6 +46,9 @@ def test_few_and_many_classes_classify_alike():
         torch.testing.assert_close(probs, expected, atol=1e-5, rtol=1e-4)
         np.testing.assert_allclose(sums, np.einsum("nc,nkd->ckd", expected, stack), atol=1e-3)
         np.testing.assert_allclose(mass, expected.sum(0), rtol=1e-4)
+        alone, alone_mass = Hops(stack).predict(hop_weights, head)
+        torch.testing.assert_close(alone, probs)
+        np.testing.assert_allclose(alone_mass, mass, rtol=1e-5)
 
 
 @pytest.mark.parametrize("head", [torch.nn.Linear(1, 1), torch.nn.Identity()])
@@ -55,6 +58,21 @@ def test_a_single_class_is_refused(head):
         pytest.raises(mg.IncompatibleError, match="expected at least 2 classes, got 1"),
     ):
         Hops(torch.randn(5, 3, 1)).classify(torch.ones(3), head)
+    with torch.no_grad(), pytest.raises(mg.IncompatibleError, match="got 1"):
+        Hops(torch.randn(5, 3, 1)).predict(torch.ones(3), head)
+
+
+def test_candidates_take_class_sums_when_a_loss_asks_for_them():
+    graph = tiny_graph()
+    model = trained_model()
+    target = mg.unlabelled(graph)
+    views = [
+        mg.View(model, target, model.hops(target), model.gamma.detach(), 0, sums=sums)
+        for sums in (True, False)
+    ]
+    first, second = (mg.PIC().value(view, view.classify()) for view in views)
+    assert first == pytest.approx(second, abs=1e-6)
+    assert views[1].classify()._sums_over(views[1].hops) is None
 
 
 def test_a_changed_or_other_head_is_computed_again():

@@ -20,6 +20,9 @@ HALF_A_NODE = 0.5
 _ROUNDING = 8
 """Units in the last place: deviations of 100,000 equal rows from their mean showed up to 4."""
 
+MANY_CLASSES = 16
+"""From here on a CPU takes softmaxes along rows as fast: a row fills its registers."""
+
 
 def entropy(probs: Probs) -> Tensor:
     """Shannon entropy of each row in nats, [N]; 0 log 0 counts as 0.
@@ -278,6 +281,28 @@ def stein_hop_weights(gram: HopForm, signal: FloatArray) -> FloatArray:
     smallest = len(gram) * float(np.finfo(np.float32).eps)
     best = np.linalg.lstsq(gram, signal, rcond=smallest)[0]
     return best.astype(np.float64)
+
+
+def class_softmax(logits: Tensor) -> Probs:
+    """Softmax over the classes of logits [N, C], stored class by class where these are few.
+
+    A CPU then takes it down the long side, several times faster than along short rows.
+
+    Example:
+        >>> class_softmax(torch.tensor([[0.0, 0.0], [9.0, 0.0]])).round(decimals=2)
+        tensor([[0.5000, 0.5000],
+                [1.0000, 0.0000]])
+    """
+    if logits.shape[1] >= MANY_CLASSES:
+        return logits.softmax(1)
+    return logits.T.contiguous().softmax(0).T
+
+
+def class_log_softmax(logits: Tensor) -> Tensor:
+    """The logarithm of `class_softmax`, [N, C]."""
+    if logits.shape[1] >= MANY_CLASSES:
+        return logits.log_softmax(1)
+    return logits.T.contiguous().log_softmax(0).T
 
 
 def entropy_terms(logits: Tensor) -> tuple[Tensor, Tensor]:

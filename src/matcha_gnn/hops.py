@@ -12,10 +12,8 @@ from torch import Tensor, nn
 from matcha_gnn import functional, kernels
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.shards import WHOLE, Shard
+from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
-
-_WIDE_BLOCK = 1 << 16
-"""Nodes that are converted to float64 at a time."""
 
 
 class HopsKey(NamedTuple):
@@ -152,21 +150,23 @@ class Hops:
         return kernels.mix(self.stack, hop_weights)
 
     def hop_logits(self, head: nn.Linear) -> Iterator[tuple[slice, Tensor]]:
-        """Rows and the logits of each of their hops by itself, [n, K+1, C] in float64, no bias.
+        """Rows, and the logits of each of their hops by itself relative to those of the last class.
 
-        A constant over classes may be missing: softmax does not depend on it.
+        In float64 and class by class, [K+1, C−1, n]; without the head's bias.
         """
         weight = head.weight.detach()
+        few = max(1, device_of(weight).block_floats // (8 * self.shape[1] * len(weight)))
         if self._keeps_logits(len(weight)):
             kept = self._relative_logits(weight)
-            for first in range(0, kept.shape[2], _WIDE_BLOCK):
-                logits = kept[..., first : first + _WIDE_BLOCK].permute(2, 0, 1).double()
-                yield slice(first, first + len(logits)), nn.functional.pad(logits, (0, 1))
+            for first in range(0, kept.shape[2], few):
+                logits = kept[..., first : first + few].double()
+                yield slice(first, first + logits.shape[2]), logits
             return
         for rows, block in self.blocks():
-            for first in range(0, len(block), _WIDE_BLOCK):
-                logits = block[first : first + _WIDE_BLOCK].double() @ weight.double().T
-                yield slice(rows.start + first, rows.start + first + len(logits)), logits
+            for first in range(0, len(block), few):
+                logits = kernels.hop_logits(block[first : first + few].double(), weight.double())
+                start = rows.start + first
+                yield slice(start, start + logits.shape[2]), logits
 
     def class_sums(self, weights: Tensor) -> ClassSums:
         """Σ_i weights[i, c] H_k[i] in float64, [C, K+1, D], for weights [N, C]."""
@@ -197,12 +197,22 @@ class Hops:
             sums, mass = self.shard.total(sums, mass)
             return probs, sums, mass
         probs, own_sums, own_mass = self._classify_mixed(hop_weights, head)
-        if probs.shape[1] < 2:
-            raise IncompatibleError("model: expected at least 2 classes, got 1")
         if over is not self or self._whole_sums_pay_after_mixing(probs.shape[1]):
             own_sums = over._own_sums(hop_weights, probs)
         sums, mass = self.shard.total(own_sums, own_mass)
         return probs, _named(hop_weights, sums), mass
+
+    def predict(self, hop_weights: HopWeights, head: nn.Module) -> tuple[Probs, FloatArray]:
+        """The predictions of `classify` [N, C] and their mass [C], without class sums.
+
+        Where hop logits are kept, the stack is not read.
+        """
+        if isinstance(head, nn.Linear) and self._keeps_logits(head.out_features):
+            probs = kernels.hop_predictions(*self._head_logits(head), hop_weights)
+            own_mass = np.asarray(probs.sum(0, dtype=torch.float64).cpu())
+        else:
+            probs, _, own_mass = self._classify_mixed(hop_weights, head)
+        return probs, self.shard.total(own_mass)[0]
 
     def sums(self, hop_weights: HopWeights, probs: Probs) -> ClassSums | MixedSums:
         """The sums that `between_slope` needs for predictions [N, C], whichever cost less."""
@@ -220,6 +230,8 @@ class Hops:
         """The first of two passes over this shard's nodes."""
         each = [kernels.classify_mixed(block, hop_weights, head) for _, block in self.blocks()]
         probs, sums, mass = zip(*each, strict=True)
+        if probs[0].shape[1] < 2:
+            raise IncompatibleError("model: expected at least 2 classes, got 1")
         return joined(probs), sum_of(sums), sum_of(mass)
 
     def between_slope(
@@ -279,11 +291,13 @@ class Hops:
     def _new_classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier | None:
         if not self._keeps_logits(head.out_features):
             return None
+        return kernels.classifier(over.stack, *self._head_logits(head), over._own_node_sums)
+
+    def _head_logits(self, head: nn.Linear) -> tuple[Tensor, Tensor]:
+        """Logits of each hop and the bias, relative to the last class, [K+1, C−1, N] and [C−1]."""
         weight = head.weight.detach()
         offset = weight.new_zeros(len(weight)) if head.bias is None else head.bias.detach()
-        bias = offset[:-1] - offset[-1]
-        logits = self._relative_logits(weight)
-        return kernels.classifier(over.stack, logits, bias, over._own_node_sums)
+        return self._relative_logits(weight), offset[:-1] - offset[-1]
 
     def _relative_logits(self, weight: Tensor) -> Tensor:
         """See `kernels.hop_logits`; kept for the next model with the same weight."""

@@ -1,11 +1,12 @@
 """Fitted hop weights against scikit-learn's logistic regression, and their derivatives."""
 
 import numpy as np
+import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
 import matcha_gnn as mg
-from matcha_gnn.evidence.weights import _Regression, fit_hop_weights
+from matcha_gnn.evidence.weights import _Regression, _spread, fit_hop_weights
 
 
 def small_view(backbone=mg.GPRGNN, classes=2, seed=0):
@@ -70,3 +71,14 @@ def test_overconfidence_is_not_reduced_by_the_hop_weights():
         targets = (logits / temperature).softmax(1)
         fit = fit_hop_weights(view, targets, intercept=False)
         assert float(fit.gamma) > 0.9
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_spread_of_inputs_is_their_covariance_under_the_probabilities(classes):
+    inputs = torch.randn(3, classes - 1, 5, dtype=torch.float64)
+    probs = torch.randn(classes, 5, dtype=torch.float64).softmax(0)[:-1]
+    wanted = torch.zeros(3, 3, dtype=torch.float64)
+    for node in range(5):
+        x, p = inputs[..., node], probs[:, node]
+        wanted += (x * p) @ x.T - torch.outer(x @ p, x @ p)
+    torch.testing.assert_close(_spread(inputs, probs), wanted)

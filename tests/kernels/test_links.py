@@ -25,14 +25,14 @@ def draw(kind):
 
 
 def message(sender, receiver):
-    return (sender - 0.5 * receiver).softmax(1)
+    return (sender - 0.5 * receiver).softmax(0)
 
 
 def by_loop(edges, sent, received, message):
     total = torch.zeros_like(received)
     for u, v in edges.T.tolist():
         if u != v:
-            total[v] += message(sent[[u]], received[[v]])[0]
+            total[v] += message(sent[[u]].T, received[[v]].T)[:, 0]
     return total
 
 

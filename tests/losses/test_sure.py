@@ -199,3 +199,25 @@ def test_what_cannot_be_solved_exactly_is_refused():
         mg.adapt(mg.APPNP(6, 3), graph, strategy=mg.ClosedForm(mg.PIC()))
     with pytest.raises(mg.IncompatibleError, match="sure"):
         mg.adapt(model, graph, strategy=mg.Matcha(loss=mg.SURE(), rounds=1, moves="theta"))
+
+
+@pytest.mark.parametrize("num_hops", [1, 2, 3, 4, 10])
+def test_signs_that_go_half_way_have_the_same_traces(num_hops):
+    graph = mg.unlabelled(mg.datasets.csbm(60, 4, seed=0))
+    assert graph.symmetric
+    adjacency = graph.adjacency.to(torch.float64)
+    signs = 2.0 * torch.randint(0, 2, (60, 3), generator=torch.Generator().manual_seed(0)) - 1
+    signs, h, whole = signs.double(), signs.double(), []
+    for _ in range(num_hops):
+        whole.append(float((signs * h).sum()))
+        h = adjacency @ h
+    np.testing.assert_allclose(sure.half_way(adjacency, signs, num_hops), whole, rtol=1e-6)
+
+
+def test_a_weighted_or_directed_graph_is_not_known_to_be_symmetric():
+    graph = mg.datasets.csbm(60, 4, seed=0)
+    graph.edge_weight = torch.rand(graph.num_edges)
+    assert not mg.unlabelled(graph).symmetric
+    graph = mg.datasets.csbm(60, 4, seed=0)
+    graph.edge_index = graph.edge_index[:, 1:]
+    assert not mg.unlabelled(graph).symmetric

@@ -294,8 +294,8 @@ def test_a_class_that_the_model_predicts_and_the_summary_lacks_cannot_be_judged(
 def test_an_estimate_that_is_not_finite_keeps_the_source(model, monkeypatch):
     sound = guarded.infer
 
-    def broken(*given):
-        found = sound(*given)
+    def broken(*given, **named):
+        found = sound(*given, **named)
         return dataclasses.replace(found, probs=found.probs * math.nan)
 
     monkeypatch.setattr(guarded, "infer", broken)

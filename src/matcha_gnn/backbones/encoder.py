@@ -9,6 +9,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.backbones.base import MovableBackbone, TrainableBackbone
 from matcha_gnn.backbones.linear import NormedFilterBackbone
+from matcha_gnn.backbones.products import dense_product, shared_product
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
@@ -58,6 +59,10 @@ class LinearEncoder(TrainableBackbone, MovableBackbone):
     def enter(self, x: Tensor) -> Tensor:
         """The first layer on features [N, F] with dropout: [N, D]."""
         if not (self.training and self.dropout > 0):
+            differentiated = torch.is_grad_enabled() and self.linear.weight.requires_grad
+            entered = None if differentiated else shared_product(x, self.linear.weight)
+            if entered is not None:
+                return entered.clone() if self.linear.bias is None else entered + self.linear.bias
             of_kind = _dense_linear if x.layout == torch.strided else _sparse_linear
             return of_kind(x, self.linear)
         if x.layout != torch.strided:
@@ -150,7 +155,12 @@ class NormedEncoder(LinearEncoder, NormedFilterBackbone):
         )
         if differentiated or not self._folds:
             return super().encode(x)
-        h = _affine(x, *_folded(self.linear, self.norm))
+        entered = shared_product(x, self.linear.weight)
+        if entered is None:
+            h = _affine(x, *_folded(self.linear, self.norm))
+        else:
+            scale, shift = _scale_and_shift(self.linear, self.norm)
+            h = torch.addcmul(shift, entered, scale, out=empty(entered.shape, entered))
         return h.relu_() if self.relu else h
 
     @property
@@ -183,6 +193,12 @@ def _dense_linear(x: Tensor, layer: nn.Linear) -> Tensor:
 
 def _folded(layer: nn.Linear, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
     """Weight [D, F] and bias [D] of a linear layer with the batch norm after it."""
+    scale, shift = _scale_and_shift(layer, norm)
+    return (layer.weight * scale[:, None]).detach(), shift
+
+
+def _scale_and_shift(layer: nn.Linear, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
+    """What X Wᵀ is multiplied by, and what is added, for bias and batch norm, [D] each."""
     mean, variance = norm.running_mean, norm.running_var
     assert mean is not None
     assert variance is not None
@@ -191,16 +207,15 @@ def _folded(layer: nn.Linear, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
     if norm.affine:
         scale = scale * norm.weight
     shift = bias * scale + norm.bias if norm.affine else bias * scale
-    return (layer.weight * scale[:, None]).detach(), shift.detach()
+    return scale.detach(), shift.detach()
 
 
 def _affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """X Wᵀ + b without history, in memory that is fast to write to first."""
+    """X Wᵀ + b without history."""
     if x.layout != torch.strided:
         product: Tensor = torch.sparse.mm(x, weight.T)
         return product.add_(bias)
-    place = empty((len(x), len(weight)), x)
-    return torch.addmm(bias, x.detach(), weight.T, out=place)
+    return dense_product(x, weight, bias)
 
 
 def _sparse_linear(x: Tensor, layer: nn.Linear) -> Tensor:

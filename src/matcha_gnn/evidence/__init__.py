@@ -1,7 +1,7 @@
 """Evidence for the classes of a graph without labels: node-only features, then edges."""
 
 from matcha_gnn.evidence.goals import ACCURACY, Goal, Metric, Wanted
-from matcha_gnn.evidence.posterior import Interval, Posterior, infer
+from matcha_gnn.evidence.posterior import Interval, Posterior, feature_shift, infer
 from matcha_gnn.evidence.weights import fit_hop_weights
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Metric",
     "Posterior",
     "Wanted",
+    "feature_shift",
     "fit_hop_weights",
     "infer",
 ]

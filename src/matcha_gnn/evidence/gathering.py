@@ -24,6 +24,7 @@ from matcha_gnn.evidence.shift_kinds import (
     stride,
 )
 from matcha_gnn.evidence.source import SourceEvidence
+from matcha_gnn.functional import class_log_softmax
 from matcha_gnn.graphs.base import BaseGraph
 
 NOISE_FROM = 1.25
@@ -80,7 +81,8 @@ def gather(
         links: edges that class-to-class shares are fitted on, [2, E']; a sample by default.
     """
     shard = graph.shard
-    logits = logits - logits.mean(1, keepdim=True)
+    by_class = logits.T.contiguous()
+    logits = (by_class - by_class.mean(0)).T
     number = shard.count(len(logits))
     every = stride(number)
     points = shard.gather(logits[-shard.start % every :: every])
@@ -88,7 +90,7 @@ def gather(
     shift = _shift(source, points, number)
     shares = shift.shares
     moved = logits - shift.offset
-    node = ((moved - source.shares.double().log()) / noise + shares.log()).log_softmax(1)
+    node = class_log_softmax((moved - source.shares.double().log()) / noise + shares.log())
     links = graph.sample_links(SAMPLE, seed=0) if links is None else links
     flat = links.flatten()
     rows, points = shard.rows(node, flat), shard.rows(moved, flat)

@@ -53,8 +53,8 @@ class Ends(NamedTuple):
 
     def likelihoods(self, edge_shares: Tensor) -> Tensor:
         """Of each edge, with these class-to-class shares, up to a factor per edge, [E]."""
-        found = ((self.receivers @ (edge_shares * self.coupling)) * self.senders).sum(1)
-        return found.clamp_min(1e-300)
+        pairs = (edge_shares * self.coupling).T
+        return ((pairs @ self.receivers.T) * self.senders.T).sum(0).clamp_min(1e-300)
 
     def log_likelihood(self, edge_shares: Tensor) -> float:
         """The mean over all edges; 0 without edges."""
@@ -77,7 +77,7 @@ def edge_ends(
         at: coordinates of senders and receivers, [2, E, P]; None where residuals are independent.
     """
     coupling = torch.ones(len(shares), len(shares)).to(shares)
-    sent, received = senders / shares, receivers / shares
+    sent, received = ((each / shares).T.contiguous().T for each in (senders, receivers))
     if at is None or at.correlation <= 0:
         return Ends(sent, received, coupling)
     rho, means = at.correlation, at.means
@@ -122,7 +122,7 @@ def fit_edge_shares(ends: Ends, shares: Tensor) -> Tensor:
 
     def step(found: Tensor) -> tuple[Tensor, float]:
         likelihood = ends.likelihoods(found)
-        update = found * coupling * ((receivers / likelihood[:, None]).T @ senders) / len(senders)
+        update = found * coupling * ((receivers.T / likelihood) @ senders) / len(senders)
         # A pair of classes without an edge is rare, not impossible.
         return (update + 1e-4 * independent) / (1 + 1e-4), float(likelihood.log().mean())
 
@@ -210,20 +210,25 @@ def neighbour_evidence(
     lift = edge_shares / edge_shares.sum(1, keepdim=True) / shares
 
     def message(logits: Tensor) -> Tensor:
-        found = (logits.softmax(1) @ lift.T).clamp_min(1e-12).log_()
-        return found - found.mean(1, keepdim=True)
+        """Class by class: logits [C, n] to messages [C, n]."""
+        found = (lift @ logits.softmax(0)).clamp_min_(1e-12).log_()
+        return found.sub_(found.mean(0))
 
     def without(sender: Tensor, back: Tensor) -> Tensor:
         return message(sender - back)
 
-    sent_before = message(evidence)
+    def sent(belief: Tensor) -> Tensor:
+        return message(belief.T.contiguous()).T
+
+    sent_before = sent(evidence)
     found = graph.neighbour_sums(sent_before)
-    for _ in range(ROUNDS - 1):
+    for number in range(1, ROUNDS):
         belief = evidence + found
         if graph.reciprocal:
             new = graph.message_sums(without, sent=belief, received=sent_before)
         else:
-            new = graph.neighbour_sums(message(belief))
+            new = graph.neighbour_sums(sent(belief))
         found = (1 - DAMPING) * new + DAMPING * found
-        sent_before = message(belief)
+        if number < ROUNDS - 1:
+            sent_before = sent(belief)
     return found

@@ -16,14 +16,15 @@ def sample_node_features(model: Backbone, graph: BaseGraph) -> FeatureSample:
     every, sums, filled = stride(number), np.zeros(()), 0
     points: Tensor | None = None
     for rows, block in graph.blocks():
-        u = model.node_features(block).double()
+        u = model.node_features(block)
         if points is None:
             # One buffer for all: many small ones would keep freed memory from the system.
-            points = u.new_empty(-(-graph.num_nodes // every) + 1, u.shape[1])
+            most = -(-graph.num_nodes // every) + 1
+            points = u.new_empty(most, u.shape[1], dtype=torch.float64)
         some = u[-(shard.start + rows.start) % every :: every]
         points[filled : filled + len(some)] = some
         filled += len(some)
-        sums = sums + u.sum(0).cpu().numpy()
+        sums = sums + u.sum(0, dtype=torch.float64).cpu().numpy()
     assert points is not None
     (total,) = shard.total(sums)
     sample = shard.gather(points[:filled])

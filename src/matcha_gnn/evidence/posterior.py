@@ -14,10 +14,13 @@ from matcha_gnn.evidence.gathering import Gathered, gather
 from matcha_gnn.evidence.node_features import sample_node_features
 from matcha_gnn.evidence.shift_kinds import FeatureShift, estimate_shift, stride
 from matcha_gnn.evidence.source import SourceEvidence
+from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
+from matcha_gnn.functional import class_softmax
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.hops import joined
+from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.typing import FloatArray, Probs
 
 CLASS_ODDS = 1.5
@@ -100,15 +103,13 @@ class Posterior:
         the chance that labels of this many nodes have, and the largest error that estimates had
         under simulated shifts of the source.
         """
-        hits = self._at(self.probs, labels)
-        value, number = self._total(hits) / self._number, self._number
-        variance = self._total(hits * (1 - hits)) / number**2
-        held = int(self.source.held_out)
-        variance += value * (1 - value) / held if held else 0.0
+        number = self._number
+        hits, spread, *bounds = self._sums(self._hits(self.probs, labels)) / number
+        value, held = float(hits), int(self.source.held_out)
+        variance = float(spread) / number + (value * (1 - value) / held if held else 0.0)
         around = NORMAL_90 * math.sqrt(max(variance, 0.0)) + self.source.estimate_error
-        bounds = self._sums(perturbed_hits(self.probs, labels)) / number
         return Interval(
-            value, max(0.0, float(bounds.min()) - around), min(1.0, float(bounds.max()) + around)
+            value, max(0.0, float(min(bounds)) - around), min(1.0, float(max(bounds)) + around)
         )
 
     def gain(self, labels: Tensor, over: Tensor) -> Interval:
@@ -126,6 +127,20 @@ class Posterior:
         bounds = self._sums(more) / number
         return Interval(value, float(bounds.min()) - around, float(bounds.max()) + around)
 
+    def _hits(self, probs: Probs, labels: Tensor) -> Tensor:
+        """Sums over nodes of p, of p (1 − p), and of `perturbed_hits`, for the p of labels [N].
+
+        In blocks that stay in the cache.
+        """
+        size = max(1, device_of(probs).block_floats // (32 * probs.shape[1]))
+        sums = probs.new_zeros(2 + 2 * probs.shape[1])
+        for some, given in zip(torch.split(probs, size), torch.split(labels, size), strict=True):
+            hits = self._at(some, given)
+            sums[0] += hits.sum()
+            sums[1] += (hits * (1 - hits)).sum()
+            sums[2:] += perturbed_hits(some, given)
+        return sums
+
     def with_answer(self, network: Probs, answer: Probs) -> "Posterior":
         """The same where a base method answers otherwise than the network: either may be right.
 
@@ -138,7 +153,7 @@ class Posterior:
         """
         logs, other = (network_logs(p.to(self.probs)) for p in (network, answer))
         mean = (logs + _as_confident(other, logs)) / 2
-        pool = _pool(self.source, self.gathered, mean.softmax(1))
+        pool = _pool(self.source, self.gathered, class_softmax(mean))
         return replace(self, probs=pool)
 
     def pooled(self, network: Probs, pool: PoolWeights | BiasedPool) -> Tensor:
@@ -194,8 +209,32 @@ def perturbed(probs: Probs) -> Iterator[Probs]:
 
 
 @torch.no_grad()
+def feature_shift(model: Backbone, graph: BaseGraph, classes: int) -> FeatureShift:
+    """How the network's node features differ between source and target; no edge is looked at.
+
+    Args:
+        model: with a source summary.
+        graph: the target.
+        classes: C.
+
+    Raises:
+        IncompatibleError: the model has no source summary, or one of other features or classes.
+        NoEvidenceError: features are not finite.
+    """
+    summary = _summary_of(model)
+    summary.require(graph.num_features, classes)
+    sample = sample_node_features(model, graph)
+    _require_finite(sample.points, graph.shard)
+    return estimate_shift(sample, summary.feature_statistics.to(graph.device), summary.misfit)
+
+
+@torch.no_grad()
 def infer(
-    model: Backbone, graph: BaseGraph, network: Probs, logits: Tensor | None = None
+    model: Backbone,
+    graph: BaseGraph,
+    network: Probs,
+    logits: Tensor | None = None,
+    shift: FeatureShift | None = None,
 ) -> Posterior:
     """Infer the classes of a target graph's nodes; labels are not read.
 
@@ -204,16 +243,13 @@ def infer(
         graph: the target.
         network: the model's own class probabilities there, [N, C].
         logits: of the probe, [N, C] in float64; computed from the features by default.
+        shift: by `feature_shift`, where it is at hand.
 
     Raises:
         IncompatibleError: the model has no source summary.
         NoEvidenceError: it was made by an older version, or features are not finite.
     """
-    summary = model.source
-    if summary is None:
-        raise IncompatibleError(
-            "the model has no source statistics, which are needed to estimate target accuracy"
-        )
+    summary = _summary_of(model)
     if summary.evidence is None:
         raise NoEvidenceError(
             "accuracy cannot be estimated: the source summary was made by an older version; "
@@ -226,11 +262,16 @@ def infer(
         logits = joined([probe.logits(block.x) for _, block in graph.blocks()])
     _require_finite(logits, graph.shard)
     gathered = gather(source, logits, graph)
-    sample = sample_node_features(model, graph)
-    _require_finite(sample.points, graph.shard)
-    statistics = summary.feature_statistics.to(graph.device)
-    shift = estimate_shift(sample, statistics, summary.misfit)
+    shift = shift or feature_shift(model, graph, network.shape[1])
     return Posterior(_pool(source, gathered, network), gathered, source, shift, graph.shard)
+
+
+def _summary_of(model: Backbone) -> SourceSummary:
+    if model.source is None:
+        raise IncompatibleError(
+            "the model has no source statistics, which are needed to estimate target accuracy"
+        )
+    return model.source
 
 
 def _pool(source: SourceEvidence, gathered: Gathered, network: Probs) -> Probs:
@@ -247,11 +288,11 @@ def network_logs(network: Probs) -> Tensor:
 def _as_confident(logs: Tensor, like: Tensor) -> Tensor:
     """Log-probabilities [N, C] scaled to the mean confidence of others, by bisection."""
     some = slice(None, None, stride(len(logs)))
-    wanted = float(like[some].softmax(1).amax(1).mean())
+    wanted = float(class_softmax(like[some]).amax(1).mean())
     low, high = -_SCALES, _SCALES
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        sure = float((2.0**middle * logs[some]).softmax(1).amax(1).mean())
+        sure = float(class_softmax(2.0**middle * logs[some]).amax(1).mean())
         low, high = (low, middle) if sure > wanted else (middle, high)
     scaled: Tensor = 2.0 ** ((low + high) / 2) * logs
     return scaled

@@ -31,8 +31,13 @@ class Rater(abc.ABC):
     """Estimates one goal of candidates on one target."""
 
     @abc.abstractmethod
-    def rate(self, probs: Probs) -> Any:
-        """All that is needed of a candidate with these class probabilities, [N, C]."""
+    def rate(self, probs: Probs, labels: Tensor | None = None) -> Any:
+        """All that is needed of a candidate.
+
+        Args:
+            probs: its class probabilities, [N, C].
+            labels: its most probable classes, [N], where they are at hand.
+        """
 
     @abc.abstractmethod
     def value(self, rated: Any) -> Interval:
@@ -67,8 +72,8 @@ class _AccuracyRater(Rater):
 
     posterior: Posterior
 
-    def rate(self, probs: Probs) -> Tensor:
-        return probs.argmax(1)
+    def rate(self, probs: Probs, labels: Tensor | None = None) -> Tensor:
+        return probs.argmax(1) if labels is None else labels
 
     def value(self, rated: Tensor) -> Interval:
         return self.posterior.accuracy(rated)
@@ -97,8 +102,8 @@ class _CountedRater(Rater):
     goal: Counted
     posterior: Posterior
 
-    def rate(self, probs: Probs) -> _Counts:
-        labels, known = probs.argmax(1), self.posterior.probs
+    def rate(self, probs: Probs, labels: Tensor | None = None) -> _Counts:
+        labels, known = probs.argmax(1) if labels is None else labels, self.posterior.probs
         tables = [expected_confusion(labels, p) for p in (known, *perturbed(known))]
         counts = tensor_total(self.posterior.shard, torch.stack(tables))
         with torch.enable_grad():
@@ -170,7 +175,7 @@ class _DrawnRater(Rater):
         self.truths = _drawn(known, points)
         self.perturbed = [_drawn(p, points[:PERTURBED_DRAWS]) for p in perturbed(known)]
 
-    def rate(self, probs: Probs) -> _Scores:
+    def rate(self, probs: Probs, labels: Tensor | None = None) -> _Scores:
         rows = probs[self.nodes.to(probs.device)].cpu()
         drawn = self._scores(self.truths, rows)
         usual = drawn[:PERTURBED_DRAWS].mean()

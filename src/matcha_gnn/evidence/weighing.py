@@ -8,6 +8,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
+from matcha_gnn.functional import class_log_softmax, class_softmax
 from matcha_gnn.typing import FloatArray
 
 EQUAL = 0.5
@@ -57,7 +58,7 @@ class PoolWeights(NamedTuple):
 
     def pool(self, evidence: Tensor, network: Tensor) -> Tensor:
         """Log-probabilities by both, [N, C] each and as the result."""
-        return (self.evidence * evidence + self.network * network).log_softmax(1)
+        return class_log_softmax(self.evidence * evidence + self.network * network)
 
 
 class BiasedPool(NamedTuple):
@@ -80,15 +81,14 @@ class BiasedPool(NamedTuple):
             tensor([[0.2500, 0.7500]])
         """
         bias = torch.tensor(self.bias).to(evidence)
-        return (self.weights.pool(evidence, network) + bias).log_softmax(1)
+        return class_log_softmax(self.weights.pool(evidence, network) + bias)
 
 
 def _combined(weights: Tensor, node: Tensor, edges: Tensor, degrees: Tensor) -> Tensor:
     of_node, of_edges, of_degree, silent = weights
-    around = (of_edges * edges + of_degree * degrees).softmax(1)
+    around = class_softmax(of_edges * edges + of_degree * degrees)
     heard = ((1 - silent) * around + silent / node.shape[1]).clamp_min(1e-30).log()
-    found: Tensor = (of_node * node + heard).log_softmax(1)
-    return found
+    return class_log_softmax(of_node * node + heard)
 
 
 def fit_evidence_weights(
@@ -135,7 +135,9 @@ def fit_pool_weights(
         evidence, network, less, more = weights
         likely = [
             _at_labels(
-                ((evidence - less * share) * one + (network + more * share) * other).log_softmax(1),
+                class_log_softmax(
+                    (evidence - less * share) * one + (network + more * share) * other
+                ),
                 labels,
             )
             for one, other in shifts
@@ -168,7 +170,7 @@ def fit_biased_pool(
 
     def objective(values: Tensor) -> Tensor:
         weights, bias = values[:2], values[2:]
-        logs = (weights[0] * evidence + weights[1] * network + bias).log_softmax(1)
+        logs = class_log_softmax(weights[0] * evidence + weights[1] * network + bias)
         away = DRAWN * (weights - centre).square().sum() + BIAS_DRAWN * bias.square().sum()
         return away / len(labels) - _at_labels(logs, labels)
 

@@ -112,34 +112,58 @@ class _Regression(NamedTuple):
 
     def sums(self, point: Tensor) -> _Sums:
         """Mean cross entropy, its gradient and its second derivative."""
-        view, classes = self.view, self.targets.shape[1]
+        view, head = self.view, self.model.head
         gamma, added, scale = self.split(point)
-        slopes, hop_weights = _hop_weight_slopes(self.model, gamma), self.model.hop_weights(gamma)
-        hop_weights, head = hop_weights.double(), self.model.head
-        offset = 0 if head.bias is None else head.bias.double()
-        value, slope = 0.0, torch.zeros_like(point)
+        hop_weights = self.model.hop_weights(gamma).double()
+        slopes = scale * _hop_weight_slopes(self.model, gamma) if self.has_scale else None
+        offset = torch.zeros_like(added) if head.bias is None else head.bias.detach().double()
+        offset, added = (offset - offset[-1])[:-1, None], (added - added[-1])[:-1, None]
+        value, slope = point.new_zeros(()), torch.zeros_like(point)
         curvature = torch.outer(slope, slope)
-        corner = torch.eye(classes, self.free).to(point)
+        # All relative to the last class, of which logits and their derivatives are zero.
         for rows, hop_logits in view.hops.hop_logits(head):
-            wanted = self.targets[rows].double()
-            mixed = scale * (torch.einsum("nkc,k->nc", hop_logits, hop_weights) + offset)
+            mixed = torch.tensordot(hop_weights, hop_logits, 1).add_(offset).mul_(scale)
             logits = mixed + added
-            value -= float((wanted * logits.log_softmax(1)).sum())
-            probs = logits.softmax(1)
-            inputs = [
-                scale * hop_logits.transpose(1, 2) @ slopes,
-                corner.expand(len(wanted), -1, -1),
-            ]
-            inputs += [mixed[:, :, None]] * self.has_scale
-            each = torch.cat(inputs, 2)
-            slope += torch.einsum("ncp,nc->p", each, probs - wanted)
-            mean = torch.einsum("ncp,nc->np", each, probs)
-            flat = (each * probs[:, :, None].sqrt()).reshape(-1, len(point))
-            curvature += flat.T @ flat - mean.T @ mean
+            logs = torch.cat([logits, torch.zeros_like(logits[:1])]).log_softmax(0)
+            wanted = self.targets[rows].T.double()
+            value -= (wanted * logs).sum()
+            probs = logs[:-1].exp()
+            each = self._inputs(hop_logits, mixed, slopes)
+            slope += each.flatten(1) @ (probs - wanted[:-1]).flatten()
+            curvature += _spread(each, probs)
         number = view.hops.num_nodes
-        sums = view.graph.shard.total(value, slope.cpu().numpy(), curvature.cpu().numpy())
+        parts = (each.cpu().numpy() for each in (value, slope, curvature))
+        sums = view.graph.shard.total(*parts)
         total, of_slope, of_curvature = (torch.from_numpy(each).to(point) / number for each in sums)
         return _Sums(float(total), of_slope, of_curvature)
+
+    def _inputs(self, hop_logits: Tensor, mixed: Tensor, slopes: Tensor | None) -> Tensor:
+        """Derivatives of the logits [C−1, n] in the numbers of a point, [P, C−1, n].
+
+        Args:
+            hop_logits: of each hop, [K+1, C−1, n].
+            mixed: the logits without the intercept, [C−1, n].
+            slopes: of the scaled hop weights in γ; None where γ are the hop weights.
+        """
+        of_gamma = hop_logits if slopes is None else torch.tensordot(slopes.T, hop_logits, 1)
+        if not (self.free or self.has_scale):
+            return of_gamma
+        intercept = torch.eye(self.free, len(mixed)).to(mixed)[:, :, None]
+        scaled = [mixed[None]] * self.has_scale
+        return torch.cat([of_gamma, intercept.expand(-1, -1, mixed.shape[1]), *scaled])
+
+
+def _spread(each: Tensor, probs: Tensor) -> Tensor:
+    """Σ over nodes of the covariance of inputs [P, C−1, n] under probabilities [C−1, n]: [P, P].
+
+    The inputs of the last class are zero.
+    """
+    flat = each.flatten(1)
+    if len(probs) == 1:
+        return (each * (probs * (1 - probs))).flatten(1) @ flat.T
+    weighted = each * probs
+    mean = weighted.sum(1)
+    return weighted.flatten(1) @ flat.T - mean @ mean.T
 
 
 def _hop_weight_slopes(model: LinearBackbone, gamma: Tensor) -> Tensor:

@@ -105,8 +105,8 @@ class BaseGraph(abc.ABC):
         """Σ over the incoming edges of each node of their messages, [N, C]; self loops are ignored.
 
         Args:
-            message: from the senders' rows of `sent` and the receivers' rows of `received`, one
-                row for each of some edges, to rows of the same shape.
+            message: from the senders' values of `sent` and the receivers' of `received`, class by
+                class for some edges, [C, E'] each, to messages of the same shape.
             sent: [N, C].
             received: [N, C].
         """

@@ -190,6 +190,11 @@ class Graph(LocalGraph):
             lambda: Adjacency.normalised(edges, self.num_nodes, weight, self.x.dtype),
         )
 
+    @property
+    def symmetric(self) -> bool:
+        """Whether the normalised adjacency is known to be its own transpose."""
+        return self.edge_weight is None and self.reciprocal
+
     def _sorted_links(self) -> Links:
         """From the adjacency, which is sorted already, where it has an entry for each edge."""
         apart = int((self.edge_index[0] != self.edge_index[1]).sum())

@@ -36,6 +36,7 @@ __all__ = [
     "filter_hops",
     "gram",
     "hop_logits",
+    "hop_predictions",
     "hop_slopes",
     "masked_dropout",
     "mix",
@@ -72,6 +73,12 @@ def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
 def hop_logits(stack: HopStack, weight: Tensor) -> Tensor:
     """Each hop's logits relative to the last class, [K+1, C−1, N], for a head's weight [C, D]."""
     return reference.hop_logits(stack, weight)
+
+
+def hop_predictions(logits: Tensor, bias: Tensor, hop_weights: HopWeights) -> Probs:
+    """The predictions of a classifier without its sums, from hop logits alone: [N, C]."""
+    probs: Probs = _fastest(logits, "hop_predictions")(logits, bias, hop_weights)
+    return probs
 
 
 def classifier(stack: HopStack, logits: Tensor, bias: Tensor, node_sums: FloatArray) -> Classifier:

@@ -72,6 +72,15 @@ def _few_sums(flat: Tensor, weights: Tensor) -> Tensor:
     return products.sum(0, dtype=torch.float64)
 
 
+def _sums_by_class(flat: Tensor, weights: Tensor) -> Tensor:
+    """Sums of rows [n, M] with weights that lie class by class [C, n], [C, M] in float64."""
+    groups = len(flat) // SUMMED
+    even = groups * SUMMED
+    few = weights[:, :even].view(len(weights), groups, SUMMED).transpose(0, 1)
+    products = torch.bmm(few, flat[:even].view(groups, SUMMED, flat.shape[1]))
+    return products.sum(0, dtype=torch.float64).add_(weights[:, even:] @ flat[even:])
+
+
 class Classifier(reference.Classifier):
     """See `reference.Classifier`; two classes, with the shortest rounds, in fewer calls.
 
@@ -95,15 +104,12 @@ class Classifier(reference.Classifier):
         """Predictions, class sums and mass, in one read."""
         if len(self.bias) > 1:
             return self._in_blocks(hop_weights)
-        mixed = torch.addmv(self.bias, self._first_logits, hop_weights.to(self.logits))
-        share = mixed.sigmoid().add_(mixed, alpha=0)
-        sums, probs = np.empty((2, *self.node_sums.shape)), np.empty((len(share), 2), np.float32)
+        share = _first_share(self._first_logits, self.bias, hop_weights)
+        sums = np.empty((2, *self.node_sums.shape))
         sums[0] = _row_sums(self._flat, share[:, None]).numpy().reshape(sums.shape[1:])
         np.subtract(self.node_sums, sums[0], out=sums[1])
         mass = share.sum(dtype=torch.float64).item()
-        probs[:, 0] = share.numpy()
-        np.subtract(1, probs[:, 0], out=probs[:, 1])
-        return torch.from_numpy(probs), sums, np.array([mass, len(share) - mass])
+        return _both_shares(share), sums, np.array([mass, len(share) - mass])
 
     def _in_blocks(self, hop_weights: HopWeights) -> tuple[Probs, ClassSums, FloatArray]:
         """The same for many classes: a block's predictions are summed while they are in cache."""
@@ -113,13 +119,35 @@ class Classifier(reference.Classifier):
         mass = logits.new_zeros(last + 1, dtype=torch.float64)
         for rows in blocks(self.stack):
             shares = reference.class_shares(logits[:, rows])
-            probs[rows] = shares.T
+            probs[rows] = reference.turned(shares)
             mass += shares.sum(1, dtype=torch.float64)
-            first += _row_sums(self._flat[rows], probs[rows, :-1])
+            first += _sums_by_class(self._flat[rows], shares[:-1])
         sums = np.empty((last + 1, *self.node_sums.shape))
         sums[:-1] = first.numpy().reshape(last, *self.node_sums.shape)
         np.subtract(self.node_sums, sums[:-1].sum(0), out=sums[-1])
         return probs, sums, mass.numpy()
+
+
+def hop_predictions(logits: Tensor, bias: Tensor, hop_weights: HopWeights) -> Probs:
+    """See `reference.hop_predictions`; of two classes the same bits as `Classifier`."""
+    if len(bias) > 1:
+        return reference.hop_predictions(logits, bias, hop_weights)
+    return _both_shares(_first_share(logits[:, 0].T, bias, hop_weights))
+
+
+def _first_share(logits: Tensor, bias: Tensor, hop_weights: HopWeights) -> Tensor:
+    """Probability of the first of two classes, [N], from its hop logits [N, K+1]."""
+    mixed = torch.addmv(bias, logits, hop_weights.to(logits))
+    # A logit that is not finite must not become a finite prediction: 0 · ∞ = NaN.
+    return mixed.sigmoid().add_(mixed, alpha=0)
+
+
+def _both_shares(share: Tensor) -> Probs:
+    """Of two classes, [N, 2], from that of the first."""
+    probs = np.empty((len(share), 2), np.float32)
+    probs[:, 0] = share.numpy()
+    np.subtract(1, probs[:, 0], out=probs[:, 1])
+    return torch.from_numpy(probs)
 
 
 def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:

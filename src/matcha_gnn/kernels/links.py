@@ -12,7 +12,7 @@ from matcha_gnn.kernels.propagate import Adjacency
 from matcha_gnn.kernels.sparse import csr_of, row_blocks, row_starts
 
 Message = Callable[[Tensor, Tensor], Tensor]
-"""Messages along edges, [E', C], from their senders' rows and their receivers' rows."""
+"""Messages along edges from their senders' values and their receivers', class by class: [C, E']."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,30 +64,31 @@ class Links:
         """Σ over the incoming edges of each node of their messages, [N, C].
 
         Args:
-            message: rows of messages from the senders' rows of `sent` and the receivers' of
-                `received`.
+            message: from the senders' values of `sent` and the receivers' of `received`.
             sent: [N, C].
             received: [N, C].
         """
-        total, num_rows = torch.zeros_like(received), len(self.crow) - 1
-        most = device_of(sent).block_floats // (16 * sent.shape[1])
+        sent, received, num_rows = sent.contiguous(), received.T, len(self.crow) - 1
+        total = torch.zeros_like(received, memory_format=torch.contiguous_format)
+        most = device_of(sent).block_floats // (32 * sent.shape[1])
         step = max(1, num_rows * most // max(1, len(self.sender)))
         for rows, edges, starts in row_blocks(self.crow, step):
             here = torch.arange(rows.stop - rows.start, device=starts.device)
             count = edges.stop - edges.start
             receiver = torch.repeat_interleave(here, starts.diff(), output_size=count)
             messages = message(
-                sent.index_select(0, self.sender[edges]),
-                received[rows].index_select(0, receiver),
+                sent.index_select(0, self.sender[edges]).T.contiguous(),
+                received[:, rows].index_select(1, receiver),
             )
             if messages.is_cpu:
-                total[rows].index_add_(0, receiver, messages)
+                for of_class, found in zip(total[:, rows], messages, strict=True):
+                    of_class.index_add_(0, receiver, found)
             else:
                 # Scattered additions on a GPU would change from run to run.
-                total[rows] = torch.segment_reduce(
-                    messages, "sum", offsets=starts, unsafe=True, initial=0
-                )
-        return total
+                total[:, rows] = torch.segment_reduce(
+                    messages.T.contiguous(), "sum", offsets=starts, unsafe=True, initial=0
+                ).T
+        return total.T
 
     @cached_property
     def _ones(self) -> Adjacency:

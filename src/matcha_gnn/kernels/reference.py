@@ -85,9 +85,19 @@ class Classifier:
 
     def _mixed(self, hop_weights: HopWeights) -> Tensor:
         """Logits relative to the last class, class-major, [C−1, N]."""
-        weights = hop_weights.to(self.logits.dtype)
-        mixed = (weights @ self.logits.flatten(1)).view(self.logits.shape[1:])
-        return mixed.add_(self.bias[:, None])
+        return mixed_logits(self.logits, self.bias, hop_weights)
+
+
+def mixed_logits(logits: Tensor, bias: Tensor, hop_weights: HopWeights) -> Tensor:
+    """From `hop_logits` [K+1, C−1, N], a bias [C−1] and hop weights [K+1]: [C−1, N]."""
+    weights = hop_weights.to(logits.dtype)
+    mixed = (weights @ logits.flatten(1)).view(logits.shape[1:])
+    return mixed.add_(bias[:, None])
+
+
+def hop_predictions(logits: Tensor, bias: Tensor, hop_weights: HopWeights) -> Probs:
+    """The predictions of `Classifier` without its sums, from hop logits alone: [N, C]."""
+    return turned(class_shares(mixed_logits(logits, bias, hop_weights)))
 
 
 def class_shares(logits: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from matcha_gnn.functional import class_softmax
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.typing import FloatArray, HopStack, HopWeights, Probs, Repr
 
@@ -36,7 +37,7 @@ def classify(
         logits = head(z)
         if rows.start == 0:
             probs = logits.new_empty(len(stack), logits.shape[1])
-        torch.softmax(logits, -1, out=probs[rows])
+        probs[rows] = class_softmax(logits)
         sums = sums + (probs[rows].T @ z).double()
         mass = mass + probs[rows].sum(0).double()
     return probs, _host(sums), _host(mass)

@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn import functional, kernels
+from matcha_gnn import functional
 from matcha_gnn.errors import IncompatibleError, require_number
+from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.kernels import Operator
 from matcha_gnn.losses.base import Loss
 from matcha_gnn.methods.base import Prediction, View
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
@@ -95,34 +97,52 @@ def stein_forms(view: View, noise_share: float | None = None) -> SteinForms:
         IncompatibleError: no `noise_share`, and the model has no source summary.
     """
     head = view.model.head.weight.detach()
-    apart = (head - head.mean(0)).T
-    own_mean = torch.from_numpy(view.hops.mean[0]).to(head) @ apart
+    own_mean = (head[:-1] - head[-1]) @ torch.from_numpy(view.hops.mean[0]).to(head)
     ones, traces = _powers(view)
-    sums = np.zeros(())
+    sums = torch.zeros((), dtype=torch.float64, device=head.device)
     for rows, logits in view.hops.hop_logits(view.model.head):
-        centred = logits - logits.mean(2, keepdim=True) - ones[rows, :, None] * own_mean
-        sums = sums + kernels.gram(centred, np.zeros(centred.shape[1:]))
-    gram = view.graph.shard.total(sums)[0] / view.hops.num_nodes
+        apart = torch.addcmul(logits, ones[:, None, rows], own_mean[:, None].double(), value=-1)
+        # Relative to the last class, a sum of squares over classes is C times their mean too much.
+        flat, over_classes = apart.flatten(1), apart.sum(1)
+        sums = sums + flat @ flat.T - over_classes @ over_classes.T / len(head)
+    gram = view.graph.shard.total(sums.cpu().numpy())[0] / view.hops.num_nodes
     noise = float(gram[0, 0]) * noise_share if noise_share is not None else _source_noise(view)
     return SteinForms(gram, gram[0] - noise * traces, noise)
 
 
 def _powers(view: View) -> tuple[Tensor, FloatArray]:
-    """P^k 1, [N, K+1], and estimates of tr P^k / N, [K+1], by random signs."""
+    """P^k 1, [K+1, N], and estimates of tr P^k / N, [K+1], by random signs."""
     num_nodes, num_hops, _ = view.hops.shape
     like = view.model.head.weight.detach()
     columns = _ones_and_signs(view, num_nodes)
-    powers, traces = like.new_ones(num_nodes, num_hops), np.zeros(num_hops)
+    powers, traces = like.new_ones(num_hops, num_nodes), np.zeros(num_hops)
+    if isinstance(view.graph, Graph) and view.graph.symmetric:
+        for k in range(1, num_hops):
+            powers[k] = view.graph.adjacency @ powers[k - 1]
+        signs = columns[:, 1:].to(like)
+        return powers, half_way(view.graph.adjacency, signs, num_hops) / signs.numel()
     for group in torch.split(columns, min(PROBES + 1, max(2, view.graph.most_columns)), 1):
         h = group.to(like)
         for k in range(num_hops):
             h = view.graph.adjacency @ h if k else h
             traces[k] += _dot(h, group)
             if group.data_ptr() == columns.data_ptr():
-                powers[:, k] = h[:, 0]
+                powers[k] = h[:, 0]
                 traces[k] -= float(h[:, 0].sum(dtype=torch.float64))
     (total,) = view.graph.shard.total(traces)
     return powers, total / (PROBES * view.hops.num_nodes)
+
+
+def half_way(adjacency: Operator, signs: Tensor, num_hops: int) -> FloatArray:
+    """Σ ⟨s, P^k s⟩ over columns s [N, S], [K+1], of a symmetric P: signs go half as far.
+
+    ⟨s, P^2j s⟩ is ⟨P^j s, P^j s⟩, and likewise for odd powers.
+    """
+    h, sums = signs, [_dot(signs, signs)]
+    while len(sums) < num_hops:
+        before, h = h, adjacency @ h
+        sums += [_dot(h, before), _dot(h, h)]
+    return np.array(sums[:num_hops])
 
 
 def _dot(h: Tensor, signs: Tensor) -> float:

@@ -74,6 +74,11 @@ class Prediction:
             (self._mass,) = self.shard.total(here)
         return self._mass
 
+    @cached_property
+    def labels(self) -> Tensor:
+        """The most probable class of each node, [N]."""
+        return self.probs.argmax(1)
+
     @property
     def finite(self) -> bool:
         """Whether every probability is a finite number, over all shards."""
@@ -125,6 +130,7 @@ class View:
         hops: its cached hops, [N, K+1, D].
         gamma: the current hop-aggregation parameters.
         seed: for methods that draw at random.
+        sums: take class sums along with predictions; otherwise when a loss asks for them.
     """
 
     model: Backbone
@@ -132,6 +138,7 @@ class View:
     hops: Hops
     gamma: Tensor
     seed: int
+    sums: bool = True
 
     @property
     def whole_graph(self) -> Graph:
@@ -170,6 +177,9 @@ class View:
 
     def classify(self) -> Prediction:
         """Softmax of the logits; for cached hops in one read, class sums included."""
+        if not self.sums:
+            probs, mass = self.hops.predict(self.hop_weights, self.model.head)
+            return Prediction(probs, mass=mass)
         probs, sums, mass = self.hops.classify(self.hop_weights, self.model.head)
         return Prediction(probs, mass=mass, class_sums=(self.hops, sums))
 

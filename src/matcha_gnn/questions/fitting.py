@@ -1,6 +1,5 @@
 """Candidates that are fitted to answers."""
 
-import copy
 from collections.abc import Mapping
 
 import torch
@@ -68,7 +67,7 @@ def fitted_candidates(
             torch.tensor([answers[node] for node in asked[:start].tolist()]),
             posterior.source.pool_weights,
         )
-        fitted = BeliefModel(copy.deepcopy(model), "pool", pool)
+        fitted = BeliefModel(model.copied(), "pool", pool)
         probs = posterior.pooled(network, pool).to(fitted.gamma).softmax(1)
         name, rated_by = f"fitted to {start} answers", posterior if believed else None
         found[start] = further_candidate(name, fitted, probs, source, rated_by, goal)

@@ -5,8 +5,6 @@ at half of them and lose at a quarter, and then it takes many. Its surest change
 often, and there are fewer of them, so fewer answers show that they do no harm.
 """
 
-import copy
-
 import torch
 from torch import Tensor
 
@@ -73,7 +71,7 @@ def surest_candidates(result: Adaptation) -> tuple[Candidate, ...]:
     network = network.to(logs)
     found = []
     for part, margin in margins(logs, network).items():
-        surest = BeliefModel(copy.deepcopy(model), "pool", margin=margin)
+        surest = BeliefModel(model.copied(), "pool", margin=margin)
         probs = surer(logs, network, margin).softmax(1)
         name, evidence = f"surest {part} of pool", decision.believed
         found.append(further_candidate(name, surest, probs, source, evidence, decision.goal))

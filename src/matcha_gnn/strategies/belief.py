@@ -1,6 +1,5 @@
 """Answer by what is known of nodes and edges, with the network or without it."""
 
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -95,7 +94,7 @@ class Belief(Strategy):
         """Pool, belief and probe."""
         network = task.model.network if isinstance(task.model, BeliefModel) else task.model
         for answer in ANSWERS:
-            model = BeliefModel(copy.deepcopy(network), answer)
+            model = BeliefModel(network.copied(), answer)
             stack = model.log_probs(evidence)[:, None]
             yield Proposal(answer, model, Hops(stack, shard=task.graph.shard), ERM())
         yield from _for_goal(task, network, evidence)
@@ -113,6 +112,6 @@ def _for_goal(task: Task, network: Backbone, evidence: Posterior) -> Iterator[Pr
     bias = goal.bias(evidence.probs)
     if bias is not None:
         pool = BiasedPool(evidence.source.pool_weights, bias)
-        model = BeliefModel(copy.deepcopy(network), "pool", pool)
+        model = BeliefModel(network.copied(), "pool", pool)
         logs = (model.log_probs(evidence) + torch.tensor(bias).to(model.gamma)).log_softmax(1)
         yield Proposal(f"pool for {goal.title}", model, Hops(logs[:, None]), ERM())

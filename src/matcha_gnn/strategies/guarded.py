@@ -6,14 +6,15 @@ what accuracy, or the metric that the caller chose, is expected of each, with bo
 taken if the lower bound of its gain over the source is above the threshold.
 """
 
-import copy
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from matcha_gnn.backbones import Backbone, MovableBackbone
+from matcha_gnn.backbones.products import kept_product
 from matcha_gnn.class_names import class_title
 from matcha_gnn.errors import (
     IncompatibleError,
@@ -22,14 +23,24 @@ from matcha_gnn.errors import (
     require_kind,
     require_number,
 )
-from matcha_gnn.evidence import ACCURACY, Goal, Interval, Posterior, Wanted, infer
+from matcha_gnn.evidence import (
+    ACCURACY,
+    Goal,
+    Interval,
+    Posterior,
+    Wanted,
+    feature_shift,
+    infer,
+)
 from matcha_gnn.evidence.alone import stand_in_summary
 from matcha_gnn.evidence.goals import expected_confusion
 from matcha_gnn.evidence.rating import rater_of
+from matcha_gnn.evidence.shift_kinds import FeatureShift
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.graphs.shards import tensor_total
 from matcha_gnn.methods import BaseMethod, Modifies
+from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.result import (
     Adaptation,
     Candidate,
@@ -123,14 +134,23 @@ class Guarded(Strategy):
 
     def run(self, task: Task) -> Adaptation:
         """Estimate, try, compare."""
-        source = Run(task)
+        with kept_product() if isinstance(task.graph, Graph) else nullcontext():
+            return self._run(task)
+
+    def _run(self, task: Task) -> Adaptation:
+        watch = Stopwatch(task.graph.device)
+        with watch.stage("evidence"):
+            shift = _shift(task)
+        # Where nodes are moved back, nothing is proposed from the source's hops.
+        source = Run(task, gamma_stays=shift is not None and shift.kind.moves_offset)
+        source.watch.add(watch.seconds)
         source.predict()
         source.require_finite()
         answer = source.prediction.probs
         try:
             with source.watch.stage("evidence"):
                 network = own_probs(source, task.graph)
-                task, evidence = _gathered(task, source, network)
+                task, evidence = _gathered(task, source, network, shift)
                 scores = evidence if network is answer else evidence.with_answer(network, answer)
         except NoEvidenceError as reason:
             return self._kept(task, source, str(reason))
@@ -182,7 +202,7 @@ class Guarded(Strategy):
             trace=trace,
             status=Status.ADAPTED if decision.adapted else Status.KEPT_SOURCE,
             decision=decision,
-            seconds=source.run.watch.seconds,
+            watch=source.run.watch,
         )
 
 
@@ -198,12 +218,31 @@ _LEAST_CLASS = 0.0075
 _NOT_FINITE = "accuracy cannot be estimated: the estimate is not a finite number"
 
 
-def _gathered(task: Task, source: Run, network: Probs) -> tuple[Task, Posterior]:
+def _movable(task: Task) -> bool:
+    """Whether the model can be tried with all nodes moved back."""
+    model = task.model
+    has_bias = isinstance(model, MovableBackbone) and model.takes_offset
+    return has_bias and Modifies.NORM not in task.method.modifies
+
+
+def _shift(task: Task) -> FeatureShift | None:
+    """How features of a movable model moved; where that cannot be said, `infer` says why."""
+    try:
+        if _movable(task):
+            return feature_shift(task.model, task.graph, task.model.head.out_features)
+    except (IncompatibleError, NoEvidenceError):
+        pass
+    return None
+
+
+def _gathered(
+    task: Task, source: Run, network: Probs, shift: FeatureShift | None
+) -> tuple[Task, Posterior]:
     """The evidence, and the task around a model with a source summary, or with its stand-in."""
     summary = task.model.source
     if summary is not None:
         _require_classes(summary, source, task.wanted.classes)
-        return task, infer(task.model, task.graph, network)
+        return task, infer(task.model, task.graph, network, shift=shift)
     try:
         if not isinstance(task.graph, Graph):
             raise NoEvidenceError("this graph is not in memory")
@@ -212,7 +251,7 @@ def _gathered(task: Task, source: Run, network: Probs) -> tuple[Task, Posterior]
         found = stand_in_summary(task.model, task.graph, network)
     except NoEvidenceError as reason:
         raise NoEvidenceError(f"{_NO_SUMMARY}. Without them: {reason}") from reason
-    model = copy.deepcopy(task.model)
+    model = task.model.copied()
     model.source = found.summary
     return task.around(model, task.hops), infer(model, task.graph, network, found.logits)
 
@@ -276,11 +315,12 @@ class _Guard:
     ) -> None:
         self.task, self.source, self.goal = task, source, goal
         self.evidence, self.scores = evidence, scores
-        self.labels_before: Tensor = source.prediction.probs.argmax(1)
+        self.labels_before = source.prediction.labels
         if scores is not None:
             with source.watch.stage("evidence"):
                 self.rater = rater_of(goal, scores)
-                self.rated_before = self.rater.rate(source.prediction.probs)
+                first = source.prediction
+                self.rated_before = self.rater.rate(first.probs, first.labels)
 
     def trial(self, name: str, run: Run) -> _Trial:
         """What is expected of its labels, where that can be estimated."""
@@ -288,9 +328,9 @@ class _Guard:
             return _Trial(name, run, _NONE, _NONE, _NONE)
         probs, rater = run.prediction.probs, self.rater
         with self.source.watch.stage("evidence"):
-            rated = self.rated_before if run is self.source else rater.rate(probs)
+            labels = run.prediction.labels
+            rated = self.rated_before if run is self.source else rater.rate(probs, labels)
             gain, value = rater.gain(rated, self.rated_before), rater.value(rated)
-            labels = probs.argmax(1)
             accuracy = value if self.goal == ACCURACY else self.scores.accuracy(labels)
             counts = expected_confusion(labels, self.scores.probs)
             confusion = tensor_total(self.scores.shard, counts).cpu()
@@ -332,7 +372,7 @@ class _Guard:
 
     def candidate(self, trial: _Trial) -> Candidate:
         """What the decision says of a trial."""
-        labels = trial.run.prediction.probs.argmax(1)
+        labels = trial.run.prediction.labels
         shard, other = self.task.graph.shard, float(labels.ne(self.labels_before).sum())
         changed = float(shard.total(other)[0]) / shard.count(len(labels))
         run, graph = trial.run, self.task.graph
@@ -345,16 +385,12 @@ class _Guard:
         return Candidate(trial.name, accuracy, goal, trial.gain, changed, probs, model, confusion)
 
     def _moved_back(self) -> Backbone | None:
-        model, method = self.task.model, self.task.method
-        if Modifies.NORM in method.modifies:
-            return None
-        if not isinstance(model, MovableBackbone) or not model.takes_offset:
-            return None
         shift = self.evidence.shift
-        if not shift.kind.moves_offset:
+        if not (shift.kind.moves_offset and _movable(self.task)):
             return None
-        moved = copy.deepcopy(model)
-        moved.move(offset=shift.offset.to(model.gamma))
+        moved = self.task.model.copied()
+        assert isinstance(moved, MovableBackbone), "no other model is moved back"
+        moved.move(offset=shift.offset.to(moved.gamma))
         return moved
 
     def _around(self, task: Task) -> Run:

@@ -7,7 +7,9 @@ that the base method sees.
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -56,7 +58,7 @@ class Run:
 
     Args:
         task: what to run on.
-        loss: what γ moves down.
+        loss: what γ moves down; None where it is not moved by rounds.
         ways: points that the paper leaves open.
         gamma_stays: γ is not going to move, so that Z may stand for the hops.
     """
@@ -71,7 +73,7 @@ class Run:
     ) -> None:
         model, graph, method = task.model, task.graph, task.method
         self.graph, self.method, self.seed, self.ways = graph, method, task.seed, ways
-        self.loss = loss or PIC()
+        self.loss, self.takes_rounds = loss or PIC(), loss is not None
         self.watch = Stopwatch(graph.device)
         self.z: Repr | None = None
         with self.watch.stage("inference"):
@@ -88,7 +90,12 @@ class Run:
             self.view = self._fresh_view()
             self.prepared = method.prepare(self.view)
             self.state = method.start(self.view, self.prepared)
-            self.loss_prepared = self.loss.prepare(self.view)
+
+    @cached_property
+    def loss_prepared(self) -> Any:
+        """What the loss needs in every round; a candidate whose loss nobody asks for needs none."""
+        with self.watch.stage("setup"), torch.no_grad():
+            return self.loss.prepare(self.view)
 
     def predict(self) -> Prediction:
         """Run the base method at the current γ."""
@@ -150,9 +157,12 @@ class Run:
 
     def _from_sums(self) -> float:
         own = self.ways.features == "base"
-        view = self.prediction.own_view(self.view) if own else self.view
+        view, prepared = (
+            self.prediction.own_view(self.view) if own else self.view,
+            self.loss_prepared,
+        )
         with self.watch.stage("loss"):
-            value, slope = self.loss.from_sums(view, self.prediction, self.loss_prepared)
+            value, slope = self.loss.from_sums(view, self.prediction, prepared)
         with self.watch.stage("backward"):
             assert isinstance(self.model, LinearBackbone), "others have no hops that stay"
             self.gamma.grad = self.model.gamma_gradient(view.gamma, torch.from_numpy(slope))
@@ -191,7 +201,16 @@ class Run:
 
     def _fresh_view(self) -> View:
         gamma = self.gamma.detach().clone()
-        return View(self.model, self.graph, self.hops, gamma, self.seed)
+        return View(self.model, self.graph, self.hops, gamma, self.seed, sums=self.takes_rounds)
+
+
+def pic_value(view: View, prediction: Prediction) -> float:
+    """The PIC loss at a view; of hops whose Gram matrix nobody needed, from Z alone."""
+    hops = view.hops
+    if hops.one_block and "gram" not in vars(hops):
+        z = hops.mix(view.hop_weights)
+        view = replace(view, hops=Hops(z[:, None], shard=hops.shard, mixed=True))
+    return PIC().value(view, prediction)
 
 
 def finished(
@@ -204,7 +223,7 @@ def finished(
     status: Status,
     decision: Decision | None = None,
     before: tuple[Prediction, float] | None = None,
-    seconds: dict[str, float] | None = None,
+    watch: Stopwatch | None = None,
 ) -> Adaptation:
     """The result of a strategy.
 
@@ -217,9 +236,12 @@ def finished(
         status: how it ended.
         decision: what was tried and taken, where there was a choice.
         before: prediction and PIC loss of the source model where `first` has moved on.
-        seconds: by stage; those of `run` by default.
+        watch: the seconds by stage; those of `run` by default.
     """
-    source, pic = before or (first.prediction, PIC().value(first.view, first.prediction))
+    watch = watch or run.watch
+    with watch.stage("loss"):
+        source, pic = before or (first.prediction, pic_value(first.view, first.prediction))
+        after = pic if run.prediction is source else pic_value(run.view, run.prediction)
     return Adaptation(
         probs=run.prediction.probs,
         probs_before=source.probs,
@@ -227,10 +249,10 @@ def finished(
         gamma=run.gamma.detach().clone(),
         gamma_before=task.model.gamma.detach().clone(),
         pic_before=pic,
-        pic_after=pic if run.prediction is source else PIC().value(run.view, run.prediction),
+        pic_after=after,
         trace=trace,
         status=status,
-        seconds=run.watch.seconds if seconds is None else seconds,
+        seconds=watch.seconds,
         method=task.method,
         strategy=strategy,
         seed=task.seed,

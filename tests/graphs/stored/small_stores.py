@@ -39,7 +39,6 @@ def set_blocks(monkeypatch: pytest.MonkeyPatch, numbers: int) -> None:
         (matrix, "ENTRIES", numbers),
         (matrix, "OUT_BYTES", 4 * numbers),
         (streaming, "FILE_BLOCK", 4 * numbers),
-        (streaming, "_NODES", numbers),
         (propagation, "READ_ROWS", numbers),
     ):
         monkeypatch.setattr(module, name, value)

@@ -78,12 +78,17 @@ class StoredMatrix(Operator):
 
     def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
         """See `BaseGraph.message_sums`."""
-        total = torch.zeros_like(received)
+        sent, received = sent.contiguous(), received.T
+        total = torch.zeros_like(received, memory_format=torch.contiguous_format)
         for rows, sender, receiver in self.links():
-            sender, receiver = sender.to(sent.device), receiver.to(sent.device)
-            messages = message(sent.index_select(0, sender), received.index_select(0, receiver))
-            total[rows].index_add_(0, receiver - rows.start, messages)
-        return total
+            sender, receiver = sender.to(sent.device), (receiver - rows.start).to(sent.device)
+            messages = message(
+                sent.index_select(0, sender).T.contiguous(),
+                received[:, rows].index_select(1, receiver),
+            )
+            for of_class, found in zip(total[:, rows], messages, strict=True):
+                of_class.index_add_(0, receiver, found)
+        return total.T
 
     @property
     def reciprocal(self) -> bool:

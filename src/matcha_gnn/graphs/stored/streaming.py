@@ -29,8 +29,6 @@ FILE_TYPES = {"float32": "float32", "float16": "float16", "bfloat16": "uint16"}
 """Their types in NumPy, which has no bfloat16."""
 FILE_BLOCK = 8 << 20
 """Bytes of a hop's file that are summed at a time."""
-_NODES = 1 << 18
-"""Nodes that are classified at a time."""
 
 
 class StreamedHops(Hops, abc.ABC):
@@ -101,9 +99,7 @@ class StreamedHops(Hops, abc.ABC):
     def _new_classifier(self, head: nn.Linear, over: Hops) -> kernels.Classifier | None:
         if over is not self or not self._keeps_logits(head.out_features):
             return None
-        weight = head.weight.detach()
-        offset = weight.new_zeros(len(weight)) if head.bias is None else head.bias.detach()
-        return _StreamedClassifier(self, self._relative_logits(weight), offset[:-1] - offset[-1])
+        return _StreamedClassifier(self, *self._head_logits(head))
 
 
 class _StreamedClassifier:
@@ -113,20 +109,10 @@ class _StreamedClassifier:
         self.hops, self.logits, self.bias = hops, logits, bias
 
     def __call__(self, hop_weights: HopWeights) -> tuple[Probs, ClassSums, FloatArray]:
-        probs = self._probs(hop_weights)
+        probs = kernels.hop_predictions(self.logits, self.bias, hop_weights)
         first = self.hops._own_class_sums(probs[:, :-1])
         sums = np.concatenate([first, (self.hops._own_node_sums - first.sum(0))[None]])
         return probs, sums, np.asarray(probs.sum(0, dtype=torch.float64).cpu())
-
-    def _probs(self, hop_weights: HopWeights) -> Probs:
-        hops, free, nodes = self.logits.shape
-        probs = self.logits.new_empty(nodes, free + 1)
-        for start in range(0, nodes, _NODES):
-            some = self.logits[..., start : start + _NODES]
-            mixed = torch.tensordot(hop_weights.to(some.dtype), some, 1) + self.bias[:, None]
-            rows = torch.cat([mixed, mixed.new_zeros(1, mixed.shape[1])]).softmax(0)
-            probs[start : start + _NODES] = rows.T
-        return probs
 
 
 class StoredHops(StreamedHops):
