@@ -101,7 +101,7 @@ def test_float32_is_near_float64(way, graph):
 BLOCKS = {
     plan: ("MOST_BLOCK", "LEAST_BLOCK"),
     matrix: ("ENTRIES", "OUT_BYTES"),
-    streaming: ("FILE_BLOCK", "_NODES"),
+    streaming: ("FILE_BLOCK",),
     propagation: ("READ_ROWS",),
     reference: ("BLOCK",),
 }

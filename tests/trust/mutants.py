@@ -25,7 +25,7 @@ PACKAGE = Path("src/matcha_gnn")
 TESTS = {
     "functional": ["tests/test_functional.py", "tests/losses", "tests/properties/test_sums.py"],
     "losses": ["tests/losses", "tests/properties/test_sums.py", "tests/strategies"],
-    "strategies": ["tests/strategies", "tests/properties/test_adaptation.py"],
+    "strategies": ["tests/strategies", "tests/properties/test_runs.py"],
     "evidence": ["tests/evidence", "tests/strategies/test_guarded.py"],
 }
 PATIENCE = 300
