@@ -62,6 +62,10 @@ class Job(NamedTuple):
     page: bool = False
 
 
+ARRAYS = tuple(f"{name}.npy" for name in ("x", "y", "indptr", "indices", "values", "links"))
+"""Of a store."""
+
+
 def command(*words: str) -> Callable[[], None]:
     """The command `matcha` with these words."""
     return lambda: matcha(list(words))
@@ -176,6 +180,8 @@ def _read(path: Path) -> None:
     elif path.suffix == ".npz":
         with np.load(path) as arrays:
             _ = [arrays[name] for name in arrays.files]
+    elif path.name in ARRAYS and not path.with_name("meta.json").exists():
+        _require_refused(path.parent)
     elif path.suffix == ".npy":
         np.load(path)
     elif path.name == "asked.json":
@@ -187,6 +193,13 @@ def _read(path: Path) -> None:
     elif path.suffix in (".csv", ".html", ".prom") and path.name not in LOGS:
         text = path.read_text()
         assert text.endswith("\n") or text.rstrip().endswith("</html>"), "not whole"
+
+
+def _require_refused(store: Path) -> None:
+    """A store is one by its meta.json, which is written last: arrays may be cut off before."""
+    with contextlib.suppress(mg.InvalidFileError):
+        mg.GraphStore(store)
+        raise AssertionError("a store that is not finished is taken for one")
 
 
 def _strangers(summary: Path) -> Iterator[str]:
