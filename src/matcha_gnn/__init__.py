@@ -17,7 +17,6 @@ strategies, losses and backbones need no line here: what their packages export i
 """
 
 import importlib
-import importlib.util
 import logging
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -130,9 +129,7 @@ def __getattr__(name: str) -> Any:
     if find_spec(f"matcha_gnn.{name}") is not None:
         raise AttributeError(f"module 'matcha_gnn' has no attribute {name!r} yet: import it")
     homes = [home for home, names in _HOME.items() if name in names]
-    # `from matcha_gnn import kernels` asks here first, and imports the module by itself afterwards.
-    is_module = importlib.util.find_spec(f"{__name__}.{name}") is not None
-    for home in () if is_module else homes or _PACKAGES:
+    for home in homes or _PACKAGES:
         if not name.startswith("_") and hasattr(importlib.import_module(home), name):
             value = getattr(importlib.import_module(home), name)
             globals()[name] = value

@@ -10,7 +10,12 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.class_names import checked_names
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_whole
+from matcha_gnn.errors import (
+    IncompatibleError,
+    InvalidArgumentError,
+    require_seed,
+    require_whole,
+)
 from matcha_gnn.evidence.belief_model import BeliefModel
 from matcha_gnn.evidence.goals import ACCURACY
 from matcha_gnn.graphs.memory import whole_in_memory
@@ -81,7 +86,7 @@ def _design(
 ) -> tuple[Design, tuple[Candidate, ...]]:
     """That of the questions before, as long as answers depend on it; and what is compared."""
     if seed is not None:
-        require_whole("seed", seed, least=0, most=2**63 - 1)
+        require_seed(seed)
     if before is not None and seed in (None, before.design.seed):
         return before.design, before.candidates
     if before is not None and before.answers:
