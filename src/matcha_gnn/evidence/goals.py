@@ -12,6 +12,7 @@ from torch import Tensor
 from matcha_gnn.class_names import checked_names, class_title, numbered
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.functional import average_precision, f1, recall
+from matcha_gnn.kernels.by_label import sums_by_label
 from matcha_gnn.typing import Parameters, Probs
 
 Metric: TypeAlias = Callable[[Tensor, Probs], float]
@@ -299,8 +300,7 @@ def expected_confusion(labels: Tensor, posterior: Probs) -> Tensor:
                 [0.2000, 0.8000]], dtype=torch.float64)
     """
     rows = posterior.double()
-    counts = rows.new_zeros(rows.shape[1], rows.shape[1])
-    return counts.index_add_(0, labels.to(rows.device), rows)
+    return sums_by_label(labels.to(rows.device), rows, rows.shape[1])
 
 
 def _hits(confusion: Tensor) -> Tensor:

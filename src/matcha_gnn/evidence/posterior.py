@@ -187,15 +187,14 @@ def perturbed_hits(probs: Probs, labels: Tensor) -> Tensor:
     """Sums over nodes of the probability of labels [N] by each of `perturbed`, [2C].
 
     With odds of class k larger by f a probability p_l becomes p_l / (1 + (f − 1) p_k), and f times
-    that where l is k: one pass over the probabilities for each f.
+    that where l is k.
     """
-    labels = labels.to(probs.device)
-    hits, sums = probs.gather(1, labels[:, None]), []
+    labels = labels.to(probs.device)[:, None]
+    own = labels == torch.arange(probs.shape[1], device=probs.device)
+    hits, sums = probs.gather(1, labels), []
     for factor in (CLASS_ODDS, 1 / CLASS_ODDS):
-        shares = hits / (1 + (factor - 1) * probs)
-        own = shares.gather(1, labels[:, None])[:, 0]
-        own = torch.zeros_like(probs[:1].sum(0)).index_add_(0, labels, own)
-        sums.append(shares.sum(0) + (factor - 1) * own)
+        odds = torch.where(own, factor * hits, hits)
+        sums.append((odds / (1 + (factor - 1) * probs)).sum(0))
     return torch.stack(sums, 1).flatten()
 
 
