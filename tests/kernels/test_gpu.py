@@ -7,6 +7,8 @@ import torch
 pytest.importorskip("triton", reason="triton is not installed: the plain kernels run instead")
 
 from matcha_gnn.kernels import Adjacency, gpu, reference, two_pass
+from matcha_gnn.kernels.by_label import sums_by_label
+from matcha_gnn.kernels.links import BeliefMessage, Links
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPES = [(1, 1, 1, 2), (7, 3, 5, 3), (66, 10, 32, 2), (70, 4, 33, 17)]
@@ -144,3 +146,31 @@ def test_logits_that_are_not_finite_give_predictions_that_are_not():
     assert probs[:17].isfinite().all()
     assert np.isnan(sums).all()
     assert np.isnan(mass).all()
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 5, 16])
+@pytest.mark.parametrize("positions", [torch.int32, torch.int64])
+def test_belief_messages_equal_the_reference(num_classes, positions):
+    generator = torch.Generator().manual_seed(num_classes)
+    edges = torch.randint(0, 90, (2, 400), generator=generator)
+    edges[1, :150] = 7  # a hub; some nodes receive nothing
+    links = Links.of(edges, 100, 100)
+    links = Links(links.crow.to(positions), links.sender.to(positions), 100)
+    sent, received = torch.randn(2, 100, num_classes, generator=generator).double()
+    lift = torch.rand(num_classes, num_classes, generator=generator).double()
+    message = BeliefMessage(lift)
+    wanted = links.message_sums(lambda *ends: message(*ends), sent, received)
+    parts = (each.to(DEVICE) for each in (links.crow, links.sender, lift, sent, received))
+    found = gpu.message_sums(*parts).cpu()
+    assert num_classes <= gpu.MAX_MESSAGE
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    assert (found[90:] == 0).all()
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
+def test_sums_by_label_equal_the_reference():
+    labels = torch.randint(0, 5, (1000,), generator=torch.Generator().manual_seed(0))
+    values = torch.randn(1000, 5, dtype=torch.float64)
+    found = sums_by_label(labels.to(DEVICE), values.to(DEVICE), 6)
+    torch.testing.assert_close(found.cpu(), sums_by_label(labels, values, 6))
+    assert torch.equal(found, sums_by_label(labels.to(DEVICE), values.to(DEVICE), 6))

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.kernels.links import BeliefMessage
 from matcha_gnn.typing import Probs
 
 SAMPLE = 20_000
@@ -207,25 +208,17 @@ def neighbour_evidence(
         tensor([[0.8800, 0.1200],
                 [0.7200, 0.2800]], dtype=torch.float64)
     """
-    lift = edge_shares / edge_shares.sum(1, keepdim=True) / shares
-
-    def message(logits: Tensor) -> Tensor:
-        """Class by class: logits [C, n] to messages [C, n]."""
-        found = (lift @ logits.softmax(0)).clamp_min_(1e-12).log_()
-        return found.sub_(found.mean(0))
-
-    def without(sender: Tensor, back: Tensor) -> Tensor:
-        return message(sender - back)
+    message = BeliefMessage(edge_shares / edge_shares.sum(1, keepdim=True) / shares)
 
     def sent(belief: Tensor) -> Tensor:
-        return message(belief.T.contiguous()).T
+        return message.of(belief.T.contiguous()).T
 
     sent_before = sent(evidence)
     found = graph.neighbour_sums(sent_before)
     for number in range(1, ROUNDS):
         belief = evidence + found
         if graph.reciprocal:
-            new = graph.message_sums(without, sent=belief, received=sent_before)
+            new = graph.message_sums(message, sent=belief, received=sent_before)
         else:
             new = graph.neighbour_sums(sent(belief))
         found = (1 - DAMPING) * new + DAMPING * found

@@ -16,6 +16,8 @@ from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeigh
 
 MAX_HOPS, MAX_WIDTH, MAX_CLASSES = 16, 128, 64
 """All hops of a few nodes and the directions of all classes must fit a processor's memory."""
+MAX_MESSAGE = 16
+"""Classes whose products with the lift of all pairs fit a program's registers."""
 _PROGRAMS = 1056
 """Programs of eight warps that run at once on a GPU of 132 processors."""
 _SMALLEST_DOT = 16
@@ -189,6 +191,29 @@ def hop_plus(matrix: Tensor, h: Repr, share: float, base: Repr, out: Repr) -> No
         matrix.crow_indices(), matrix.col_indices(), matrix.values(), h, float(share), base, out,
         num_nodes, width, WIDTH=_padded(width), BLOCK=block,
     )  # fmt: skip
+
+
+def message_sums(
+    crow: Tensor, sender: Tensor, lift: Tensor, sent: Tensor, received: Tensor
+) -> Tensor:
+    """See `links.Links.message_sums`, for belief messages of at most `MAX_MESSAGE` classes.
+
+    Args:
+        crow: where the edges of each receiver start, [N+1].
+        sender: [E'].
+        lift: [C, C].
+        sent: log-probabilities of those that can send, [N', C].
+        received: what the receivers told before, [N, C].
+    """
+    num_nodes, classes = received.shape
+    width = max(2, _padded(classes))
+    block = max(4, min(64, 2048 // width**2))
+    sums = torch.empty_like(received, memory_format=torch.contiguous_format)
+    on_gpu.message_sums[(triton.cdiv(num_nodes, block),)](
+        crow, sender, lift.contiguous(), sent.contiguous(), received.contiguous(), sums,
+        num_nodes, classes, CLASSES=width, BLOCK=block,
+    )  # fmt: skip
+    return sums
 
 
 def _rows_for(width: int) -> int:

@@ -265,7 +265,7 @@ def sums_of_rows(crow, col, values, h, rows, columns, num_nodes, stride, width):
     """Rows side by side, one neighbour of each at a time."""
     real = rows < num_nodes
     start = tl.load(crow + rows, real, 0)
-    degree = tl.load(crow + rows + 1, real, 0) - start
+    degree = (tl.load(crow + rows + 1, real, 0) - start).to(tl.int32)
     total = tl.zeros((rows.shape[0], columns.shape[0]), tl.float32)
     for step in range(tl.max(degree, 0)):
         there = step < degree
@@ -275,3 +275,32 @@ def sums_of_rows(crow, col, values, h, rows, columns, num_nodes, stride, width):
         at = h + sender[:, None] * stride + columns[None, :]
         total += weight[:, None] * tl.load(at, inside, 0.0).to(tl.float32)
     return total
+
+
+@triton.jit
+def message_sums(
+    crow, senders, lift, sent, received, sums, num_nodes, num_classes,
+    CLASSES: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Belief messages to some rows, one neighbour of each at a time, in the precision of `sent`."""
+    rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    classes = tl.arange(0, CLASSES)
+    exists, real = rows < num_nodes, (classes < num_classes)[None, :]
+    at = rows[:, None] * num_classes + classes[None, :]
+    back = tl.load(received + at, exists[:, None] & real, 0.0)
+    pairs = (classes < num_classes)[:, None] & real
+    lifts = tl.load(lift + classes[:, None] * num_classes + classes[None, :], pairs, 0.0)
+    start = tl.load(crow + rows, exists, 0)
+    degree = (tl.load(crow + rows + 1, exists, 0) - start).to(tl.int32)
+    total = tl.zeros_like(back)
+    for step in range(tl.max(degree, 0)):
+        there = step < degree
+        sender = tl.load(senders + start + step, there, 0).to(tl.int64)
+        inside = there[:, None] & real
+        belief = tl.load(sent + sender[:, None] * num_classes + classes[None, :], inside, 0.0)
+        shares = row_softmax(belief - back, real)
+        lifted = tl.sum(shares[:, None, :] * lifts[None, :, :], 2)
+        logs = tl.where(real, tl.log(tl.maximum(lifted, 1e-12)), 0.0)
+        centred = logs - (tl.sum(logs, 1) / num_classes)[:, None]
+        total += tl.where(inside, centred, 0.0)
+    tl.store(sums + at, total, exists[:, None] & real)

@@ -8,11 +8,40 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.kernels.devices import device_of
-from matcha_gnn.kernels.propagate import Adjacency
+from matcha_gnn.kernels.propagate import MAX_DEGREE, Adjacency
 from matcha_gnn.kernels.sparse import csr_of, row_blocks, row_starts
 
+LEAST_LIFT = 1e-12
 Message = Callable[[Tensor, Tensor], Tensor]
 """Messages along edges from their senders' values and their receivers', class by class: [C, E']."""
+
+
+@dataclass(frozen=True, eq=False)
+class BeliefMessage:
+    """What nodes tell their neighbours of the neighbours' classes, as centred log-odds.
+
+    Of all messages along edges this one has fast code.
+
+    Attributes:
+        lift: M(b|a) / π_b, how much more frequent a sender of class b is where the receiver is of
+            class a, [C, C].
+
+    Example:
+        >>> message = BeliefMessage(torch.tensor([[1.8, 0.2], [0.2, 1.8]]))
+        >>> message.of(torch.tensor([[0.0], [0.0]])).flatten().tolist()
+        [0.0, 0.0]
+    """
+
+    lift: Tensor
+
+    def __call__(self, sender: Tensor, back: Tensor) -> Tensor:
+        """Log-probabilities of senders without what the receivers told them, [C, E'] each."""
+        return self.of(sender - back)
+
+    def of(self, logits: Tensor) -> Tensor:
+        """Messages of senders with these log-probabilities, class by class, [C, n]."""
+        found = (self.lift @ logits.softmax(0)).clamp_min_(LEAST_LIFT).log_()
+        return found.sub_(found.mean(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +97,9 @@ class Links:
             sent: [N, C].
             received: [N, C].
         """
+        if isinstance(message, BeliefMessage) and (fast := self._fast_sums(sent)):
+            sums: Tensor = fast(self.crow, self.sender, message.lift, sent, received)
+            return sums
         sent, received, num_rows = sent.contiguous(), received.T, len(self.crow) - 1
         total = torch.zeros_like(received, memory_format=torch.contiguous_format)
         most = device_of(sent).block_floats // (32 * sent.shape[1])
@@ -89,6 +121,20 @@ class Links:
                     messages.T.contiguous(), "sum", offsets=starts, unsafe=True, initial=0
                 ).T
         return total.T
+
+    def _fast_sums(self, sent: Tensor) -> Callable[..., Tensor] | None:
+        """The kernel for belief messages where these values are, if it takes them."""
+        module = device_of(sent).fast_code(torch.float32)
+        fits = sent.shape[1] <= getattr(module, "MAX_MESSAGE", 0)
+        if module is None or not fits or self.max_degree > MAX_DEGREE:
+            return None
+        fast: Callable[..., Tensor] = module.message_sums
+        return fast
+
+    @cached_property
+    def max_degree(self) -> int:
+        """Edges of the node that receives most."""
+        return int(self.crow.diff().max()) if len(self.crow) > 1 else 0
 
     @cached_property
     def _ones(self) -> Adjacency:

@@ -107,7 +107,8 @@ def sorted_entries(edge_index: Tensor, num_nodes: int, edge_weight: Tensor | Non
         ends = torch.cat([starts, starts.new_full((1,), len(keys))])
         keys, weight = keys[starts], _row_sums(ends, weight)
     row = keys.div(num_nodes, rounding_mode="floor")
-    return Entries(row_starts(row, num_nodes), keys - row * num_nodes, weight)
+    kind = torch.int32 if len(keys) <= torch.iinfo(torch.int32).max else torch.int64
+    return Entries(row_starts(row, num_nodes).to(kind), (keys - row * num_nodes).to(kind), weight)
 
 
 def transposed_csr(matrix: Tensor) -> Tensor:
