@@ -232,50 +232,54 @@ def fit_mixture(
     offset = average - scale * (mixed @ centres) if move_offset else np.zeros(width)
     covariance = np.eye(width)
     for _ in range(_ITERATIONS):
-        terms = log_densities(across, offset + scale * centres, covariance)
+        # The nearest covariance that has at least this variance in every direction.
+        variances, axes = np.linalg.eigh(covariance)
+        variances = variances.clip(floor)
+        precise = (axes / variances) @ axes.T
+        terms = log_densities(across, offset + scale * centres, precise)
         terms += np.log(mixed)[:, None]
         highest = terms.max(0)
-        weights = np.exp(terms - highest)
+        terms -= highest
+        weights = np.exp(terms, out=terms)
         total = weights.sum(0)
-        value = float((np.log(total) + highest).mean())
+        common = np.log(variances).sum() + np.vdot(precise, second)
+        value = float((np.log(total).sum() + highest.sum()) / number - 0.5 * common)
         if abs(value - last) < _TOLERANCE:
             break
         last = value
         weights /= total
-        mass = weights.mean(1)
         found = weights @ across.T / number
+        mass = weights.sum(1) / number
         if move_shares:
             mixed = mass.clip(1e-4) / mass.clip(1e-4).sum()
-        precise = np.linalg.inv(covariance)
         centre, middle = (average, mass @ centres) if move_offset else (0 * average, 0 * centres[0])
         spread = centres - middle
-        fitted = float(((found - mass[:, None] * centre) @ precise * spread).sum())
-        apart = float((mass[:, None] * (spread @ precise) * spread).sum())
+        directions = spread @ precise
+        fitted = np.vdot(found - mass[:, None] * centre, directions)
+        apart = np.vdot(mass[:, None] * directions, spread)
         # Classes that do not differ have no distance to scale.
-        scale = max(fitted / apart, 1e-2) if apart > 0 else scale
+        scale = max(float(fitted / apart), 1e-2) if apart > 0 else scale
         offset = centre - scale * middle
         placed = offset + scale * centres
         cross = found.T @ placed
-        covariance = _at_least(second - cross - cross.T + (placed.T * mass) @ placed, floor)
+        covariance = second - cross - cross.T + (placed.T * mass) @ placed
     found_shares, found_offset = (
         torch.from_numpy(each).to(points.device) for each in (mixed, offset)
     )
     return Mixture(found_shares, found_offset, scale, last)
 
 
-def _at_least(covariance: FloatArray, floor: float) -> FloatArray:
-    """The nearest covariance that has at least this variance in every direction."""
-    values, directions = np.linalg.eigh(covariance)
-    raised: FloatArray = (directions * values.clip(floor)) @ directions.T
-    return raised
+def log_densities(points: FloatArray, means: FloatArray, precise: FloatArray) -> FloatArray:
+    """Gaussian log-densities of points [P, N] at each mean [C, P], [C, N].
 
+    Up to a number for each point, the same for all means: −(xᵀ Λ x + log det 2πΛ⁻¹) / 2.
 
-def log_densities(points: FloatArray, means: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Gaussian log-densities of points [P, N] at each mean [C, P], up to a constant, [C, N]."""
-    root = np.linalg.cholesky(covariance)
-    whitening = np.linalg.inv(root)
-    white, centres = whitening @ points, whitening @ means.T
-    densities: FloatArray = centres.T @ white
-    densities -= 0.5 * (white * white).sum(0)
-    densities -= (0.5 * (centres * centres).sum(0) + np.log(root.diagonal()).sum())[:, None]
+    Args:
+        points: [P, N].
+        means: [C, P].
+        precise: Λ, the inverse of the covariance, [P, P].
+    """
+    towards = means @ precise
+    densities: FloatArray = towards @ points
+    densities -= 0.5 * (towards * means).sum(1)[:, None]
     return densities
