@@ -1,5 +1,7 @@
 """The risk estimate is unbiased, its minimum is exact, and on CSBM it finds the best filter."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -109,9 +111,10 @@ def test_random_signs_take_a_byte_each_and_are_drawn_in_small_blocks():
     view = view_of(mg.GPRGNN(1, 2, 4, 1), graph)
     with LargestTensor() as seen:
         columns = sure._ones_and_signs(view, nodes)
-    assert seen.most == columns.nbytes == nodes * (1 + sure.PROBES)
+    probes = sure.probes_for(nodes)
+    assert seen.most == columns.nbytes == nodes * (1 + probes)
     generator = torch.Generator().manual_seed(view.seed)
-    drawn = torch.randint(0, 2, (nodes, sure.PROBES), generator=generator)
+    drawn = torch.randint(0, 2, (nodes, probes), generator=generator)
     assert torch.equal(columns[:, 1:].long(), 2 * drawn - 1)
     assert (columns[:, 0] == 1).all()
 
@@ -211,7 +214,27 @@ def test_signs_that_go_half_way_have_the_same_traces(num_hops):
     for _ in range(num_hops):
         whole.append(float((signs * h).sum()))
         h = adjacency @ h
-    np.testing.assert_allclose(sure.half_way(adjacency, signs, num_hops), whole, rtol=1e-6)
+    columns = torch.cat([torch.ones(60, 1), signs], 1).double()
+    powers, traces = sure.half_way(adjacency, columns, num_hops)
+    np.testing.assert_allclose(traces, whole, rtol=1e-6)
+    expected = [columns[:, 0]]
+    for _ in range(num_hops - 1):
+        expected.append(adjacency @ expected[-1])
+    torch.testing.assert_close(powers, torch.stack(expected))
+
+
+@pytest.mark.parametrize("nodes", [400, 4_000, 40_000])
+def test_traces_have_the_error_that_is_allowed(nodes):
+    graph = mg.unlabelled(mg.datasets.csbm(nodes, 2, seed=0))
+    exact = float(graph.adjacency.matrix.values().square().sum()) / nodes  # tr P² = Σ P_ij²
+    model, found = mg.GPRGNN(2, 2, 4, 2), []
+    for seed in range(20):
+        view = replace(view_of(model, graph), seed=seed)
+        found.append(sure._powers(view)[1][2] - exact)
+    allowed = np.sqrt(2 / (nodes * sure.probes_for(nodes)))
+    assert np.std(found) <= allowed
+    assert abs(np.mean(found)) <= 3 * allowed / np.sqrt(20)
+    assert sure.probes_for(nodes) == {400: 16, 4_000: 16, 40_000: 2}[nodes]
 
 
 def test_a_weighted_or_directed_graph_is_not_known_to_be_symmetric():

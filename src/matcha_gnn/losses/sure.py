@@ -6,6 +6,7 @@ weights is how well the mixed logits Σ_k c_k ℓ_k estimate the noise-free l_0.
 label and no prediction, is quadratic in c, and so has one minimum, in closed form.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,14 +17,15 @@ from matcha_gnn import functional
 from matcha_gnn.errors import IncompatibleError, require_number
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import Operator
+from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.losses.base import Loss
 from matcha_gnn.methods.base import Prediction, View
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
 
 PROBES = 16
-"""Random sign vectors for the traces of the powers of P."""
-_BLOCK = 1 << 16
-"""Nodes whose signs are drawn, or multiplied, at a time."""
+"""Most random sign vectors for the traces of the powers of P."""
+TRACE_ERROR = 0.005
+"""Standard deviation that the estimate of tr P^k / N may have."""
 
 
 class SteinForms(NamedTuple):
@@ -115,54 +117,82 @@ def _powers(view: View) -> tuple[Tensor, FloatArray]:
     num_nodes, num_hops, _ = view.hops.shape
     like = view.model.head.weight.detach()
     columns = _ones_and_signs(view, num_nodes)
-    powers, traces = like.new_ones(num_hops, num_nodes), np.zeros(num_hops)
+    probes = columns.shape[1] - 1
     if isinstance(view.graph, Graph) and view.graph.symmetric:
-        for k in range(1, num_hops):
-            powers[k] = view.graph.adjacency @ powers[k - 1]
-        signs = columns[:, 1:].to(like)
-        return powers, half_way(view.graph.adjacency, signs, num_hops) / signs.numel()
-    for group in torch.split(columns, min(PROBES + 1, max(2, view.graph.most_columns)), 1):
+        powers, sums = half_way(view.graph.adjacency, columns.to(like), num_hops)
+        return powers, sums / (probes * num_nodes)
+    powers, traces = like.new_ones(num_hops, num_nodes), np.zeros(num_hops)
+    for group in torch.split(columns, min(probes + 1, max(2, view.graph.most_columns)), 1):
         h = group.to(like)
         for k in range(num_hops):
             h = view.graph.adjacency @ h if k else h
-            traces[k] += _dot(h, group)
+            traces[k] += float(_dot(h, group))
             if group.data_ptr() == columns.data_ptr():
                 powers[k] = h[:, 0]
                 traces[k] -= float(h[:, 0].sum(dtype=torch.float64))
     (total,) = view.graph.shard.total(traces)
-    return powers, total / (PROBES * view.hops.num_nodes)
+    return powers, total / (probes * view.hops.num_nodes)
 
 
-def half_way(adjacency: Operator, signs: Tensor, num_hops: int) -> FloatArray:
-    """Σ ⟨s, P^k s⟩ over columns s [N, S], [K+1], of a symmetric P: signs go half as far.
+def half_way(
+    adjacency: Operator, ones_and_signs: Tensor, num_hops: int
+) -> tuple[Tensor, FloatArray]:
+    """P^k 1, [K+1, N], and Σ ⟨s, P^k s⟩ over columns of signs s, [K+1], for a symmetric P.
 
-    ⟨s, P^2j s⟩ is ⟨P^j s, P^j s⟩, and likewise for odd powers.
+    Signs go half as far: ⟨s, P^2j s⟩ is ⟨P^j s, P^j s⟩, and likewise for odd powers.
+
+    Args:
+        adjacency: P.
+        ones_and_signs: ones, then signs, [N, 1+S].
+        num_hops: K+1.
     """
-    h, sums = signs, [_dot(signs, signs)]
-    while len(sums) < num_hops:
+    h = ones_and_signs
+    powers, sums = h.new_ones(num_hops, len(h)), [_dot(h[:, 1:], h[:, 1:])]
+    for k in range(1, num_hops):
         before, h = h, adjacency @ h
-        sums += [_dot(h, before), _dot(h, h)]
-    return np.array(sums[:num_hops])
+        powers[k] = h[:, 0]
+        if len(sums) < num_hops:
+            sums += [_dot(h[:, 1:], before[:, 1:]), _dot(h[:, 1:], h[:, 1:])]
+        if len(sums) >= num_hops:
+            h = h[:, :1]
+    return powers, torch.stack(sums[:num_hops]).cpu().numpy()
 
 
-def _dot(h: Tensor, signs: Tensor) -> float:
-    """Σ h · signs, by blocks: their product is as large as h."""
-    pairs = zip(torch.split(h, _BLOCK), torch.split(signs, _BLOCK), strict=True)
-    return float(sum((rows * of_rows).sum(dtype=torch.float64) for rows, of_rows in pairs))
+def _dot(h: Tensor, signs: Tensor) -> Tensor:
+    """Σ h · signs in float64, by blocks: their product is as large as h."""
+    size = max(1, device_of(h).block_floats // h.shape[1])
+    pairs = zip(torch.split(h, size), torch.split(signs, size), strict=True)
+    sums = [(rows * of_rows).sum(dtype=torch.float64) for rows, of_rows in pairs]
+    return torch.stack(sums).sum()
+
+
+def probes_for(num_nodes: int) -> int:
+    """Sign vectors for a graph of so many nodes.
+
+    The estimate of tr P^k / N by one of them has a variance of at most 2 ‖P^k‖² / N² ≤ 2 / N, as
+    no eigenvalue of a symmetric P is larger than 1: the larger a graph, the fewer are needed.
+
+    Example:
+        >>> probes_for(1_000), probes_for(10_000), probes_for(1_000_000)
+        (16, 8, 1)
+    """
+    return min(PROBES, math.ceil(2 / (num_nodes * TRACE_ERROR**2)))
 
 
 def _ones_and_signs(view: View, num_nodes: int) -> Tensor:
-    """Ones, and random signs as drawn for all nodes of the graph at once; bytes, [N, 1+PROBES].
+    """Ones, and random signs as drawn for all nodes of the graph at once; bytes, [N, 1+S].
 
     They are drawn where the graph is: a seed means other signs on a GPU than on the CPU.
     """
     place, first = view.graph.device, view.graph.shard.start
+    probes = probes_for(view.hops.num_nodes)
     generator = torch.Generator(place).manual_seed(view.seed)
-    columns = torch.ones(num_nodes, 1 + PROBES, dtype=torch.int8, device=place)
-    for start in range(0, first + num_nodes, _BLOCK):
-        size = min(_BLOCK, first + num_nodes - start)
+    columns = torch.ones(num_nodes, 1 + probes, dtype=torch.int8, device=place)
+    block = device_of(place).block_floats // (2 * PROBES)
+    for start in range(0, first + num_nodes, block):
+        size = min(block, first + num_nodes - start)
         drawn = torch.randint(
-            0, 2, (size, PROBES), generator=generator, dtype=torch.int8, device=place
+            0, 2, (size, probes), generator=generator, dtype=torch.int8, device=place
         )
         here = drawn[max(0, first - start) :]
         at = max(0, start - first)
