@@ -73,7 +73,9 @@ def trained(name):
         120, FEATURES, degree=4, homophily=0.8, signal=2.5, shares=[1 / CLASSES] * CLASSES, seed=0
     )
     source.x = source.x.double()
-    model = BACKBONES[name](FEATURES, CLASSES, hidden_channels=6, K=2).double()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = BACKBONES[name](FEATURES, CLASSES, hidden_channels=6, K=2).double()
     mg.fit(model, source, epochs=40, methods=[method(each) for each in NEED_ARRAYS])
     return model
 

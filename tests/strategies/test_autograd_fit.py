@@ -5,7 +5,7 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import fit_hop_weights
-from matcha_gnn.strategies import Task
+from matcha_gnn.strategies import Task, autograd_fit
 from matcha_gnn.strategies.autograd_fit import fit_by_autograd
 from matcha_gnn.strategies.run import Run
 from matcha_gnn.testing import tiny_graph, trained_model
@@ -60,3 +60,30 @@ def test_gamma_stays_where_nothing_is_finite():
     run = run_of(appnp())
     found = fit_by_autograd(run, torch.full_like(wanted(), torch.nan))
     assert torch.equal(found, run.gamma.detach())
+
+
+def test_no_more_evaluations_than_promised(monkeypatch):
+    run, calls = run_of(appnp()), []
+    real = run.logits_at
+    monkeypatch.setattr(run, "logits_at", lambda gamma: calls.append(gamma) or real(gamma))
+    fit_by_autograd(run, wanted())
+    assert 2 < len(calls) <= autograd_fit.EVALUATIONS
+
+
+class Valley:
+    """A run whose logits bend: the cross entropy is concave where the fit starts."""
+
+    def __init__(self, noise):
+        self.gamma = torch.tensor([0.2, 0.2], dtype=torch.float64)
+        self.noise = noise
+
+    def logits_at(self, gamma):
+        first, second = gamma
+        return torch.stack([second**2 - first, first * second * (1 + self.noise)])[None]
+
+
+def test_rounding_stays_rounding():
+    targets = torch.tensor([[0.999, 0.001]], dtype=torch.float64)
+    exact, other = (fit_by_autograd(Valley(noise), targets) for noise in (0.0, 1e-15))
+    assert (exact - torch.tensor([0.2, 0.2])).abs().max() > 0.5
+    torch.testing.assert_close(other, exact, atol=1e-10, rtol=0)

@@ -34,6 +34,7 @@ class Task:
         hops: of this model on this graph, if they are at hand.
         progress: called after each round with the rounds done and their number.
         wanted: what is to be high, and what the classes are called.
+        owns_model: the model was made for this task alone, and need not be copied.
     """
 
     model: Backbone
@@ -43,14 +44,15 @@ class Task:
     hops: Hops | None
     progress: Progress
     wanted: Wanted = Wanted()
+    owns_model: bool = False
 
     def around(self, model: Backbone, hops: Hops | None = None) -> "Task":
         """The same with another model, and its hops if they are at hand."""
-        return replace(self, model=model, hops=hops)
+        return replace(self, model=model, hops=hops, owns_model=False)
 
     def of(self, proposal: "Proposal") -> "Task":
         """The same with a proposed model, and its base method if it brings one."""
-        around = self.around(proposal.model, proposal.hops)
+        around = replace(self.around(proposal.model, proposal.hops), owns_model=proposal.fresh)
         return replace(around, method=proposal.method) if proposal.method else around
 
 
@@ -62,12 +64,14 @@ class Proposal(NamedTuple):
         model: the model.
         hops: those of its encoder on the target, if they are at hand.
         method: what predicts around it, where that is not the task's base method.
+        fresh: the model was made for this proposal, and nothing else holds it or parts of it.
     """
 
     name: str
     model: Backbone
     hops: Hops | None = None
     method: BaseMethod | None = None
+    fresh: bool = False
 
 
 class Strategy(abc.ABC):

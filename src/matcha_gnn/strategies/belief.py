@@ -96,7 +96,8 @@ class Belief(Strategy):
         for answer in ANSWERS:
             model = BeliefModel(network.copied(), answer)
             stack = model.log_probs(evidence)[:, None]
-            yield Proposal(answer, model, Hops(stack, shard=task.graph.shard), ERM())
+            hops = Hops(stack, shard=task.graph.shard)
+            yield Proposal(answer, model, hops, ERM(), fresh=True)
         yield from _for_goal(task, network, evidence)
 
 
@@ -114,4 +115,4 @@ def _for_goal(task: Task, network: Backbone, evidence: Posterior) -> Iterator[Pr
         pool = BiasedPool(evidence.source.pool_weights, bias)
         model = BeliefModel(network.copied(), "pool", pool)
         logs = (model.log_probs(evidence) + torch.tensor(bias).to(model.gamma)).log_softmax(1)
-        yield Proposal(f"pool for {goal.title}", model, Hops(logs[:, None]), ERM())
+        yield Proposal(f"pool for {goal.title}", model, Hops(logs[:, None]), ERM(), fresh=True)

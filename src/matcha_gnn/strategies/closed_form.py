@@ -38,7 +38,7 @@ class ClosedForm(Strategy):
     """
 
     name = "closed_form"
-    version = 1
+    version = 2
 
     loss: Loss = field(default_factory=SURE)
     rounds: int = 1
@@ -82,7 +82,7 @@ class ClosedForm(Strategy):
                 if done:
                     run.predict()
                 _step(run)
-        yield Proposal("closed form", run.model, base.hops)
+        yield Proposal("closed form", run.model, base.hops, fresh=True)
 
 
 def _step(run: Run) -> None:

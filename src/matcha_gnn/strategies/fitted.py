@@ -28,7 +28,7 @@ class Fitted(Strategy):
     """
 
     name = "fitted"
-    version = 7
+    version = 8
     uses_evidence = True
 
     @property
@@ -66,12 +66,13 @@ class Fitted(Strategy):
         if not isinstance(task.model, LinearBackbone):
             with base.watch.stage("fit"):
                 gamma = fit_by_autograd(base, evidence.probs)
-            yield Proposal("fitted", with_gamma(task.model, gamma))
+            yield Proposal("fitted", with_gamma(task.model, gamma), fresh=True)
             return
-        yield Proposal("fitted", _fit(task.model, base, evidence, intercept=False), base.hops)
+        model = _fit(task.model, base, evidence, intercept=False)
+        yield Proposal("fitted", model, base.hops, fresh=True)
         if evidence.shift.kind.moves_shares and isinstance(task.model, MovableBackbone):
             model = _fit(task.model, base, evidence, intercept=True)
-            yield Proposal("fitted with intercept", model, base.hops)
+            yield Proposal("fitted with intercept", model, base.hops, fresh=True)
 
 
 def _fit(model: Backbone, base: Run, evidence: Posterior, *, intercept: bool) -> Backbone:

@@ -86,7 +86,7 @@ class Guarded(Strategy):
     """
 
     name = "guarded"
-    version = 7
+    version = 8
     uses_evidence = True
 
     strategies: tuple[Strategy, ...] = (ClosedForm(), Fitted(), Belief())

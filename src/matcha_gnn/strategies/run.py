@@ -77,7 +77,7 @@ class Run:
         self.watch = Stopwatch(graph.device)
         self.z: Repr | None = None
         with self.watch.stage("inference"):
-            self.model = model.copied().frozen()
+            self.model = (model if task.owns_model else model.copied()).frozen()
             self.gamma = self.model.gamma
             self.encoder_stays = ways.moves == "gamma"
             self.hops_stay = self.encoder_stays and isinstance(model, LinearBackbone)
