@@ -8,7 +8,8 @@ import pytest
 
 import matcha_gnn as mg
 from matcha_gnn.datasets import rawfiles
-from matcha_gnn.paper.experiments import compare, load, names, run, stale, store
+from matcha_gnn.paper.experiments import compare, load, names, run, run_all, stale, store
+from matcha_gnn.paper.experiments.run import LARGEST, grouped, parts
 from matcha_gnn.paper.experiments.spec import (
     cells,
     counted_over_all_nodes,
@@ -337,3 +338,35 @@ def test_committed_records_are_not_stale():
     if not new:
         pytest.skip("no record names its source model: matcha reproduce all makes them anew")
     assert stale(new, folder) == [], "matcha reproduce all --stale"
+
+
+def test_tables_run_by_the_same_processes_as_one_by_one(finished, tmp_path):
+    """Cells of a source model are spread over processes; each model is trained once."""
+    tables = [parse(name, SMALL) for name in ("small", "other")]
+    assert run_all(tables, tmp_path, jobs=2) == 16
+    expected = store.read("small", finished)
+    for name in ("small", "other"):
+        records = store.read(name, tmp_path)
+        assert records.keys() == expected.keys()
+        for place, record in records.items():
+            assert record["numbers"] == expected[place]["numbers"]
+            assert record["model"]["hash"] == expected[place]["model"]["hash"]
+    assert len(list((tmp_path / "models").glob("*.safetensors"))) == 2
+
+
+def test_parts_of_a_group_have_one_target_and_one_method():
+    todo = [cell for name in ("table1", "losses") for cell in cells(load(name), (0,))]
+    groups_ = grouped(todo)
+    assert len(groups_) == 8, "four published source graphs and four drawn ones"
+    for group in groups_:
+        split = parts(group)
+        assert sorted(map(id, group)) == sorted(id(cell) for part in split for cell in part)
+        for part in split:
+            assert len({repr(cell.target) for cell in part}) == 1
+            assert len({cell.run.method for cell in part}) == 1
+
+
+def test_the_largest_data_sets_come_first():
+    found = [group[0].source["generator"] for group in grouped(cells(load("table2"), (0, 1)))]
+    assert set(found[:6]) == set(LARGEST)
+    assert set(found[6:]) == {"syn_cora"}

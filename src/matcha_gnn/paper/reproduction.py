@@ -15,7 +15,7 @@ from matcha_gnn.paper.experiments.run import all_of
 from matcha_gnn.paper.experiments.spec import quick as quick_version
 from matcha_gnn.paper.experiments.store import default_folder
 from matcha_gnn.paper.figures import FIGURES, Effort, csv_of, drawn, read_rows, reproduced
-from matcha_gnn.paper.figures.settings import run_table
+from matcha_gnn.paper.figures.settings import run_tables
 from matcha_gnn.paper.pages import write_experiment_page
 from matcha_gnn.paper.tables import comparison_tables, summary_line
 from matcha_gnn.registry import resolve
@@ -94,33 +94,36 @@ def reproduce(
     effort = Effort(tuple(range(count)), quick, on, jobs, folder)
     pages = output_folder(output) if output else None if show else folder
     documents: dict[str, Any] = {}
-    missing: list[InvalidFileError] = []
+    failed = None if show else _run_tables(chosen, effort, json)
+    missing = [failed] if failed else []
     for each in chosen:
-        failed = None if show else _run(each, effort, json)
         try:
+            if each in FIGURES and not show:
+                _measure(each, effort, json)
             documents[each] = _figure(each, effort, json) or _table(each, effort, json, pages)
         except InvalidFileError as nothing:
-            failed = failed or nothing
-        if failed:
-            missing.append(failed)
+            if each in FIGURES or not failed:
+                missing.append(nothing)
     if json and documents:
         console.print_json(documents if name == ALL else documents[name])
     if missing:
         raise all_of(missing)
 
 
-def _run(name: str, effort: Effort, quiet: bool) -> InvalidFileError | None:
-    """Run what is missing; the error if a data set is not there."""
-    with console.progress_bar(f"{name}:", quiet=quiet) as progress:
-        effort = replace(effort, progress=progress)
+def _run_tables(chosen: list[str], effort: Effort, quiet: bool) -> InvalidFileError | None:
+    """Run what is missing of the tables by the same processes; the error if a data set is."""
+    tables = [_experiment(name, effort) for name in experiments.names() if name in chosen]
+    with console.progress_bar("tables:", quiet=quiet) as progress:
         try:
-            if name in FIGURES:
-                reproduced(name, effort)
-            else:
-                run_table(_experiment(name, effort), effort)
+            run_tables(tables, replace(effort, progress=progress))
         except InvalidFileError as error:
             return error
     return None
+
+
+def _measure(name: str, effort: Effort, quiet: bool) -> None:
+    with console.progress_bar(f"{name}:", quiet=quiet) as progress:
+        reproduced(name, replace(effort, progress=progress))
 
 
 def _experiment(name: str, effort: Effort) -> experiments.Experiment:

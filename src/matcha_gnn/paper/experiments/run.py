@@ -3,8 +3,10 @@
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +41,8 @@ EXACT = "exact"
 """The optimizer of rows in closed form."""
 ROUNDS = "matcha"
 """The algorithm whose rounds are recorded one by one."""
+LARGEST = ("arxiv_structure", "twitch", "syn_coauthor_cs")
+"""Data sets whose cells take longest; they are run first."""
 
 
 def run(
@@ -50,13 +54,26 @@ def run(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> int:
-    """Run what is not recorded yet, several source models at a time.
+    """Run what is not recorded yet of one experiment, as `run_all` does."""
+    return run_all([experiment], folder, seeds=seeds, jobs=jobs, device=device, progress=progress)
+
+
+def run_all(
+    experiments: Sequence[Experiment],
+    folder: Path,
+    *,
+    seeds: tuple[int, ...] | None = None,
+    jobs: int | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> int:
+    """Run what is not recorded yet, all experiments by the same processes.
 
     Args:
-        experiment: what to run.
+        experiments: what to run.
         folder: where records are kept; a cell that has one with the same settings is skipped. At
-            the end the table's file is left with one line per cell.
-        seeds: instead of the experiment's own.
+            the end the tables' files are left with one line per cell.
+        seeds: instead of the experiments' own.
         jobs: processes; by default one per core, each with its share of the threads, and one
             on a GPU.
         device: where training and adaptation run, as torch names it.
@@ -68,10 +85,10 @@ def run(
     Raises:
         InvalidFileError: a data set is missing. Cells of the others have been run and recorded.
     """
-    todo = store.missing(cells(experiment, seeds), folder)
-    groups = [list(group) for _, group in groupby(todo, key=source_model)]
+    todo = store.missing([cell for each in experiments for cell in cells(each, seeds)], folder)
+    groups = grouped(todo)
     most = (os.cpu_count() or 1) if device == "cpu" else 1
-    jobs = min(jobs or most, max(1, len(groups)))
+    jobs = min(jobs or most, max(1, len(todo)))
     done, missing = 0, {}
     for finished in _work(groups, folder, jobs, device):
         if isinstance(finished, InvalidFileError):
@@ -80,10 +97,26 @@ def run(
         done += finished
         if progress:
             progress(done, len(todo))
-    store.compact(experiment.name, folder)
+    for experiment in experiments:
+        store.compact(experiment.name, folder)
     if missing:
         raise all_of(list(missing.values()))
     return done
+
+
+def grouped(todo: Iterable[Cell]) -> list[list[Cell]]:
+    """Cells that share a source model, whatever their table, together; the largest data first."""
+    shared = [list(group) for _, group in groupby(sorted(todo, key=source_model), key=source_model)]
+    return sorted(shared, key=lambda group: group[0].source["generator"] not in LARGEST)
+
+
+def parts(group: Iterable[Cell]) -> list[list[Cell]]:
+    """Cells of one source model by target graph and base method: they can be run apart."""
+
+    def part(cell: Cell) -> str:
+        return repr((sorted(cell.target.items()), sorted(cell.attack.items()), cell.run.method))
+
+    return [list(cells_) for _, cells_ in groupby(sorted(group, key=part), key=part)]
 
 
 def all_of(missing: list[InvalidFileError]) -> InvalidFileError:
@@ -99,10 +132,19 @@ def _work(
     if jobs == 1:
         yield from (run_group(group, folder, device) for group in groups)
         return
+    waiting, ready = deque(groups), deque[list[Cell]]()
+    running: dict[Future[int | InvalidFileError], list[Cell]] = {}
     with worker_pool(jobs) as pool:
-        running = [pool.submit(run_group, group, folder, device) for group in groups]
-        for future in as_completed(running):
-            yield future.result()
+        while waiting or ready or running:
+            while len(running) < jobs and (ready or waiting):
+                if ready:
+                    running[pool.submit(run_group, ready.popleft(), folder, device)] = []
+                else:
+                    group = waiting.popleft()
+                    running[pool.submit(make_source, group, folder)] = group
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                ready.extend(parts(running.pop(future)))
+                yield future.result()
 
 
 def worker_pool(jobs: int) -> ProcessPoolExecutor:
@@ -133,6 +175,27 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
+def make_source(group: Sequence[Cell], folder: Path) -> int | InvalidFileError:
+    """Train the source model of a group into its file, with what all methods of the group need.
+
+    Returns:
+        0, the number of cells that were run, or which file of a data set is not there.
+    """
+    try:
+        _source(group, folder, "cpu")
+    except InvalidFileError as error:
+        return error
+    return 0
+
+
+def _source(group: Sequence[Cell], folder: Path, device: str) -> SourceModel:
+    """The source model of a group; tables that share it give arrays to different methods."""
+    first, methods = group[0], {cell.run.method for cell in group}
+    ship = tuple(dict.fromkeys(name for cell in group for name in cell.train.ship))
+    asking = replace(first, train=replace(first.train, ship=ship))
+    return cached_source(asking, folder, device, methods)
+
+
 def run_group(group: Sequence[Cell], folder: Path, device: str) -> int | InvalidFileError:
     """Run and record every cell of one source model, which is trained if no file has it.
 
@@ -144,7 +207,7 @@ def run_group(group: Sequence[Cell], folder: Path, device: str) -> int | Invalid
     for cell in group:
         try:
             if source is None:
-                source = cached_source(cell, folder, device, {c.run.method for c in group})
+                source = _source(group, folder, device)
             if shown[0] != (cell.target, cell.attack):
                 shown = ((cell.target, cell.attack), target_graph(cell, source.model, device))
         except InvalidFileError as error:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matcha_gnn.paper.experiments import compare, load
 from matcha_gnn.paper.experiments.spec import quick
 from matcha_gnn.paper.figures.numbers import Effort, Rows, column, distinct, select
-from matcha_gnn.paper.figures.settings import run_table
+from matcha_gnn.paper.figures.settings import run_tables
 from matcha_gnn.paper.figures.style import label, panels, save
 from matcha_gnn.report.palette import BLACK, BLUE, GREY, ORANGE
 
@@ -21,7 +21,7 @@ TITLES = {"attribute": "attribute shift", "homophily": "homophily shift", "degre
 def measure(effort: Effort) -> Rows:
     """The records of the table `cover`, run where they are missing."""
     experiment = quick(load("cover")) if effort.quick else load("cover")
-    run_table(experiment, effort)
+    run_tables([experiment], effort)
     by_place = {(c.row, c.column): c for c in compare(experiment, effort.results)}
     return [
         {

@@ -7,7 +7,7 @@ from pathlib import Path
 from matcha_gnn.paper.experiments import load, store
 from matcha_gnn.paper.experiments.spec import Cell, cells, groups, published, quick
 from matcha_gnn.paper.figures.numbers import Effort, Rows, column, distinct, mean_sd, select
-from matcha_gnn.paper.figures.settings import run_table
+from matcha_gnn.paper.figures.settings import run_tables
 from matcha_gnn.paper.figures.style import COLOURS, band, label, panels, save
 
 TABLE = "table1"
@@ -24,7 +24,7 @@ def measure(effort: Effort) -> Rows:
         rows={row: table.rows[row] for row in METHODS},
         columns={name: table.columns[name] for name in groups(table)[""]},
     )
-    run_table(table, effort)
+    run_tables([table], effort)
     curves = _curves(cells(table, effort.seeds), effort.results)
     return [
         {"column": place[0], "row": place[1], "round": number, "published": _paper(*place)}

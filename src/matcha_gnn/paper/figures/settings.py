@@ -1,11 +1,12 @@
 """Source models and graphs of a figure: those of a table's column, made once in a process."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from matcha_gnn.backbones import Backbone
-from matcha_gnn.paper.experiments import Experiment, load, run
+from matcha_gnn.paper.experiments import Experiment, load, run_all
 from matcha_gnn.paper.experiments.source_models import cached_source, make_graph
 from matcha_gnn.paper.experiments.spec import Cell, cells, quick, source_model
 from matcha_gnn.paper.figures.numbers import Effort
@@ -37,10 +38,10 @@ def setting(table: str, column: str, seed: int, effort: Effort) -> Setting:
     return Setting(model, source, target)
 
 
-def run_table(experiment: Experiment, effort: Effort) -> None:
-    """Run the cells of a table that are missing or stale."""
-    run(
-        experiment,
+def run_tables(tables: Sequence[Experiment], effort: Effort) -> None:
+    """Run the cells of tables that are missing or stale."""
+    run_all(
+        tables,
         effort.results,
         seeds=effort.seeds,
         jobs=effort.jobs,
