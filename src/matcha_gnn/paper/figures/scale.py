@@ -89,13 +89,8 @@ def measured(nodes: int, folder: Path, memory: str, threads: int, keep: bool = F
         threads: of every command.
         keep: leave the store there.
     """
-    store = store_in(folder, nodes)
-    shutil.rmtree(store, ignore_errors=True)
-    law = "--nodes", nodes, "--features", FEATURES, "--degree", DEGREE, "--homophily", 0.2
     start = perf_counter()
-    made = run_command(
-        "make-graph", "csbm", *law, "--seed", TARGET_SEED, "--store", store, threads=threads
-    )
+    store, made = made_store(nodes, folder, threads)
     make_seconds = perf_counter() - start
     hops = _adapted(nodes, folder, memory, threads, rounds=0)
     row = {
@@ -110,6 +105,15 @@ def measured(nodes: int, folder: Path, memory: str, threads: int, keep: bool = F
     if not keep:
         shutil.rmtree(store)
     return row
+
+
+def made_store(nodes: int, folder: Path, threads: int) -> tuple[Path, Command]:
+    """A new store with a target of so many nodes, and what the command said."""
+    store = store_in(folder, nodes)
+    shutil.rmtree(store, ignore_errors=True)
+    law = "--nodes", nodes, "--features", FEATURES, "--degree", DEGREE, "--homophily", 0.2
+    given = "make-graph", "csbm", *law, "--seed", TARGET_SEED, "--store", store
+    return store, run_command(*given, threads=threads)
 
 
 def store_in(folder: Path, nodes: int) -> Path:
