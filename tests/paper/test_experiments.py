@@ -365,5 +365,5 @@ def test_parts_of_a_group_have_one_target_and_one_method():
 
 def test_the_largest_data_sets_come_first():
     found = [group[0].source["generator"] for group in grouped(cells(load("table2"), (0, 1)))]
-    assert set(found[:6]) == set(LARGEST)
-    assert set(found[6:]) == {"syn_cora"}
+    assert set(found[:4]) == set(LARGEST)
+    assert set(found[4:]) == {"syn_cora"}

@@ -63,7 +63,7 @@ def test_shown_cells_have_the_promised_keys(name, capsys):
 
 def test_stand_ins_have_no_published_number(capsys):
     cells = json.loads(run(capsys, "table2", "--show", "--json")[1])
-    stand_ins = [c for c in cells if c["column"] in ("syn-coauthor-cs", "arxiv-structure")]
+    stand_ins = [c for c in cells if c["column"] == "syn-coauthor-cs"]
     assert stand_ins
     assert all(c["paper_mean"] is None and c["paper_sd"] is None for c in stand_ins)
 
