@@ -102,6 +102,22 @@ def test_only_changed_sources_make_a_commit_dirty(repository):
     assert provenance.commit_of(package).endswith("-dirty")
 
 
+def test_settings_of_tables_and_documents_are_no_change_of_the_code(repository):
+    package = own(repository)
+    before = provenance.commit_of(package)
+    settings = package / "paper" / "experiments" / "paper" / "table.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("lr = 1.0\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "-m", "second")
+    provenance.commit_of.cache_clear()
+    assert provenance.commit_of(package) == before
+    (package / "__init__.py").write_text("second\n")
+    git(repository, "commit", "--quiet", "-am", "third")
+    provenance.commit_of.cache_clear()
+    assert provenance.commit_of(package) == git(repository, "rev-parse", "--short=12", "HEAD")
+
+
 def test_variables_that_name_another_repository_are_not_followed(repository, monkeypatch):
     package = own(repository)
     monkeypatch.setenv("GIT_DIR", str(repository.parent / "nowhere"))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _PACKAGE = Path(__file__).parents[1]
 _QUIET = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_CODE = ("src", ":(exclude)src/matcha_gnn/paper/experiments/paper")
+"""Where the code lies. The tables' settings are left out: a record holds its own."""
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
 """Variables that name another repository, as they do where one of its hooks runs us."""
 
@@ -44,8 +46,9 @@ def source_tree(package: Path = _PACKAGE) -> Path | None:
 
 
 def commit() -> str | None:
-    """The commit this package runs from, marked `-dirty` if files under src differ from it.
+    """The last commit that changed the code, marked `-dirty` if files of it were changed since.
 
+    The code is what lies under src, without the settings of tables and the published numbers.
     None outside the project's own checkout. A copy of it without its history can be told by the
     variable MATCHA_COMMIT.
     """
@@ -56,13 +59,13 @@ def commit() -> str | None:
 
 @cache
 def commit_of(package: Path) -> str | None:
-    """The commit of a package's source tree, asked once; None outside the project's checkout."""
+    """That of a package's source tree, asked once; None outside the project's checkout."""
     project = source_tree(package)
     if project is None or not (project / ".git").exists():
         return None
-    named = _git(project, "describe", "--always", "--abbrev=12")
-    changed = _git(project, "status", "--porcelain", "--untracked-files=no", "--", "src")
-    return f"{named}-dirty" if named and changed else named
+    named = _git(project, "log", "-1", "--format=%h", "--abbrev=12", "--", *_CODE)
+    changed = _git(project, "status", "--porcelain", "--untracked-files=no", "--", *_CODE)
+    return f"{named}-dirty" if named and changed else named or None
 
 
 def _git(project: Path, *arguments: str) -> str | None:
