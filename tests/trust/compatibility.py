@@ -1,4 +1,6 @@
-"""A walk through the library with other versions of Python, torch and PyG, each in a venv.
+"""A walk through the library with other versions of Python, torch and PyG.
+
+Each Python and torch has a venv, in which the versions of PyG are tried by turns.
 
 Where there is no build of torch for CPUs, pip takes one with CUDA, which is gigabytes: name the
 versions that are to be tried. The record holds those alone.
@@ -13,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,23 +66,32 @@ print(json.dumps({"python": platform.python_version(), "torch": torch.__version_
 """
 
 
-def outcome(python: str, torch: str, pyg: str) -> dict[str, Any]:
-    """What came of one combination."""
-    wanted = {"wanted": f"{Path(python).name}, torch {torch}, PyG {pyg}"}
+def outcomes(python: str, torch: str, pygs: list[str]) -> Iterator[dict[str, Any]]:
+    """What came of one Python and torch with each PyG, by turns in one venv."""
+    wanted = {pyg: {"wanted": f"{Path(python).name}, torch {torch}, PyG {pyg}"} for pyg in pygs}
     with tempfile.TemporaryDirectory() as place:
         try:
             subprocess.run([python, "-m", "venv", place], check=True, capture_output=True)
         except OSError as error:
-            return wanted | {"outcome": "not tried", "reason": f"no {python}: {error.strerror}"}
+            reason = f"no {python}: {error.strerror}"
+            yield from (
+                each | {"outcome": "not tried", "reason": reason} for each in wanted.values()
+            )
+            return
         run = Path(place) / "bin" / "python"
-        packages = [f"torch=={torch}.*", f"torch_geometric=={pyg}.*", *NEEDED]
-        subprocess.run([run, "-m", "pip", "install", "--quiet", *packages], check=True)
-        quiet = os.environ | {"PYTHONPATH": str(PROJECT / "src"), "OMP_NUM_THREADS": "1"}
-        ended = subprocess.run([run, "-c", WALK], capture_output=True, text=True, env=quiet)
+        for pyg in pygs:
+            packages = [f"torch=={torch}.*", f"torch_geometric=={pyg}.*", *NEEDED]
+            subprocess.run([run, "-m", "pip", "install", "--quiet", *packages], check=True)
+            yield wanted[pyg] | _walked(run)
+
+
+def _walked(run: Path) -> dict[str, Any]:
+    quiet = os.environ | {"PYTHONPATH": str(PROJECT / "src"), "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run([run, "-c", WALK], capture_output=True, text=True, env=quiet)
     if ended.returncode:
         lines = ended.stderr.strip().splitlines() or ["no word"]
-        return wanted | {"outcome": "failed", "reason": lines[-1]}
-    return wanted | {"outcome": "passed", **json.loads(ended.stdout.splitlines()[-1])}
+        return {"outcome": "failed", "reason": lines[-1]}
+    return {"outcome": "passed", **json.loads(ended.stdout.splitlines()[-1])}
 
 
 def main() -> int:
@@ -92,9 +104,10 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=PROJECT / "results" / "compatibility.json")
     given = parser.parse_args()
     found = []
-    for combination in itertools.product(given.python, given.torch, given.pyg):
-        found.append(outcome(*combination))
-        print(found[-1], flush=True)
+    for python, torch in itertools.product(given.python, given.torch):
+        for each in outcomes(python, torch, given.pyg):
+            print(each, flush=True)
+            found.append(each)
     write_json(given.out, {"runs": found})
     return int(any(each["outcome"] == "failed" for each in found))
 
