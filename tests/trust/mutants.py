@@ -157,6 +157,10 @@ def runs_of(tests: list[str], copy: Path) -> Runs:
                 for id in ([f"{files[module]}::{name}"] if module in files else whole)
             ]
             found[path, int(line)] = [] if "" in contexts else sorted(set(ids))
+    # A test that cannot be found would count as one that notices.
+    every = sorted({id for ids in found.values() for id in ids})
+    collect = [sys.executable, "-m", "pytest", *OPTIONS, "--collect-only", *every]
+    subprocess.run(collect, cwd=copy, env=_environment(copy), check=True, capture_output=True)
     return found
 
 
