@@ -92,10 +92,11 @@ def _improves_every_method(results: Path) -> str:
                 gains[f"{base} on {cell.column}"] = cell.ours_mean - means[place]
                 pairs += [cell.gain] if cell.gain else []
     lost = {place: gain for place, gain in gains.items() if gain < 0}
+    exceptions = f" Not so: {_listed(lost.items())}." if lost else ""
     return (
         "*Matcha improves every base method under structure shift* (Tables 1 and 2, levels, "
         f"architectures; {STAND_IN} is a stand-in): in {len(gains) - len(lost)} of "
-        f"{len(gains)} cells. Not so: {_listed(lost.items())}. {_by_seed(pairs)}"
+        f"{len(gains)} cells.{exceptions} {_by_seed(pairs)}"
     )
 
 
@@ -133,9 +134,10 @@ def _best_loss(results: Path) -> str:
         for column in columns
         if best[column] != "PIC"
     }
+    others = f" Behind others: {_listed(behind.items())}." if behind else ""
     return (
         f"*PIC is the best of four losses*: in {len(columns) - len(behind)} of {len(columns)} "
-        f"columns. Behind others: {_listed(behind.items())}."
+        f"columns.{others}"
     )
 
 
@@ -154,5 +156,4 @@ def _robust_over_hops(results: Path) -> str:
 
 
 def _listed(differences: Iterable[tuple[str, float]]) -> str:
-    texts = [f"{place} ({value:+.1f})" for place, value in differences]
-    return ", ".join(texts) or "nowhere"
+    return ", ".join(f"{place} ({value:+.1f})" for place, value in differences)
