@@ -181,3 +181,5 @@ def test_recall_f1_and_average_precision_are_those_of_counts():
     # A class of less than half a node has none.
     assert functional.recall(torch.tensor([0.4]), torch.tensor([0.49])).isnan().all()
     assert functional.average_precision(torch.tensor([0.3, 0.2]), torch.zeros(2).bool()) == 0
+    one = torch.tensor([False, True, False])
+    assert functional.average_precision(torch.tensor([0.9, 0.8, 0.1]), one) == 0.5

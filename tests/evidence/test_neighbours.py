@@ -281,3 +281,9 @@ def test_without_edges_the_sources_shares_are_kept():
     ends = edge_ends(nothing, nothing, torch.full((2,), 0.5).double())
     found = shrunk_edge_shares(ends, source, source, misfit=0.0)
     torch.testing.assert_close(found, source)
+
+
+def test_the_extrapolation_ends_where_an_iteration_of_one_rate_would():
+    end, away = torch.tensor([0.2, 0.3, 0.5]).double(), torch.tensor([0.1, -0.06, -0.04]).double()
+    start, once, twice = (end + away * 0.9**k for k in range(3))
+    torch.testing.assert_close(neighbours._extrapolated(start, once, twice), end)

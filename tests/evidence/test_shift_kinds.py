@@ -115,3 +115,7 @@ def test_one_iteration_never_loses_likelihood():
     assert all(fit.log_likelihood >= same - 1e-6 for fit in values.values())
     both = values[ShiftKind.BOTH].log_likelihood
     assert all(fit.log_likelihood <= both + 1e-3 for fit in values.values())
+
+
+def test_on_few_nodes_no_kind_gains():
+    torch.testing.assert_close(misfit(draw(SHARES.numpy(), number=29), source()), torch.zeros(3))

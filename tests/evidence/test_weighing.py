@@ -98,3 +98,9 @@ def test_neighbours_that_were_not_trained_on_take_nothing_from_the_network(label
     plain = fit_pool_weights([(evidence, network)], labels, torch.zeros_like(exposed))
     found = fit_pool_weights([(evidence, network)], labels, exposed)
     np.testing.assert_allclose(found, plain, atol=0.12)
+
+
+def test_weak_evidence_counts_at_most_once(labels):
+    weak = 0.25 * log_odds(labels, 2, 1)
+    found = fit_pool_weights([(weak, torch.zeros_like(weak))], labels, torch.zeros(NODES).double())
+    assert found.evidence == pytest.approx(1.0)

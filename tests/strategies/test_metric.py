@@ -152,6 +152,8 @@ def test_taking_by_hand_is_on_the_record(by_f1, tmp_path):
     )
     assert by_f1.decision.by_hand == ""
     assert math.isfinite(result.pic_after)
+    source = by_f1.decision.candidates[0]
+    assert result.trace.expected_accuracy == [source.expected_accuracy, taken.expected_accuracy]
     back = result.take("source")
     assert back.status is mg.Status.KEPT_SOURCE
     assert torch.equal(back.probs, by_f1.probs_before)
@@ -169,6 +171,9 @@ def test_a_name_that_no_candidate_has_is_refused_in_one_line(by_f1):
         mg.IncompatibleError, match="take: there are no candidates: strategy 'none'"
     ):
         plain.take("belief")
+    alone = replace(by_f1, decision=replace(by_f1.decision, candidates=(), obstacle="no edges"))
+    with pytest.raises(mg.IncompatibleError, match="there are no candidates: no edges"):
+        alone.take("belief")
 
 
 def test_an_estimate_that_fell_is_an_alarm_with_the_figure(by_f1):
@@ -232,6 +237,7 @@ def test_a_graph_may_bring_the_names_of_its_classes(rare):
             "of_error: got True; allowed: False with a metric of your own",
         ),
         ({"strategy": mg.Guarded(min_gain=2)}, "min_gain: got 2; allowed: a number < 1"),
+        ({"strategy": mg.Guarded(min_gain=1)}, "min_gain: got 1; allowed: a number < 1"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(rare, given, said):

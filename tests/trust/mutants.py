@@ -51,7 +51,17 @@ OPERATORS = {
 Runs = dict[tuple[str, int], list[str]]
 """The ids of the tests that run a line of a file; all, where it is empty."""
 
-TOLERATED: dict[str, str] = {}
+_SEARCH = "a choice of how to search; the strength found is nearly as good either way"
+_EQUAL = "differs for numbers that are equal to the last digit alone"
+
+TOLERATED: dict[str, str] = {
+    "src/matcha_gnn/evidence/probe.py: 1 → 2": _SEARCH,
+    "src/matcha_gnn/evidence/probe.py: 4 → 5": _SEARCH,
+    "src/matcha_gnn/strategies/matcha.py: 1 → 2": "versions are raised by hand",
+    "src/matcha_gnn/losses/sure.py: 1 → 2": "blocks of two rows where one fits; sums are the same",
+    "src/matcha_gnn/losses/pic.py: lowest < loss - functional.rounding_of(view.hops.summed_in) → "
+    "lowest <= loss - functional.rounding_of(view.hops.summed_in)": _EQUAL,
+}
 """Why a change that no test notices is right, by its file and what it is."""
 
 
