@@ -49,6 +49,12 @@ def test_a_committed_figure_draws_from_its_csv(name, tmp_path):
     )
 
 
+def test_every_panel_of_representations_shows_all_classes():
+    rows = read_rows(csv_of("representations", COMMITTED))
+    for panel in distinct(rows, "panel"):
+        assert set(distinct(select(rows, panel=panel), "class")) == {0, 1}
+
+
 def test_the_path_of_gamma_is_that_of_the_records(tmp_path):
     effort = Effort(seeds=(0,), quick=True, jobs=1, results=tmp_path)
     rows = read_rows(reproduced("path", effort)[0])

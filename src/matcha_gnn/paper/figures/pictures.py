@@ -50,19 +50,21 @@ def measure_representations(effort: Effort) -> Rows:
 
 @torch.no_grad()
 def _embedded(panel: str, model: Backbone, graph: "Data", shown: int, seed: int) -> Rows:
-    """Points of the first nodes, which a generator has shuffled, and accuracy on all."""
+    """Points of some nodes, drawn as released graphs are sorted by class; accuracy on all."""
     with optional_imports("representations"):
         from sklearn.manifold import TSNE
     z = model.representation(unlabelled(graph))
     score = accuracy(model.head(z), graph.y)
     # A loss without a scale of its own may have run away; t-SNE does not ask for the scale.
-    points = z[:shown].double().nan_to_num(posinf=1e30, neginf=-1e30).cpu().numpy()
+    some = torch.randperm(len(z), generator=torch.Generator().manual_seed(seed))[:shown]
+    some = some.to(z.device)
+    points = z[some].double().nan_to_num(posinf=1e30, neginf=-1e30).cpu().numpy()
     points /= np.abs(points).max() or 1
     flat = TSNE(random_state=seed, init="pca").fit_transform(points)
     flat = (flat - flat.mean(0)) / np.abs(flat - flat.mean(0)).max()
     return [
         {"panel": panel, "accuracy": score, "x": x, "y": y, "class": int(label_)}
-        for (x, y), label_ in zip(flat.tolist(), graph.y[:shown].tolist(), strict=True)
+        for (x, y), label_ in zip(flat.tolist(), graph.y[some].tolist(), strict=True)
     ]
 
 
