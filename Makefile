@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick coverage lint bench trust docs wheel lock clean
+.PHONY: help demo test quick coverage lint bench gpu trust docs wheel lock clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -33,6 +33,11 @@ bench: .venv/.installed-dev ## speed, as ratios within one run
 
 trust: .venv/.installed-dev ## attacks: bad calls, damaged files, kills and others, into results/trust.json
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python tests/trust/whole.py
+
+# On a machine with a GPU: its own python3, which has torch for CUDA, runs the working tree.
+gpu: ## what only a GPU can show, into results/gpu.json; and each program beside PyTorch
+	PYTHONPATH=src $(PYTHON) tests/gpu_checks.py results/gpu.json
+	PYTHONPATH=src $(PYTHON) benchmarks/programs.py results/bench/programs.json
 
 docs: .venv/.installed-docs ## the documentation, into site/
 	$(BIN)/mkdocs build --strict
@@ -70,7 +75,7 @@ lock: ## write constraints.txt anew
 	&& $$place/bin/pip install --quiet torch \
 	&& $$place/bin/pip install --quiet -e '.[dev,docs]' \
 	&& { sed -n '/^#/p' constraints.txt; \
-	     $$place/bin/pip freeze --exclude-editable | sed '/^#/d; /^nvidia-/d; /^cuda-/d; /^triton=/d; s/+[a-z0-9]*$$//' | sort -f; } \
+	     $$place/bin/pip freeze --exclude-editable | sed '/^#/d; /^nvidia-/d; /^cuda-/d; s/+[a-z0-9]*$$//' | sort -f; } \
 	   > constraints.txt.new \
 	&& ! grep -n '[@/]' constraints.txt.new \
 	&& mv constraints.txt.new constraints.txt && rm -rf $$place

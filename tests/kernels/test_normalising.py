@@ -55,6 +55,14 @@ def test_positions_are_narrow_on_the_cpu():
     assert found.crow_indices().dtype == found.col_indices().dtype == torch.int32
 
 
+def test_a_matrix_has_positions_of_one_type():
+    """cuSPARSE reads beyond the matrix where row starts are wider than columns."""
+    edge_index, nodes = large(50, 200)
+    matrix = normalising.normalised_csr(edge_index, nodes, None, torch.float32)
+    turned = csr_of(*normalising.sorted_transpose(matrix), (nodes, nodes))
+    assert turned.crow_indices().dtype == turned.col_indices().dtype
+
+
 def test_both_transposes_are_the_transpose():
     edge_index, nodes = large(50, 200)
     matrix = normalising.normalised_csr(edge_index, nodes, None, torch.float64)

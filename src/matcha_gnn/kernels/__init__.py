@@ -11,6 +11,7 @@ from torch import Tensor, device, nn
 from matcha_gnn.kernels import reference, two_pass
 from matcha_gnn.kernels.devices import device_of, fast_code
 from matcha_gnn.kernels.dropout import masked_dropout
+from matcha_gnn.kernels.fallback import or_plain
 from matcha_gnn.kernels.propagate import (
     Adjacency,
     Operator,
@@ -119,10 +120,16 @@ def classify_mixed(
     stack: HopStack, hop_weights: HopWeights, head: nn.Module
 ) -> tuple[Probs, FloatArray, FloatArray]:
     """Softmax of a head on Z [N, C], Σ_i Y_ic z_i [C, D] and mass [C]: the first of two passes."""
-    if isinstance(head, nn.Linear) and (fast := _fast(stack, "classify", head.out_features)):
-        found: tuple[Probs, FloatArray, FloatArray] = fast(stack, hop_weights, head)
-        return found
-    return two_pass.classify(stack, hop_weights, head, _fastest(stack, "mix"))
+
+    def plain(
+        stack: HopStack, hop_weights: HopWeights, head: nn.Module
+    ) -> tuple[Probs, FloatArray, FloatArray]:
+        return two_pass.classify(stack, hop_weights, head, _fastest(stack, "mix"))
+
+    if not isinstance(head, nn.Linear):
+        return plain(stack, hop_weights, head)
+    fast = _fast(stack, "classify", head.out_features)
+    return or_plain(fast, plain)(stack, hop_weights, head)
 
 
 def mixed_sums(stack: HopStack, hop_weights: HopWeights, probs: Probs) -> FloatArray:
@@ -132,15 +139,16 @@ def mixed_sums(stack: HopStack, hop_weights: HopWeights, probs: Probs) -> FloatA
 
 def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:
     """Σ_i ⟨Σ_c Y_ic directions[c], H_k[i]⟩, [K+1]: the second of two passes."""
-    if fast := _fast(stack, "hop_slopes", len(directions)):
-        slopes: FloatArray = fast(stack, probs, directions)
-        return slopes
-    return two_pass.hop_slopes(stack, probs, directions, reference.hop_dots)
+
+    def plain(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:
+        return two_pass.hop_slopes(stack, probs, directions, reference.hop_dots)
+
+    return or_plain(_fast(stack, "hop_slopes", len(directions)), plain)(stack, probs, directions)
 
 
 def _fastest(stack: HopStack, name: str) -> Any:
     """The kernel of that name for this stack, or else the reference."""
-    return getattr(fast_code(stack), name, None) or getattr(reference, name)
+    return or_plain(getattr(fast_code(stack), name, None), getattr(reference, name))
 
 
 def _fast(stack: HopStack, name: str, num_classes: int) -> Callable[..., Any] | None:

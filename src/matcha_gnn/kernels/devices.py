@@ -6,6 +6,7 @@ implementation runs there, and data are copied plainly.
 """
 
 import importlib
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -90,5 +91,10 @@ def _module(name: str) -> ModuleType | None:
     try:
         # Triton takes half a second, and `import matcha_gnn` should not.
         return importlib.import_module(f"matcha_gnn.kernels.{name}")
-    except ImportError:
+    except ImportError as error:
+        warnings.warn(
+            f"{error.name} is not installed: PyTorch's own operations answer in place of the "
+            f"programs in kernels/{name}.py; pip install 'matcha-gnn[{name}]'",
+            stacklevel=2,
+        )
         return None

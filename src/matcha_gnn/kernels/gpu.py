@@ -115,12 +115,6 @@ def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
     return np.asarray(sums.view(-1, *stack.shape[1:]).cpu())
 
 
-def node_sums(stack: HopStack) -> FloatArray:
-    """See `reference.node_sums`."""
-    sums: FloatArray = class_sums(stack, torch.ones(len(stack), 1, device=stack.device))[0]
-    return sums
-
-
 def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     """See `reference.gram`."""
     num_nodes, num_hops, width = stack.shape
@@ -173,23 +167,25 @@ def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatAr
     return np.asarray(partial.sum(0, dtype=torch.float64).cpu())
 
 
-def next_hop(matrix: Tensor, stack: HopStack, hop: int) -> None:
-    """Write P · H_hop−1 into hop `hop` of the stack, for a CSR matrix."""
-    num_nodes, num_hops, width = stack.shape
-    block = _rows_for(width)
-    on_gpu.next_hop[(triton.cdiv(num_nodes, block),)](
-        matrix.crow_indices(), matrix.col_indices(), matrix.values(), stack, num_nodes,
-        num_hops * width, hop * width, width, WIDTH=_padded(width), BLOCK=block,
-    )  # fmt: skip
+def product(
+    matrix: Tensor, h: Repr, out: Repr, share: float = 0.0, base: Repr | None = None
+) -> None:
+    """Write P h into `out`, plus share · base if given.
 
-
-def hop_plus(matrix: Tensor, h: Repr, share: float, base: Repr, out: Repr) -> None:
-    """Write P h + share · base into `out`, for a CSR matrix; all are [N, D]."""
+    Args:
+        matrix: P, CSR, [N, N].
+        h: [N, D]; its rows, and those of the next, may lie apart.
+        out: [N, D].
+        share: a number.
+        base: [N, D].
+    """
     num_nodes, width = out.shape
+    h, plus = _with_rows(h), _with_rows(h if base is None else base)
     block = _rows_for(width)
-    on_gpu.hop_plus[(triton.cdiv(num_nodes, block),)](
-        matrix.crow_indices(), matrix.col_indices(), matrix.values(), h, float(share), base, out,
-        num_nodes, width, WIDTH=_padded(width), BLOCK=block,
+    on_gpu.product[(triton.cdiv(num_nodes, block),)](
+        matrix.crow_indices(), matrix.col_indices(), matrix.values(), h, float(share), plus, out,
+        num_nodes, width, h.stride(0), plus.stride(0), out.stride(0),
+        PLUS=base is not None, WIDTH=_padded(width), BLOCK=block,
     )  # fmt: skip
 
 
@@ -214,6 +210,11 @@ def message_sums(
         num_nodes, classes, CLASSES=width, BLOCK=block,
     )  # fmt: skip
     return sums
+
+
+def _with_rows(h: Repr) -> Repr:
+    """With the numbers of a row side by side."""
+    return h if h.stride(1) == 1 else h.contiguous()
 
 
 def _rows_for(width: int) -> int:

@@ -3,8 +3,11 @@
 import triton
 import triton.language as tl
 
+program = triton.jit(do_not_specialize=["num_nodes", "share", "ranges", "masses"])
+"""What the host starts: compiled once for graphs of any size."""
 
-@triton.jit
+
+@program
 def softmax(
     logits, hop_weights, bias, probs, mass, num_nodes,
     HOPS: tl.constexpr, LAST: tl.constexpr, CLASSES: tl.constexpr, BLOCK: tl.constexpr,
@@ -36,7 +39,7 @@ def row_softmax(logits, real):
     return powers / tl.sum(powers, 1)[:, None]
 
 
-@triton.jit
+@program
 def weighted_sum(
     stack, weights, partial, num_nodes, size, stride, share,
     TILE: tl.constexpr, BLOCK: tl.constexpr,
@@ -54,7 +57,7 @@ def weighted_sum(
     tl.store(at, tl.sum(total, 0), columns < size)
 
 
-@triton.jit
+@program
 def class_sums(
     stack, weights, partial, num_nodes, size, stride, count, share,
     CLASSES: tl.constexpr, REST: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr,
@@ -95,7 +98,7 @@ def added(total, weights, hops, rows, classes, stop, stride, count):
     return tl.dot(shares, hops, total, input_precision="tf32x3")
 
 
-@triton.jit
+@program
 def add_up(
     partial, mass, packed, ranges, masses, size, last, TILE: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -123,7 +126,7 @@ def add_up(
         tl.store(packed + last * size + chosen, tl.sum(counts, 0))
 
 
-@triton.jit
+@program
 def mix(
     stack, hop_weights, z, num_nodes, num_hops: tl.constexpr, width,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr,
@@ -144,7 +147,7 @@ def mixed_rows(stack, hop_weights, rows, columns, inside, num_hops: tl.constexpr
     return mixed
 
 
-@triton.jit
+@program
 def classify(
     stack, hop_weights, weight, bias, probs, partial, mass, num_nodes, num_hops: tl.constexpr,
     width, num_classes, CLASSES: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
@@ -179,7 +182,7 @@ def classify(
     tl.store(at, total, real[:, None] & wide[None, :])
 
 
-@triton.jit
+@program
 def gram(
     stack, centre, partial, num_nodes, num_hops, width, HOPS: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -202,7 +205,7 @@ def gram(
     tl.store(partial + at, form)
 
 
-@triton.jit
+@program
 def hop_slopes(
     stack, probs, along, partial, num_nodes, num_hops, width, num_classes,
     HOPS: tl.constexpr, CLASSES: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
@@ -232,52 +235,47 @@ def hop_slopes(
     tl.store(partial + tl.program_id(0) * num_hops + hops, dots, hops < num_hops)
 
 
-@triton.jit
-def next_hop(
-    crow, col, values, stack, num_nodes, stride, offset, width,
-    WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+@program
+def product(
+    crow, col, values, h, share, base, out, num_nodes, width, h_stride, base_stride, out_stride,
+    PLUS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Some rows of a sparse product, from one hop of a stack to the next."""
+    """Some rows of a sparse product, with PLUS and a share of the same rows of `base`.
+
+    Rows side by side, one neighbour of each at a time.
+    """
     rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     columns = tl.arange(0, WIDTH)
-    before = stack + (offset - width)
-    total = sums_of_rows(crow, col, values, before, rows, columns, num_nodes, stride, width)
-    at = stack + rows[:, None] * stride + offset + columns[None, :]
-    tl.store(at, total, (rows < num_nodes)[:, None] & (columns < width)[None, :])
-
-
-@triton.jit
-def hop_plus(
-    crow, col, values, h, share, base, out, num_nodes, width,
-    WIDTH: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Some rows of a sparse product, plus a share of the same rows of another matrix."""
-    rows = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    columns = tl.arange(0, WIDTH)
-    inside = (rows < num_nodes)[:, None] & (columns < width)[None, :]
-    total = sums_of_rows(crow, col, values, h, rows, columns, num_nodes, width, width)
-    at = rows[:, None] * width + columns[None, :]
-    tl.store(out + at, total + share * tl.load(base + at, inside, 0.0), inside)
-
-
-@triton.jit
-def sums_of_rows(crow, col, values, h, rows, columns, num_nodes, stride, width):
-    """Rows side by side, one neighbour of each at a time."""
-    real = rows < num_nodes
-    start = tl.load(crow + rows, real, 0)
-    degree = (tl.load(crow + rows + 1, real, 0) - start).to(tl.int32)
-    total = tl.zeros((rows.shape[0], columns.shape[0]), tl.float32)
+    wide = (columns < width)[None, :]
+    first, start, degree = edges_of(crow, rows, num_nodes, BLOCK)
+    total = tl.zeros((BLOCK, WIDTH), tl.float32)
     for step in range(tl.max(degree, 0)):
         there = step < degree
-        sender = tl.load(col + start + step, there, 0).to(tl.int64)
-        weight = tl.load(values + start + step, there, 0.0)
-        inside = there[:, None] & (columns < width)[None, :]
-        at = h + sender[:, None] * stride + columns[None, :]
-        total += weight[:, None] * tl.load(at, inside, 0.0).to(tl.float32)
-    return total
+        sender = tl.load(col + first + (start + step), there, 0).to(tl.int64)
+        weight = tl.load(values + first + (start + step), there, 0.0)
+        at = h + sender[:, None] * h_stride + columns[None, :]
+        total += weight[:, None] * tl.load(at, there[:, None] & wide, 0.0).to(tl.float32)
+    inside = (rows < num_nodes)[:, None] & wide
+    if PLUS:
+        at = base + rows[:, None] * base_stride + columns[None, :]
+        total += share * tl.load(at, inside, 0.0)
+    tl.store(out + rows[:, None] * out_stride + columns[None, :], total, inside)
 
 
 @triton.jit
+def edges_of(crow, rows, num_nodes, BLOCK: tl.constexpr):
+    """Where the edges of a block of rows start: the first of all, the others from it on, degrees.
+
+    The others are 32-bit numbers: with 64-bit positions in every row Triton 3.6 does not compile.
+    """
+    real = rows < num_nodes
+    first = tl.load(crow + tl.program_id(0).to(tl.int64) * BLOCK)
+    start = tl.load(crow + rows, real, 0)
+    degree = (tl.load(crow + rows + 1, real, 0) - start).to(tl.int32)
+    return first.to(tl.int64), (start - first).to(tl.int32), degree
+
+
+@program
 def message_sums(
     crow, senders, lift, sent, received, sums, num_nodes, num_classes,
     CLASSES: tl.constexpr, BLOCK: tl.constexpr,
@@ -290,12 +288,11 @@ def message_sums(
     back = tl.load(received + at, exists[:, None] & real, 0.0)
     pairs = (classes < num_classes)[:, None] & real
     lifts = tl.load(lift + classes[:, None] * num_classes + classes[None, :], pairs, 0.0)
-    start = tl.load(crow + rows, exists, 0)
-    degree = (tl.load(crow + rows + 1, exists, 0) - start).to(tl.int32)
+    first, start, degree = edges_of(crow, rows, num_nodes, BLOCK)
     total = tl.zeros_like(back)
     for step in range(tl.max(degree, 0)):
         there = step < degree
-        sender = tl.load(senders + start + step, there, 0).to(tl.int64)
+        sender = tl.load(senders + first + (start + step), there, 0).to(tl.int64)
         inside = there[:, None] & real
         belief = tl.load(sent + sender[:, None] * num_classes + classes[None, :], inside, 0.0)
         shares = row_softmax(belief - back, real)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.kernels.devices import device_of
+from matcha_gnn.kernels.fallback import or_plain
 from matcha_gnn.kernels.propagate import MAX_DEGREE, Adjacency
 from matcha_gnn.kernels.sparse import csr_of, row_blocks, row_starts
 
@@ -97,9 +98,11 @@ class Links:
             sent: [N, C].
             received: [N, C].
         """
-        if isinstance(message, BeliefMessage) and (fast := self._fast_sums(sent)):
-            sums: Tensor = fast(self.crow, self.sender, message.lift, sent, received)
-            return sums
+        if isinstance(message, BeliefMessage) and (fast := self._fast_sums(message, sent)):
+            return fast(self.crow, self.sender, message.lift, sent, received)
+        return self._plain_sums(message, sent, received)
+
+    def _plain_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
         sent, received, num_rows = sent.contiguous(), received.T, len(self.crow) - 1
         total = torch.zeros_like(received, memory_format=torch.contiguous_format)
         most = device_of(sent).block_floats // (32 * sent.shape[1])
@@ -122,14 +125,17 @@ class Links:
                 ).T
         return total.T
 
-    def _fast_sums(self, sent: Tensor) -> Callable[..., Tensor] | None:
+    def _fast_sums(self, message: BeliefMessage, sent: Tensor) -> Callable[..., Tensor] | None:
         """The kernel for belief messages where these values are, if it takes them."""
         module = device_of(sent).fast_code(torch.float32)
         fits = sent.shape[1] <= getattr(module, "MAX_MESSAGE", 0)
-        if module is None or not fits or self.max_degree > MAX_DEGREE:
+        if module is None or not fits or not 0 < self.max_degree <= MAX_DEGREE:
             return None
-        fast: Callable[..., Tensor] = module.message_sums
-        return fast
+
+        def plain(crow: Tensor, sender: Tensor, lift: Tensor, *ends: Tensor) -> Tensor:
+            return self._plain_sums(message, *ends)
+
+        return or_plain(module.message_sums, plain)
 
     @cached_property
     def max_degree(self) -> int:

@@ -14,6 +14,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn.functional import embedding_bag
 
 from matcha_gnn.kernels.devices import fast_code
+from matcha_gnn.kernels.fallback import or_plain
 from matcha_gnn.kernels.normalising import normalised_csr, transposed_csr
 from matcha_gnn.kernels.sparse import csr_of, row_blocks
 from matcha_gnn.typing import HopStack, HopWeights, Repr
@@ -102,10 +103,10 @@ class Adjacency(Operator):
             for rows, bags in self.row_blocks(h.shape[1]):
                 torch.add(sums_of_rows(*bags, h), base[rows].detach(), alpha=share, out=found[rows])
             return found
-        if fast := _fast_hops(self, h, "hop_plus"):
-            found = empty(base.shape, base) if out is None or not out.is_contiguous() else out
-            fast(self.matrix, h.contiguous(), share, base.contiguous(), found)
-            return found
+        if fast := _fast_product(self, h):
+            sums = empty(base.shape, base) if out is None else out
+            fast(self.matrix, h, sums, share, base)
+            return sums
         return torch.addmm(base, self.narrow, h, beta=share)
 
     def row_blocks(
@@ -169,23 +170,32 @@ def _fastest_hops(adjacency: Operator, h: Repr) -> Callable[[Any, Repr, HopStack
         return _plain_hops
     if sums_of_rows_pay(h):
         return _blocked_hops
-    next_hop = _fast_hops(adjacency, h, "next_hop")
-    if next_hop is None:
+    product = _fast_product(adjacency, h)
+    if product is None:
         return _plain_hops
 
     def hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
         for k in range(1, stack.shape[1]):
-            next_hop(adjacency.matrix, stack, k)
+            product(adjacency.matrix, stack[:, k - 1], stack[:, k])
 
     return hops
 
 
-def _fast_hops(adjacency: Adjacency, h: Repr, name: str) -> Callable[..., None] | None:
-    """The kernel of that name on the device of h, where it takes this product."""
+def _fast_product(adjacency: Adjacency, h: Repr) -> Callable[..., None] | None:
+    """The kernel for products on the device of h, where it takes this one."""
     differentiated = h.requires_grad and torch.is_grad_enabled()
-    plain = differentiated or h.dtype != torch.float32 or h.dim() != 2
-    fast = None if plain else getattr(fast_code(h), name, None)
-    return fast if fast is not None and adjacency.max_degree <= MAX_DEGREE else None
+    takes = not differentiated and h.dtype == torch.float32 and h.dim() == 2 and h.numel() > 0
+    fast = getattr(fast_code(h), "product", None) if takes else None
+    if fast is None or adjacency.max_degree > MAX_DEGREE:
+        return None
+    return or_plain(fast, _plain_product)
+
+
+def _plain_product(
+    matrix: Tensor, h: Repr, out: Repr, share: float = 0.0, base: Repr | None = None
+) -> None:
+    """Write P h, plus share · base if given, into `out`."""
+    out.copy_(matrix @ h if base is None else torch.addmm(base, matrix, h, beta=share))
 
 
 def _blocked_hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:

@@ -70,6 +70,11 @@ def row_blocks(crow: Tensor, step: int) -> Iterator[tuple[slice, slice, Tensor]]
 
 
 def csr_of(crow: Tensor, col: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
-    """A sparse CSR tensor from its parts, which are not checked."""
+    """A sparse CSR tensor from its parts, which are not checked.
+
+    Positions of one type: cuSPARSE reads row starts and columns alike, whatever they are.
+    """
     with no_beta_warning():
-        return torch.sparse_csr_tensor(crow, col, values, size, check_invariants=False)
+        return torch.sparse_csr_tensor(
+            crow.to(col.dtype), col, values, size, check_invariants=False
+        )
