@@ -91,15 +91,26 @@ def fit(kind: type[mg.Backbone], width: int) -> str:
     )
 
 
-def answers_agree(run: Callable[[Any, Data], Any], model: nn.Module) -> str:
-    """The same call on CPU and GPU: at most one label in a hundred differs."""
+def answers_agree(run: Callable[[Any, Data], Any], model: nn.Module, draws: bool = False) -> str:
+    """The same call on CPU and GPU: at most one label in a hundred differs.
+
+    Args:
+        run: of a model and a graph.
+        model: trained.
+        draws: whether random numbers come from the device: then only the accuracy is alike.
+    """
     target = target_graph()
     on_cpu = run(model.cpu(), target).probs
     on_gpu = run(model.to(GPU), there(target)).probs
     differing = float((on_cpu.argmax(1) != on_gpu.cpu().argmax(1)).float().mean())
     mean = float((on_cpu - on_gpu.cpu()).abs().mean())
-    assert differing <= 0.01, f"{differing:.1%} of the labels differ"
-    return f"{differing:.1%} of the labels differ, probabilities by {mean:.1e} on average"
+    scores = [mg.metrics.accuracy(each.cpu(), target.y) for each in (on_cpu, on_gpu)]
+    found = f"{differing:.1%} of the labels differ, accuracy {scores[0]:.3f} and {scores[1]:.3f}"
+    if draws:
+        assert abs(scores[0] - scores[1]) <= 0.04, found
+    else:
+        assert differing <= 0.01, found
+    return f"{found}, probabilities apart by {mean:.1e} on average"
 
 
 def trained(kind: type[mg.Backbone]) -> mg.Backbone:
@@ -110,7 +121,7 @@ def trained(kind: type[mg.Backbone]) -> mg.Backbone:
 
 
 def plain_network(kind: type[nn.Module], width: int) -> str:
-    """From training to the page, all on the GPU."""
+    """From training to the page, all on the GPU; the CPU's answer by the same summary."""
     torch.manual_seed(0)
     source, target = there(source_graph()), there(target_graph())
     network = kind(32, width, 2, out_channels=2).to(GPU)
@@ -126,8 +137,11 @@ def plain_network(kind: type[nn.Module], width: int) -> str:
         page = Path(folder) / "report.html"
         result.report(page)
         assert page.stat().st_size > 10_000
+    host = mg.adapt(network.cpu(), target_graph(), source=summary)
+    differing = float((host.labels != result.labels.cpu()).float().mean())
+    assert differing <= 0.01, f"{differing:.1%} of the labels differ"
     true = mg.metrics.accuracy(result.probs.cpu(), target.y.cpu())
-    return f"{estimate}; after adaptation truly {true:.3f}"
+    return f"{estimate}; truly {true:.3f} after adaptation, {differing:.1%} of the labels differ"
 
 
 def long_products() -> str:
@@ -225,22 +239,18 @@ def two_places() -> str:
 
 
 def out_of_memory() -> str:
-    """Torch's own error comes through, the caller's tensors stay, and the next call works."""
+    """One line says so, and the next call works."""
     network, target = GCN(32, 8, 2, out_channels=2).to(GPU), there(target_graph())
     large = mg.datasets.csbm(200_000, 32, homophily=0.3, seed=1).to(GPU)
     torch.cuda.empty_cache()
     total = torch.cuda.mem_get_info()[1]
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (4 << 20)) / total)
     try:
-        mg.adapt(network, large)
-    except torch.OutOfMemoryError as error:
-        text = str(error).splitlines()[0].split(".")[0]
-    else:
-        raise AssertionError("memory was enough")
+        line = refused(lambda: mg.adapt(network, large), "out of memory").split(". ")[0]
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert bool(mg.adapt(network, target).probs.isfinite().all())
-    return text
+    return line
 
 
 def kernels() -> str:
@@ -266,14 +276,11 @@ def checks() -> Iterator[tuple[str, Check]]:
         model = trained(kind)
         for method in METHODS:
             for strategy in (None, mg.Matcha(rounds=5)):
-                name = f"{kind.__name__}, {method.__name__}, {strategy or 'alone'}"
-                yield f"method: {name}", partial(method_agrees, model, method, strategy)
+                name = f"{kind.__name__}, {method.__name__}, {'Matcha' if strategy else 'alone'}"
+                yield f"method: {name}", partial(pair_agrees, model, method, strategy)
         for strategy in STRATEGIES:
-            run = partial(strategy_runs, strategy)
-            yield (
-                f"strategy: {kind.__name__}, {strategy.__name__}",
-                partial(answers_agree, run, model),
-            )
+            name = f"strategy: {kind.__name__}, {strategy.__name__}"
+            yield name, partial(pair_agrees, model, mg.ERM, strategy())
     for kind in NETWORKS:
         for width in (7, 64):
             yield f"network: {kind.__name__}, width {width}", partial(plain_network, kind, width)
@@ -281,12 +288,8 @@ def checks() -> Iterator[tuple[str, Check]]:
     yield "memory: less than is needed", out_of_memory
 
 
-def strategy_runs(strategy: Any, model: Any, graph: Data) -> Any:
-    return mg.adapt(model, graph, strategy=strategy())
-
-
-def method_agrees(model: mg.Backbone, method: Any, strategy: Any) -> str:
-    """A base method, alone or inside Matcha; a pair that is refused is refused on both."""
+def pair_agrees(model: mg.Backbone, method: Any, strategy: Any) -> str:
+    """A base method, alone or inside a strategy; a pair that is refused is refused on both."""
 
     def run(model: Any, graph: Data) -> Any:
         if strategy is None:
@@ -294,10 +297,9 @@ def method_agrees(model: mg.Backbone, method: Any, strategy: Any) -> str:
         return mg.adapt(model, graph, method(), strategy)
 
     try:
-        return answers_agree(run, model)
+        return answers_agree(run, model, draws=method is mg.GTrans)
     except mg.IncompatibleError as error:
-        refused(lambda: run(model.to(GPU), there(target_graph())), str(error).split(":")[0])
-        return f"refused: {error}"
+        return "on both: " + refused(lambda: run(model.to(GPU), there(target_graph())), str(error))
 
 
 def outcome(check: Check) -> dict[str, Any]:

@@ -70,6 +70,27 @@ def test_two_passes_equal_the_definition_in_double_precision(shape):
     assert_close(slopes, two_pass.hop_slopes(exact[0], wanted[0], wanted[1], reference.hop_dots))
 
 
+def test_tensors_whose_numbers_lie_in_another_order_are_read_right():
+    stack, head, hop_weights = draw(50, 3, 5, 4)
+    turned = stack.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+    probs = torch.rand(50, 4, device=DEVICE)
+    columns = probs.T.contiguous().T
+    assert not turned.is_contiguous()
+    assert not columns.is_contiguous()
+    along, mean = np.ones((4, 5)), np.zeros((3, 5))
+    logits, sums = reference.hop_logits(stack, head.weight), reference.node_sums(stack)
+    bias = head.bias[:-1] - head.bias[-1]
+    for run in (
+        lambda stack, probs: gpu.mix(stack, hop_weights),
+        gpu.class_sums,
+        lambda stack, probs: gpu.gram(stack, mean),
+        lambda stack, probs: gpu.classify(stack, hop_weights, head)[0],
+        lambda stack, probs: gpu.hop_slopes(stack, probs, along),
+        lambda stack, probs: gpu.Classifier(stack, logits, bias, sums)(hop_weights)[1],
+    ):
+        assert_close(run(turned, columns), run(stack, probs))
+
+
 @pytest.mark.parametrize("num_classes", CLASSES[:-2])
 def test_two_passes_take_up_to_64_classes(num_classes):
     test_two_passes_equal_the_definition_in_double_precision((150, 2, 6, num_classes))

@@ -2,6 +2,7 @@
 
 Every program takes a range of nodes and writes its own partial sums, in float32; these are added up
 in float64 in a fixed order. Hops may be stored in half precision: they are converted when read.
+The programs read tensors whose numbers lie in order; others are copied first.
 """
 
 from collections.abc import Callable
@@ -43,7 +44,8 @@ class Classifier:
     def __init__(
         self, stack: HopStack, logits: Tensor, bias: Tensor, node_sums: FloatArray
     ) -> None:
-        self.stack, self.logits, self.bias, self.node_sums = stack, logits, bias, node_sums
+        self.stack, self.logits = stack.contiguous(), logits.contiguous()
+        self.bias, self.node_sums = bias.contiguous(), node_sums
         num_hops, self.last, num_nodes = logits.shape
         self.block = max(32, 1024 // _padded(self.last + 1))
         self.hop_weights = logits.new_empty(num_hops)
@@ -99,6 +101,7 @@ def _recorded(work: Callable[[], None]) -> Callable[[], None]:
 
 def mix(stack: HopStack, hop_weights: HopWeights) -> Repr:
     """See `reference.mix`."""
+    stack = stack.contiguous()
     num_nodes, num_hops, width = stack.shape
     z = torch.empty(num_nodes, width, device=stack.device)
     block = max(1, min(32, 1024 // _padded(width)))
@@ -110,13 +113,15 @@ def mix(stack: HopStack, hop_weights: HopWeights) -> Repr:
 
 def class_sums(stack: HopStack, weights: Tensor) -> ClassSums:
     """See `reference.class_sums`."""
-    partial = _partial_sums(stack, weights.float().contiguous(), weights.shape[1])
+    weights = weights.float().contiguous()
+    partial = _partial_sums(stack.contiguous(), weights, weights.shape[1])
     sums = partial.sum(0, dtype=torch.float64)
     return np.asarray(sums.view(-1, *stack.shape[1:]).cpu())
 
 
 def gram(stack: HopStack, mean: FloatArray) -> HopForm:
     """See `reference.gram`."""
+    stack = stack.contiguous()
     num_nodes, num_hops, width = stack.shape
     size, programs = max(_SMALLEST_DOT, _padded(num_hops)), min(_PROGRAMS, num_nodes)
     partial = torch.empty(programs, size, size, device=stack.device)
@@ -132,6 +137,7 @@ def classify(
     stack: HopStack, hop_weights: HopWeights, head: nn.Linear
 ) -> tuple[Probs, FloatArray, FloatArray]:
     """See `two_pass.classify`; for stacks that fit."""
+    stack = stack.contiguous()
     num_nodes, num_hops, width = stack.shape
     classes, place = head.out_features, stack.device
     bias = torch.zeros(classes, device=place) if head.bias is None else head.bias.detach()
@@ -153,6 +159,7 @@ def classify(
 
 def hop_slopes(stack: HopStack, probs: Probs, directions: FloatArray) -> FloatArray:
     """See `two_pass.hop_slopes`; for stacks that fit."""
+    stack, probs = stack.contiguous(), probs.contiguous()
     num_nodes, num_hops, width = stack.shape
     classes, hops = len(directions), _padded(num_hops)
     columns, rows = max(_SMALLEST_DOT, _padded(width)), _SMALLEST_DOT
