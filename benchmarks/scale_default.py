@@ -27,7 +27,9 @@ def measured(nodes: int, folder: Path, threads: int) -> dict[str, Any]:
     """One run on a store that is made for it and removed."""
     model, (store, _) = source_model(folder, threads), made_store(nodes, folder, threads)
     out = folder / "default-out"
-    done = run_command("adapt", model, store, "-o", out, "--memory", MEMORY, threads=threads)
+    done = run_command(
+        "adapt", model, store, "-o", out, "--force", "--memory", MEMORY, threads=threads
+    )
     shutil.rmtree(store)
     seconds = done.said["seconds"]
     return {

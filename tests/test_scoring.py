@@ -125,7 +125,7 @@ def test_a_store_scores_what_is_valid(tmp_path, capsys, expected):
     assert json.loads(said)["accuracy_after"] == pytest.approx(hits.mean())
     assert json.loads(said)["score_remarks"] == [f"37 of 120 labels {OUTSIDE}"]
     np.save(tmp_path / "store" / "y.npy", TRUE[:50])
-    code, said, err = run(capsys, *arguments, "--json")
+    code, said, err = run(capsys, *arguments, "--json", "--force")
     assert code == 0
     assert json.loads(said)["accuracy_after"] is None
     assert "not used for scores: store: got" in err

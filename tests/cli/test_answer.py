@@ -330,8 +330,55 @@ def test_an_interrupted_decision_can_be_made_again(asked_folder, capsys, monkeyp
 def test_a_run_without_questions_removes_those_of_an_earlier_one(made, asked_folder, capsys):
     folder, _ = asked_folder
     arguments = ("adapt", made[0] / "m.safetensors", made[0] / "g.npz", "-o", folder, "--json")
-    assert run(capsys, *arguments)[0] == 0
+    code, _, complaint = run(capsys, *arguments, "--force")
+    assert (code, complaint) == (0, "")
     assert {path.name for path in folder.iterdir()} == FILES
+
+
+def typed(folder, label="1", number=1):
+    """The questions with a label typed into the first of them, as a spreadsheet saves them."""
+    path = folder / "questions.csv"
+    rows = rows_of(path)
+    for row in rows[:number]:
+        row["label"] = label
+    with open(path, "w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), delimiter=";")
+        writer.writeheader()
+        writer.writerows(rows)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("options", [(), ("--ask", "5")])
+def test_typed_answers_outlive_another_run(made, asked_folder, capsys, options):
+    folder, _ = asked_folder
+    before, text = contents(folder), typed(folder)
+    arguments = ("adapt", made[0] / "m.safetensors", made[0] / "g.npz", "-o", folder, "--json")
+    code, _, complaint = run(capsys, *arguments, *options)
+    assert (code, "(not empty); allowed: a new or an empty folder, or --force" in complaint) == (
+        (2, True)
+    )
+    assert contents(folder) == before | {"questions.csv": text}
+    for name in ("questions-answered.csv", "questions-answered-2.csv"):
+        code, _, complaint = run(capsys, *arguments, *options, "--force")
+        assert code == 0
+        kept = f"the answers in {folder}/questions.csv are kept as {folder / name}\n"
+        assert complaint == kept
+        assert (folder / name).read_bytes() == text
+        assert (folder / "questions.csv").exists() == bool(options)
+        (folder / "questions.csv").write_bytes(text)
+
+
+def test_answers_that_were_used_make_room_for_further_questions(asked_folder, capsys):
+    folder, truth = asked_folder
+    answers = write_answers(folder, truth, 3)
+    typed(folder, label="0", number=3)
+    code, _, complaint = run(capsys, "answer", folder, answers, "--ask", "5", "--json")
+    assert (code, complaint) == (0, "")
+    assert not list(folder.glob("questions-answered*"))
+    text = typed(folder)
+    code, _, complaint = run(capsys, "answer", folder, answers, "--ask", "4", "--json")
+    assert (code, "questions-answered.csv" in complaint) == (0, True)
+    assert (folder / "questions-answered.csv").read_bytes() == text
 
 
 def test_options_that_cannot_work_are_refused_before_any_work(made, capsys, tmp_path):
@@ -360,7 +407,7 @@ def test_where_nothing_can_be_asked_the_rest_is_written(made, capsys, tmp_path):
     code, _, complaint = run(capsys, *start, "--strategy", "closed_form")
     assert (code, complaint) == (2, "matcha: ask: there are no candidates to choose among\n")
     assert {path.name for path in out.iterdir()} == FILES
-    code, _, complaint = run(capsys, *start, "--classes", "a,b,c")
+    code, _, complaint = run(capsys, *start, "--force", "--classes", "a,b,c")
     assert (code, "allowed: 2 different names" in complaint) == (2, True)
 
 

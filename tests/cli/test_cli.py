@@ -12,9 +12,10 @@ import pytest
 import torch
 from rich.console import Console
 from safetensors.torch import save_file
+from torch_geometric.data import HeteroData
 
 import matcha_gnn as mg
-from matcha_gnn.cli import console
+from matcha_gnn.cli import commands, console
 from matcha_gnn.cli.commands import print_summary
 from matcha_gnn.strategies import STRATEGIES
 from matcha_gnn.testing import tiny_graph, trained_model
@@ -144,6 +145,56 @@ def test_every_backbone_is_trained_adapted_and_written(backbone, entries, files,
     assert not torch.equal(adapted.gamma, mg.load_model(model).gamma)
 
 
+def test_inspect_takes_the_model_as_adapt_does(files, capsys):
+    model, graph = files / "m.safetensors", files / "g.npz"
+    said = [
+        run(capsys, "inspect", *given, "--json")
+        for given in ((graph, "--model", model), (model, graph), (graph, model))
+    ]
+    assert said[0][0] == 0
+    assert "source" in said[0][1]
+    assert said == 3 * [said[0]]
+    code, _, complaint = run(capsys, "inspect", model, graph, "--model", model)
+    assert (code, "--model: got" in complaint) == (2, True)
+
+
+def test_a_folder_that_is_not_empty_is_not_replaced_in_silence(files, capsys, monkeypatch):
+    out = files / "out"
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    given = ("adapt", files / "m.safetensors", files / "g.npz", "-o", out, "--json")
+    with monkeypatch.context() as before_any_work:
+        before_any_work.setattr("matcha_gnn.cli.commands.read_graph", pytest.fail)
+        before_any_work.setattr("matcha_gnn.cli.commands.csbm", pytest.fail)
+        for command in (given, ("demo", "-o", out)):
+            code, _, complaint = run(capsys, *command)
+            assert code == 2
+            assert complaint.splitlines()[-1] == (
+                f"matcha: output folder: got {out} (not empty); allowed: a new or an empty folder, "
+                "or --force to replace the files of an earlier run"
+            )
+    assert run(capsys, *given, "--force")[0] == 0
+    assert (out / "notes.txt").read_text() == "mine"
+    assert (out / "summary.json").exists()
+
+
+def test_demo_speaks_before_it_works_and_writes_its_own_folder_again(tmp_path, capsys, monkeypatch):
+    """The demo on graphs of which it is done in a second."""
+    monkeypatch.chdir(tmp_path)
+    draw = commands.csbm
+    small = lambda nodes, features, **law: draw(300, 20, **law)  # noqa: E731
+    monkeypatch.setattr("matcha_gnn.cli.commands.csbm", small)
+    monkeypatch.setattr("matcha_gnn.cli.commands.GPRGNN", lambda *sizes: mg.GPRGNN(20, 2))
+    for _ in range(2):
+        code, _, said = run(capsys, "demo")
+        assert code == 0
+        assert said.splitlines()[:2] == ["loading PyTorch …", "drawing two graphs …"]
+    assert run(capsys, "demo", "--json", "--force")[2] == ""
+    (tmp_path / "matcha-demo" / "questions.csv").write_text("node,label\n1,0\n")
+    code, _, said = run(capsys, "demo")
+    assert (code, "(not empty)" in said) == (2, True)
+
+
 def test_train_fraction_takes_its_share_of_each_class():
     from matcha_gnn.cli.commands import _stratified
 
@@ -200,6 +251,9 @@ def test_bad_files_and_names_get_one_line_and_exit_code_2(files, capsys):
     model, graph, out = files / "m.safetensors", files / "g.npz", files / "out"
     write_pickle(files / "p.npz")
     save_file({"a": torch.ones(1)}, files / "foreign.safetensors")
+    hetero = HeteroData({"a": {"x": torch.ones(2, 2)}, "b": {"x": torch.ones(1, 3)}})
+    hetero["a", "to", "b"].edge_index = torch.tensor([[0, 1], [0, 0]])
+    torch.save(hetero, files / "hetero.pt")
     other = {"format": "matcha-gnn model 3", "backbone": "transformer", "config": "{}"}
     save_file({"a": torch.ones(1)}, files / "other.safetensors", metadata=other)
     (files / "a-file").write_text("")
@@ -207,6 +261,8 @@ def test_bad_files_and_names_get_one_line_and_exit_code_2(files, capsys):
         "graph: got": ["adapt", model, files / "none.npz", "-o", out],
         "no such file": ["adapt", files / "none.safetensors", graph, "-o", out],
         "not a plain array file": ["adapt", model, files / "p.npz", "-o", out],
+        "hetero.pt (a HeteroData: several node types are not supported); allowed: one Data: "
+        "data.to_homogeneous() makes it": ["inspect", files / "hetero.pt"],
         "no format": ["adapt", files / "foreign.safetensors", graph, "-o", out],
         "architecture 'transformer'": ["adapt", files / "other.safetensors", graph, "-o", out],
         "not a safetensors file": ["adapt", files / "g.npz", graph, "-o", out],
@@ -290,6 +346,7 @@ def test_options_of_a_base_method(files, capsys):
     summary = json.loads((files / "options" / "summary.json").read_text())
     assert summary["method_parameters"]["k"] == -1
     assert summary["method_parameters"]["drop_worst"] is True
+    arguments += ["--force"]
     for option, says in (
         ("z=1", "--option: got 'z'; allowed: drop_worst, k, row_labels"),
         ("k", "--option: got 'k'; allowed: KEY=VALUE"),

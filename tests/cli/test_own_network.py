@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.nn import GCN
@@ -140,7 +141,11 @@ def test_a_folder_of_graphs_is_watched(place, capsys):
         (("--network", "HERE:none", "--weights", "net.pt"), "has no attribute 'none'"),
         (("--network", "HERE:number", "--weights", "net.pt"), "--network: got"),
         (("--network", "HERE:broken", "--weights", "net.pt"), "(ValueError: no such thing)"),
-        (("--network", "HERE:make", "--weights", "g.npz"), "--weights: got g.npz ("),
+        (("--network", "HERE:make", "--weights", "g.npz"), "got g.npz (no file of torch.save, or"),
+        (
+            ("--network", "HERE:make", "--weights", "whole.pt"),
+            "whole.pt (a pickled torch_geometric.nn.models.basic_gnn.GCN, which is not opened",
+        ),
         (("--network", "HERE:make", "--weights", "none.pt"), "none.pt (no such file)"),
         (("--network", "HERE:make", "--weights", "other.pt"), "--weights: got other.pt (Missing"),
         (("--weights", "net.pt"), "--weights: got net.pt; allowed: none without --network"),
@@ -149,11 +154,24 @@ def test_a_folder_of_graphs_is_watched(place, capsys):
 )
 def test_what_does_not_work_is_one_line(place, capsys, arguments, says):
     torch.save({"a": torch.ones(1)}, "other.pt")
+    torch.save(GCN(6, 8, num_layers=2, out_channels=3), "whole.pt")
     given = [part.replace("HERE", f"{place.name}_nets") for part in arguments]
     code, _, err = run(capsys, "adapt", "g.npz", "-o", "out", *given)
     assert code == 2
     assert says in err
     assert err.count("\n") == 1
+    assert "weights_only" not in err
+
+
+@pytest.mark.parametrize("name", ["state_dict", "model_state_dict"])
+def test_a_checkpoint_has_the_state_dict_inside(place, capsys, name):
+    weights = torch.load("net.pt", weights_only=True)
+    torch.save({"epoch": 3, name: weights, "optimizer": {"state": {}}}, "checkpoint.pt")
+    given = ("--source", "source.safetensors", "--network", f"{place.name}_nets:make", "--weights")
+    for folder, file in (("plain", "net.pt"), ("inside", "checkpoint.pt")):
+        assert run(capsys, "adapt", "g.npz", "-o", folder, *given, file)[0] == 0
+    plain, inside = (np.load(place / each / "predictions.npz") for each in ("plain", "inside"))
+    np.testing.assert_array_equal(plain["probs_before"], inside["probs_before"])
 
 
 def test_a_summary_needs_a_model(place, capsys):

@@ -45,7 +45,7 @@ def test_escapes_in_names_are_shown_and_not_sent(files, capsys, tmp_path):
     mg.write_graph(tiny_graph(), graph)
     for words in (
         ("adapt", files / "m.safetensors", graph, "-o", out),
-        ("adapt", files / "m.safetensors", graph, "-o", out, "--ask", 5),
+        ("adapt", files / "m.safetensors", graph, "-o", out, "--force", "--ask", 5),
         ("inspect", graph),
         ("inspect", tmp_path / "no\x1b[31m\nwhere.npz"),
         ("adapt", tmp_path / "no\x1b]0;title\x07.safetensors", graph, "-o", out),
@@ -75,7 +75,7 @@ def run(*words, limit=None, stdout=subprocess.PIPE):
 def test_a_full_disk_is_one_line_and_exit_2(files, tmp_path, limit):
     for words in (
         ("adapt", files / "m.safetensors", files / "g.npz", "-o", tmp_path / "out"),
-        ("adapt", files / "m.safetensors", files / "store", "-o", tmp_path / "out"),
+        ("adapt", files / "m.safetensors", files / "store", "-o", tmp_path / "out", "--force"),
         ("make-graph", "csbm", "--nodes", "500", "--store", tmp_path / "store"),
     ):
         done = run(*words, limit=limit)

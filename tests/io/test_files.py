@@ -6,6 +6,8 @@ import signal
 import stat
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.io.files import existing_file, output_folder, replacing, require_writable, sweep
@@ -80,13 +82,23 @@ def test_an_interrupt_leaves_no_stray_file(tmp_path):
     assert names(tmp_path) == []
 
 
+def write_in_place(path):
+    path.write_text("")
+
+
+def write_a_file_of_its_own(path):
+    """As the writer of safetensors does: a private file, renamed."""
+    save_file({"a": torch.ones(1)}, path)
+
+
+@pytest.mark.parametrize("write", [write_in_place, write_a_file_of_its_own])
 @pytest.mark.parametrize("umask", [0o022, 0o077])
-def test_the_new_file_has_the_permissions_of_any_new_file(tmp_path, umask):
+def test_the_new_file_has_the_permissions_of_any_new_file(tmp_path, umask, write):
     before = os.umask(umask)
     try:
         (tmp_path / "ordinary").write_text("")
         with replacing(tmp_path / "ours") as beside:
-            beside.write_text("")
+            write(beside)
         assert os.umask(umask) == umask, "reading the umask must not change it"
     finally:
         os.umask(before)

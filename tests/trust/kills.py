@@ -71,7 +71,8 @@ def command(*words: str) -> Callable[[], None]:
     return lambda: matcha(list(words))
 
 
-ADAPT = ("adapt", "m.safetensors", "t.npz", "-o", OUTPUTS, "--json")
+WRITES = ("-o", OUTPUTS, "--force", "--json")
+ADAPT = ("adapt", "m.safetensors", "t.npz", *WRITES)
 TRAINING = ("--epochs", "20", "--hidden", "8", "--hops", "2")
 JOBS = (
     Job("train", command("train", "g.npz", "-o", "n.safetensors", *TRAINING), 0.12),
@@ -80,7 +81,7 @@ JOBS = (
     Job("ask", command(*ADAPT, "--ask", str(QUESTIONS)), 0.15),
     Job("answer", command("answer", "asked", "answers.csv", "--json"), 0.15),
     Job("watch", command("watch", "m.safetensors", "graphs", "-o", "watched", "--once"), 0.1),
-    Job("stored graph", command("adapt", "m.safetensors", "store", "-o", OUTPUTS, "--json"), 0.1),
+    Job("stored graph", command("adapt", "m.safetensors", "store", *WRITES), 0.1),
     Job("write a store", lambda: _write_store(), 0.1),
 )
 

@@ -22,7 +22,7 @@ VALUES = (
 WORK = {
     "train": ["train", "g.npz", "-o", "n.safetensors", "--epochs", "1"],
     "adapt": [
-        *("adapt", "m.safetensors", "t.npz", "-o", "out", "--json"),
+        *("adapt", "m.safetensors", "t.npz", "-o", "out", "--force", "--json"),
         *("--strategy", "matcha", "--set", "rounds=1"),
     ],
     "answer": ["answer", "asked", "answers.csv"],

@@ -11,9 +11,11 @@ import typer
 from matcha_gnn.cli.ending import complain, drop_output
 from matcha_gnn.cli.options import (
     Classes,
+    Force,
     GraphFile,
     Json,
     MetricName,
+    ModelAndGraph,
     Network,
     Positive,
     Seed,
@@ -47,6 +49,7 @@ def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")] = Path(
         "matcha-demo"
     ),
+    force: Force = False,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -55,9 +58,12 @@ def demo(
     The model is trained where 80% of edges join alike nodes and adapted to a graph where 20% do; a
     table and a page show what it did.
     """
+    if not json:
+        # Before the imports, which take seconds.
+        typer.echo("loading PyTorch …", err=True)
     from matcha_gnn.cli import commands
 
-    commands.demo(output, seed, json, context.obj)
+    commands.demo(output, force, seed, json, context.obj)
 
 
 @app.command()
@@ -95,14 +101,9 @@ def train(
 @app.command()
 def adapt(
     context: typer.Context,
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="[MODEL] GRAPH",
-            help="A .safetensors model file, unless --network; and a .npz or .pt graph file.",
-        ),
-    ],
+    files: ModelAndGraph,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
+    force: Force = False,
     method: Annotated[
         str,
         typer.Option(help=f"Base method: {names_of('methods')}."),
@@ -170,12 +171,12 @@ def adapt(
     """
     from matcha_gnn.cli.commands import Job
 
-    if len(files) > 2:
-        raise InvalidArgumentError("arguments", f"{len(files)} files", "MODEL GRAPH, or GRAPH")
+    model, graph = _model_and_graph(files)
     job = Job(
-        model=files[0] if len(files) == 2 else None,
-        graph=files[-1],
+        model=model,
+        graph=graph,
         output=output,
+        force=force,
         method=method,
         options=option or [],
         strategy=strategy,
@@ -213,6 +214,17 @@ def adapt(
     commands.adapt(job)
 
 
+def _model_and_graph(files: list[Path]) -> tuple[Path | None, Path]:
+    """A model file, which may be left out, and a graph file; told apart in either order."""
+    if len(files) > 2:
+        raise InvalidArgumentError("arguments", f"{len(files)} files", "MODEL GRAPH, or GRAPH")
+    if len(files) == 1:
+        return None, files[0]
+    first, second = files
+    swapped = second.suffix == ".safetensors" and first.suffix != ".safetensors"
+    return (second, first) if swapped else (first, second)
+
+
 @app.command()
 def answer(
     context: typer.Context,
@@ -240,9 +252,9 @@ def answer(
 
 @app.command()
 def inspect(
-    graph: GraphFile,
+    files: ModelAndGraph,
     model: Annotated[
-        Path | None, typer.Option(help="A model, to set the graph beside its source.")
+        Path | None, typer.Option(help="The model, if it is not given before the graph.")
     ] = None,
     network: Network = None,
     weights: Weights = None,
@@ -258,8 +270,11 @@ def inspect(
     """
     from matcha_gnn.cli import inspection
 
+    beside, graph = _model_and_graph(files)
+    if beside is not None and model is not None:
+        raise InvalidArgumentError("--model", model, f"none beside the MODEL file {beside}")
     goal = inspection.Asked(metric, positive, classes)
-    inspection.inspect(graph, model, network, weights, source, goal, json)
+    inspection.inspect(graph, beside or model, network, weights, source, goal, json)
 
 
 @app.command("make-graph")

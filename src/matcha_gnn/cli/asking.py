@@ -8,6 +8,7 @@ from rich.text import Text
 
 from matcha_gnn.cli import console
 from matcha_gnn.cli.networks import given_model
+from matcha_gnn.cli.output import say_kept
 from matcha_gnn.errors import InvalidArgumentError, MatchaError, require_whole
 from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.graphs.stored import GraphStore
@@ -82,6 +83,8 @@ def answer(
     if trouble is not None:
         raise trouble
     page = can_report(console.say)
+    if more is not None and result.questions is not None:
+        say_kept(folder, result.questions.answers)
     made = Made(command, job.graph.name, page, call_of(job))
     summary = write_outputs(result, folder, *for_scores(data), made)
     if json:

@@ -8,6 +8,7 @@ from matcha_gnn.adaptation import run_adaptation
 from matcha_gnn.cli import asking, console
 from matcha_gnn.cli.commands import Job, for_scores, print_summary, read_target
 from matcha_gnn.cli.networks import given_model
+from matcha_gnn.cli.output import require_free
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graphs.memory import GraphLike
 from matcha_gnn.graphs.sharded import Ranks, ShardAdaptation, joined, shard, write_shards
@@ -30,6 +31,10 @@ def adapt(job: Job, *, gather: bool, timeout: float) -> None:
     if not timeout > 0:
         raise InvalidArgumentError("--timeout", timeout, "seconds > 0")
     with joined(timeout, job.device) as ranks:
+        with ranks.agreeing("output folder"):
+            # Before another rank can have written there.
+            if ranks.rank == 0:
+                require_free(job.output, job.force)
         with ranks.agreeing("input"):
             source = given_model(job.model, None, None).to(ranks.device)
             data = read_target(job, _unheard if ranks.rank else console.say)

@@ -1,5 +1,6 @@
 """What each command does, for `cli` to call: read files, call the library, write, print."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from matcha_gnn.backbones import GPRGNN, Backbone, resolve_backbone
 from matcha_gnn.callbacks import ShowProgress
 from matcha_gnn.cli import asking, console
 from matcha_gnn.cli.networks import given_model, given_names
+from matcha_gnn.cli.output import require_free
 from matcha_gnn.datasets import csbm, store_csbm
 from matcha_gnn.datasets.catalogue import make_graph as draw_graph
 from matcha_gnn.datasets.catalogue import seeded
@@ -29,7 +31,7 @@ from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.io.files import output_folder, require_writable
 from matcha_gnn.io.graphfiles import read_graph, write_graph
 from matcha_gnn.io.models import load_model, save_model
-from matcha_gnn.io.outputs import Made, can_report, write_outputs
+from matcha_gnn.io.outputs import RUN_FILES, Made, can_report, write_outputs
 from matcha_gnn.losses import LOSSES
 from matcha_gnn.methods import ERM, METHODS, BaseMethod
 from matcha_gnn.registry import (
@@ -52,23 +54,35 @@ STYLES = {
     Severity.WARNING: "yellow",
     Severity.ALARM: "bold red",
 }
+SOURCE_MODEL = "source-model.safetensors"
+"""What the demo adapts."""
 NO_FILE = "No model file: your network, and a source summary beside it, stay as they are."
 
 
-def demo(output: Path, seed: int, json: bool, command: str) -> None:
-    """Homophily 0.8 → 0.2 on the paper's CSBM, with fewer features and epochs than its runs."""
+def demo(output: Path, force: bool, seed: int, json: bool, command: str) -> None:
+    """Homophily 0.8 → 0.2 on the paper's CSBM, with fewer features and epochs than its runs.
+
+    A folder that holds nothing but the files of this command is written again.
+    """
+    tell = _unheard if json else console.say
+    was_demo = os.path.exists(output / SOURCE_MODEL)
+    require_free(output, force, {SOURCE_MODEL, *RUN_FILES} if was_demo else ())
     folder, page = output_folder(output), can_report(console.say)
+    tell("drawing two graphs …")
     nodes, features = 5000, 1000
     source = csbm(nodes, features, homophily=0.8, seed=seed)
     target = csbm(nodes, features, homophily=0.2, seed=1000 + seed)
     model = GPRGNN(features, 2)
+    tell("training on the first, where 80% of edges join alike nodes …")
     with console.progress_bar("training on homophily 0.8", quiet=json) as progress:
         fit(model, source, epochs=200, seed=seed, progress=progress)
-    save_model(model, folder / "source-model.safetensors")
+    save_model(model, folder / SOURCE_MODEL)
+    tell("adapting to the second, where 20% do …")
     with console.progress_bar("adapting to homophily 0.2", quiet=json) as progress:
         result = run_adaptation(
             model, target, ERM(), Guarded(), seed=seed, callbacks=[ShowProgress(progress)]
         )
+    tell("writing the results …")
     made = Made(command, "a graph with 20% of edges inside classes", page)
     summary = write_outputs(result, folder, target.y, None, made)
     if json:
@@ -81,6 +95,10 @@ def demo(output: Path, seed: int, json: bool, command: str) -> None:
     print_summary(summary)
     if page:
         console.point_to(folder / "report.html")
+
+
+def _unheard(line: str) -> None:
+    """Where one JSON document is wanted."""
 
 
 def train(
@@ -164,6 +182,7 @@ class Job:
     network: str | None = None
     weights: Path | None = None
     source: Path | None = None
+    force: bool = False
 
     @property
     def named_model(self) -> str:
@@ -203,6 +222,7 @@ class Job:
 def adapt(job: Job) -> None:
     """Adapt a model file to a graph file or a store and write a folder."""
     job.check()
+    require_free(job.output, job.force)
     model = given_model(job.model, job.network, job.weights)
     data: Any = read_target(job, console.say)
     asking.check(job, data)

@@ -2,8 +2,11 @@
 
 import importlib
 import os
+import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,6 +15,13 @@ from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.io.files import existing_file
 from matcha_gnn.io.models import load_model
+
+STATE_DICT = (
+    "a state dict of the network, as torch.save(net.state_dict(), path) writes it, alone or in a "
+    "checkpoint under state_dict"
+)
+INSIDE = ("state_dict", "model_state_dict")
+"""Names under which checkpoints have it."""
 
 
 def given_names(classes: str | None) -> list[str] | None:
@@ -27,7 +37,7 @@ def given_model(
     Args:
         model: a file of `save_model`.
         network: MODULE:NAME of a class or function without arguments.
-        weights: a state dict for it.
+        weights: a file with its state dict.
     """
     if network is None:
         if weights is not None:
@@ -46,7 +56,8 @@ def load_network(place: str, weights: Path | None) -> nn.Module:
 
     Args:
         place: MODULE:NAME, as in "my_networks:Net"; what is named is called without arguments.
-        weights: a file with its state dict, opened without unpickling.
+        weights: a file with its state dict, or with a checkpoint that has one, opened without
+            unpickling.
 
     Raises:
         InvalidArgumentError, InvalidFileError: one line on what could not be had.
@@ -54,17 +65,34 @@ def load_network(place: str, weights: Path | None) -> nn.Module:
     if weights is None:
         raise InvalidArgumentError("--weights", "none", "the file of the network's state dict")
     net = _made(place)
-    file = existing_file(weights, "--weights")
-    allowed = "a state dict of the network, as torch.save(net.state_dict(), path) writes it"
+    state = _state_dict(existing_file(weights, "--weights"))
     try:
-        state = torch.load(file, map_location="cpu", weights_only=True)
         net.load_state_dict(state)
-    # A refused class, a truncated archive, other names or shapes, …
+    # Other names or shapes, or no dictionary at all; a line says in which network.
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         reason = (lines or [type(error).__name__])[1 if len(lines) > 1 else 0]
-        raise InvalidFileError("--weights", f"{weights} ({reason})", allowed) from error
+        raise InvalidFileError("--weights", f"{weights} ({reason})", STATE_DICT) from error
     return net.eval()
+
+
+def _state_dict(weights: Path) -> Any:
+    """What a file holds, or what a checkpoint has in it beside the epoch and others."""
+    try:
+        held = torch.load(weights, map_location="cpu", weights_only=True)
+    # A refused class, a truncated archive, bytes of something else, …
+    except Exception as error:
+        refused = re.search(r"Unsupported global: GLOBAL (\S+)", str(error))
+        reason = (
+            f"a pickled {refused[1]}, which is not opened: it could run any code"
+            if refused
+            else "no file of torch.save, or damaged"
+        )
+        raise InvalidFileError("--weights", f"{weights} ({reason})", STATE_DICT) from error
+    if isinstance(held, Mapping):
+        inside = (held[name] for name in INSIDE if isinstance(held.get(name), Mapping))
+        return next(inside, held)
+    return held
 
 
 def _made(place: str) -> nn.Module:

@@ -10,6 +10,19 @@ import typer
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 GraphFile = Annotated[Path, typer.Argument(metavar="GRAPH", help="A .npz or .pt graph file.")]
+ModelAndGraph = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="[MODEL] GRAPH",
+        help="A .safetensors model file, unless --network; and a .npz or .pt graph file.",
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force", help="Replace the files of an earlier run in the output folder; answers stay."
+    ),
+]
 Network = Annotated[
     str | None,
     typer.Option(

@@ -1,7 +1,9 @@
 """Questions in an output folder, and all that is needed to decide by their answers later."""
 
+import csv
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,11 @@ from matcha_gnn.evidence import Interval, Wanted
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.io.archives import Arrays
-from matcha_gnn.io.files import existing_file, replacing
+from matcha_gnn.io.files import existing_file, replacing, unwritten
 from matcha_gnn.io.jsontext import read_checked_json, write_checked_json
 from matcha_gnn.io.models import can_save, load_model, save_model
 from matcha_gnn.methods import BaseMethod
+from matcha_gnn.questions.answers import answer_rows
 from matcha_gnn.questions.asking import compared_candidates
 from matcha_gnn.questions.decision import Design
 from matcha_gnn.questions.questions import Questions
@@ -31,6 +34,8 @@ from matcha_gnn.typing import FloatArray
 ASKED, CANDIDATES = "asked.json", "candidates.npz"
 QUESTIONS, QUESTIONS_PAGE = "questions.csv", "questions.html"
 FORMAT = "matcha-gnn questions 3"
+KEPT = "questions-answered{}.csv"
+"""Where questions with answers are kept when others take their place."""
 MODEL = re.compile(r"candidate-\d+\.safetensors")
 """Models of the candidates."""
 
@@ -46,6 +51,47 @@ def asked_names(result: Adaptation, page: bool) -> list[str]:
 def is_asked(name: str) -> bool:
     """Whether a file has a name that `write_asked` gives."""
     return name in (ASKED, CANDIDATES, QUESTIONS, QUESTIONS_PAGE) or bool(MODEL.fullmatch(name))
+
+
+def kept_answers(folder: Path, used: Collection[int] = ()) -> Path | None:
+    """The file in which typed answers are kept once others take the place of the questions.
+
+    Args:
+        folder: of the outputs.
+        used: nodes whose answers a decision has used already.
+
+    Returns:
+        A path that is free; None where nobody has typed an answer that is not used.
+    """
+    questions = folder / QUESTIONS
+    if not questions.is_file() or not _has_answers(questions, used):
+        return None
+    names = (KEPT.format(f"-{number}" if number > 1 else "") for number in itertools.count(1))
+    return next(folder / name for name in names if not (folder / name).exists())
+
+
+def _has_answers(questions: Path, used: Collection[int]) -> bool:
+    nodes = set(map(str, used))
+    try:
+        return any(row["label"] and row["node"] not in nodes for _, row in answer_rows(questions))
+    # A spreadsheet may have left anything there: what cannot be read may be an answer.
+    except (InvalidFileError, csv.Error):
+        return True
+
+
+def keep_answers(folder: Path, used: Collection[int] = ()) -> None:
+    """Give questions with answers another name, see `kept_answers`.
+
+    Raises:
+        InvalidFileError: the file cannot be renamed.
+    """
+    kept = kept_answers(folder, used)
+    if kept is None:
+        return
+    try:
+        (folder / QUESTIONS).rename(kept)
+    except OSError as error:
+        raise unwritten(kept, error) from error
 
 
 def write_asked(
@@ -73,6 +119,7 @@ def write_asked(
         save_model(model, folder / _model(number))
     # Those of a result that was read from a folder are there already.
     if len(questions):
+        keep_answers(folder, questions.answers)
         questions.to_csv(folder / QUESTIONS)
         if page:
             questions.to_html(folder / QUESTIONS_PAGE)

@@ -51,7 +51,8 @@ def replacing(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
     """Give a fresh path beside `path`; rename it over `path` if the block ends well.
 
     A symbolic link stays, and what it points to is replaced. A file that exists keeps its
-    permissions. Temporary files of runs that were killed are removed.
+    permissions; a new one has those of any new file, whatever its writer does. Temporary files of
+    runs that were killed are removed.
 
     Args:
         path: the file to write. Its folder must exist and be writable.
@@ -74,10 +75,11 @@ def replacing(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
         'whole'
     """
     with _temporary(path) as (target, beside):
+        mode = _permissions(beside)
         try:
             yield beside
-            if target.exists():
-                beside.chmod(stat.S_IMODE(target.stat().st_mode))
+            # Some writers, such as that of safetensors, put a private file of theirs in its place.
+            beside.chmod(_permissions(target) if target.exists() else mode)
             if durable:
                 _to_disk(beside)
             os.replace(beside, target)
@@ -170,6 +172,10 @@ def sweep(folder: Path, pattern: str) -> None:
             continue
         finally:
             os.close(handle)
+
+
+def _permissions(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 def _to_disk(path: Path) -> None:

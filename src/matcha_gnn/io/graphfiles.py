@@ -131,11 +131,13 @@ def _features_from(arrays: dict[str, Any], path: Path) -> Tensor:
 
 
 def _read_pt(path: Path) -> "Data":
-    from torch_geometric.data import Data
+    from torch_geometric.data import Data, HeteroData
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import GlobalStorage
+    from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
     known = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
+    # Opened to be refused by its name.
+    known += [HeteroData, BaseStorage, NodeStorage, EdgeStorage]
     # For good, as PyG does with its own classes: torch has one such list for all threads, and who
     # takes a class off it takes it from the others, too.
     torch.serialization.add_safe_globals(known)
@@ -147,6 +149,9 @@ def _read_pt(path: Path) -> "Data":
     except Exception as error:
         allowed = "a PyG Data saved with torch.save, readable with weights_only=True"
         raise InvalidFileError("graph", f"{path} (cannot be read safely)", allowed) from error
+    if isinstance(data, HeteroData):
+        got = f"{path} (a HeteroData: several node types are not supported)"
+        raise InvalidFileError("graph", got, "one Data: data.to_homogeneous() makes it")
     if not isinstance(data, Data):
         raise InvalidFileError("graph", f"{path} ({type(data).__name__})", "a PyG Data")
     return data

@@ -15,7 +15,7 @@ from torch import Tensor
 from matcha_gnn.backbones import AddedHops, Wrapped
 from matcha_gnn.errors import InvalidFileError, MatchaError, optional_imports
 from matcha_gnn.evidence import ACCURACY
-from matcha_gnn.io.asked import asked_names, is_asked, write_asked
+from matcha_gnn.io.asked import QUESTIONS, asked_names, is_asked, keep_answers, write_asked
 from matcha_gnn.io.deltas import save_delta
 from matcha_gnn.io.files import output_folder, replacing
 from matcha_gnn.io.jsontext import write_json
@@ -30,6 +30,8 @@ CHANGED = "changed.csv"
 DELTA = "delta.safetensors"
 """In place of the model: what changed in a network of the user's own."""
 PAGE = "report.html"
+RUN_FILES = (PREDICTIONS, CHANGED, MODEL, DELTA, HISTORY, PAGE, SUMMARY)
+"""What one process writes, but for questions."""
 SHARD = re.compile(r"\.?predictions-\d+-of-\d+\.npz")
 """Predictions of one rank; hidden until those of all ranks are there."""
 
@@ -38,7 +40,8 @@ def begin_outputs(folder: str | Path, writes: Collection[str]) -> Path:
     """Make a folder ready for the files of one run.
 
     The summary of an earlier run is removed first: a folder without one is not complete. Then go
-    those files of earlier runs that this run does not replace. Other files stay.
+    those files of earlier runs that this run does not replace. Other files stay, and so do answers
+    that somebody typed into the questions, under another name.
 
     Args:
         folder: created if needed.
@@ -48,6 +51,8 @@ def begin_outputs(folder: str | Path, writes: Collection[str]) -> Path:
         InvalidFileError: the folder cannot be written, or a file cannot be removed.
     """
     place = output_folder(folder)
+    if QUESTIONS not in writes:
+        keep_answers(place)
     old = [path for path in place.iterdir() if _is_output(path) and path.name not in writes]
     for path in (place / SUMMARY, *old):
         try:
@@ -60,8 +65,7 @@ def begin_outputs(folder: str | Path, writes: Collection[str]) -> Path:
 
 def _is_output(path: Path) -> bool:
     """Whether a file has a name that only this package's runs give."""
-    own = (PREDICTIONS, CHANGED, MODEL, DELTA, HISTORY, PAGE)
-    plain = path.name in own or is_asked(path.name)
+    plain = path.name in RUN_FILES or is_asked(path.name)
     return path.is_file() and (plain or SHARD.fullmatch(path.name) is not None)
 
 

@@ -51,7 +51,7 @@ def read_answers(path: object, questions: Questions) -> dict[int, int]:
     """
     file = existing_file(str(path), "answers")
     found, lines = dict[int, int](), dict[int, int]()
-    for line, row in _rows(file):
+    for line, row in answer_rows(file):
         where = f"{file.name}, line {line}"
         graph, label = row.get(FINGERPRINT, ""), row["label"]
         if graph and graph != questions.fingerprint:
@@ -91,8 +91,12 @@ def class_number(argument: str, label: object, classes: Sequence[str]) -> int:
     raise InvalidArgumentError(argument, repr(label), allowed)
 
 
-def _rows(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Lines of a CSV file by number, as stripped texts by lower-case column."""
+def answer_rows(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Lines of a CSV file by number, as stripped texts by lower-case column.
+
+    Raises:
+        InvalidFileError: the file is no text, or has no column node or label.
+    """
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

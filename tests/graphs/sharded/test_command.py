@@ -44,7 +44,8 @@ def test_shards_hold_what_one_process_writes(folder):
     (folder / "ranks").mkdir()
     for name in ("predictions-2-of-3.npz", "report.html", "summary.json"):
         (folder / "ranks" / name).write_bytes(b"of an earlier run")
-    assert results_of(2, on_ranks, folder) == [0, 0]
+    assert results_of(2, on_ranks, folder) == [2, 2]
+    assert results_of(2, on_ranks, folder, "--force") == [0, 0]
     files = set(os.listdir(folder / "ranks"))
     shards = {"predictions-0-of-2.npz", "predictions-1-of-2.npz"}
     assert files == shards | {"model.safetensors", "history.csv", "summary.json"}

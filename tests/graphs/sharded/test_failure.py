@@ -2,17 +2,19 @@
 
 import os
 import signal
+import socket
 import time
 
 import pytest
 import torch
+import torch.distributed as dist
 from spawning import adapt_on_ranks, run_ranks
 from test_equality import CLASSES, FEATURES, adapted, small_graph, small_model
 
 import matcha_gnn as mg
 from matcha_gnn.errors import DistributedError, IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.memory import unlabelled
-from matcha_gnn.graphs.sharded import Ranks, outputs, write_shards
+from matcha_gnn.graphs.sharded import Ranks, joined, outputs, write_shards
 
 
 def dies_in_a_round(rank, folder, how):
@@ -157,11 +159,49 @@ def test_a_process_outside_torchrun_is_refused(monkeypatch):
 
 
 def limit_in_the_error(rank):
-    from matcha_gnn.graphs.sharded import joined
-
     with joined(timeout=999) as ranks:
         return ranks.timeout
 
 
 def test_the_limit_in_messages_is_that_of_the_group():
     assert run_ranks(2, limit_in_the_error, timeout=20.0) == [20.0, 20.0]
+
+
+def free_port():
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        return str(place.getsockname()[1])
+
+
+def in_a_group_of_its_own(rank, port, work):
+    """As torchrun starts it."""
+    dist.destroy_process_group()
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    with joined(timeout=20):
+        work(rank)
+        came = time.monotonic()
+    return came, time.monotonic()
+
+
+def second_is_slow(rank):
+    time.sleep(rank)
+
+
+def first_fails(rank):
+    if rank == 0:
+        raise ValueError("ours")
+
+
+def test_no_rank_leaves_before_the_last_one_is_done():
+    times = run_ranks(2, in_a_group_of_its_own, free_port(), second_is_slow)
+    came, left = zip(*times, strict=True)
+    assert max(came) <= min(left)
+
+
+def test_a_rank_with_an_error_waits_for_nobody():
+    started = time.monotonic()
+    first, second = run_ranks(2, in_a_group_of_its_own, free_port(), first_fails)
+    assert (type(first), str(first)) == (ValueError, "ours")
+    assert isinstance(second, DistributedError)
+    assert time.monotonic() - started < 20

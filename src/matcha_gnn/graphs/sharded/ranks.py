@@ -139,7 +139,7 @@ class Ranks:
 def joined(timeout: float = TIMEOUT, device: str = "cpu") -> Iterator[Ranks]:
     """The ranks of this run: of the existing process group, or of one made for torchrun.
 
-    A process group that is created here is destroyed at the end.
+    A process group that is created here is destroyed when all ranks have come to the end.
 
     Args:
         timeout: seconds that a rank waits for another; an existing group keeps its own limit.
@@ -162,7 +162,11 @@ def joined(timeout: float = TIMEOUT, device: str = "cpu") -> Iterator[Ranks]:
         )
     _start(timeout, device)
     try:
-        yield Ranks(_message_device(), timeout)
+        ranks = Ranks(_message_device(), timeout)
+        yield ranks
+        # A rank that leaves while another still takes part may abort the process of that one. One
+        # that leaves with an error waits for nobody: the others see that it is gone.
+        ranks.wait("the end of the run")
     finally:
         dist.destroy_process_group()
 

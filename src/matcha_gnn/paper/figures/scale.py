@@ -151,7 +151,7 @@ def rounds_measured(nodes: int, folder: Path, memory: str, threads: int) -> Row:
 
 def _adapted(nodes: int, folder: Path, memory: str, threads: int, rounds: int) -> Command:
     given = "adapt", source_model(folder, threads), store_in(folder, nodes)
-    options = "-o", folder / "out", "--memory", memory
+    options = "-o", folder / "out", "--force", "--memory", memory
     strategy = "--strategy", "matcha", "--set", f"rounds={rounds}"
     return run_command(*given, *options, *strategy, threads=threads)
 
