@@ -120,10 +120,10 @@ def inside(name: str, **settings: Any) -> dict[str, Any]:
 
 def by_evidence() -> dict[str, Any]:
     """Arguments of `adapt` for the default without candidates that have other hop weights."""
-    guarded = public("Guarded")
-    if takes(guarded, "strategies") and hasattr(mg, "Belief"):
+    guarded = getattr(mg, "Guarded", None)
+    if guarded is not None and takes(guarded, "strategies") and hasattr(mg, "Belief"):
         return {"strategy": guarded(strategies=(mg.Belief(),))}
-    return {"strategy": guarded()}
+    return {}
 
 
 def bits(values: Any) -> str:
@@ -511,9 +511,14 @@ def _asked(name: str, classes: int, graph: Data, options: Callable[[], dict[str,
     asked = result.ask(ASKED)
     nodes = [question.node for question in asked]
     answered = result.answer({node: int(graph.y[node]) for node in nodes})
-    verdict = answered.decision.verdict
-    found = {"nodes": text(nodes), "chosen": answered.decision.chosen}
-    found |= {f"verdict, {each}": text(value) for each, value in verdict.figures().items()}
+    decision = answered.decision
+    found = {"nodes": text(nodes), "chosen": decision.chosen}
+    for figure in ("answered", "skipped", "more"):
+        found[figure] = text(getattr(decision.verdict, figure))
+    for figure in ("accuracies", "gains", "wealths", "permitted"):
+        values = getattr(decision.verdict, figure)
+        for one, value in zip(decision.candidates, values, strict=True):
+            found[f"candidate {one.name}, {figure}"] = text(value)
     return found | {"probs": bits(answered.probs), "status": str(answered.status)}
 
 
