@@ -328,7 +328,7 @@ def test_same_bits_lists_apart_what_one_side_lacks():
         "  a: 1 of 4 labels",
         "  b: pic_before (0.75 → 0.5)",
         "  only on one side: outcomes before: 1",
-        "  only on one side: candidate fitted, changed (before): 1",
+        "  only on one side: candidate fitted (before): 1",
     ]
     assert same_bits.differences(before, before) == "3 of 3 are the same"
 

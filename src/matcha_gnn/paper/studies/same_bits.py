@@ -643,7 +643,8 @@ def differences(before: Outcomes, after: Outcomes) -> str:
     for side, names, other in (("before", before, after), ("after", after, before)):
         lacking.update({f"outcomes {side}": sum(name not in other for name in names)})
         for name in both:
-            lacking.update(f"{each} ({side})" for each in names[name] if each not in other[name])
+            fields = {_about(each) for each in names[name] if each not in other[name]}
+            lacking.update(f"{each} ({side})" for each in fields)
     for name in both:
         one, two = before[name], after[name]
         apart = [_apart(each, one[each], two[each]) for each in one if each in two]
@@ -655,6 +656,11 @@ def differences(before: Outcomes, after: Outcomes) -> str:
         lines.append(f"and {len(differing) - SHOWN} more that differ")
     lines += [f"only on one side: {what}: {count}" for what, count in lacking.items() if count]
     return "\n  ".join(lines)
+
+
+def _about(field: str) -> str:
+    """A field; the candidate for each of its figures."""
+    return field.rpartition(", ")[0] if field.startswith("candidate ") else field
 
 
 def _apart(field: str, one: str, two: str) -> str:
