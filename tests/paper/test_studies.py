@@ -7,6 +7,7 @@ import pkgutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,12 @@ from matcha_gnn.paper.studies import (
     choosing_rounds,
     data_checks,
     degree_groups,
+    gate,
     gtrans_csbm,
     harm,
     held_out,
     networks,
+    same_bits,
     search_settings,
     share_jumps,
     shared,
@@ -293,6 +296,99 @@ def test_f1_is_that_of_the_rare_class_where_there_is_one():
     assert scores["f1_is"] == pytest.approx(2 / 3, abs=0.02)
     assert scores["accuracy_is"] == pytest.approx(75, abs=2)
     assert networks._scores("is", graph.y, graph, None)["f1_is"] == 1
+
+
+def test_same_bits_gives_the_same_twice_and_names_what_differs(monkeypatch, tmp_path, capsys):
+    sizes = {2: same_bits.SIZES[2]}
+    monkeypatch.setattr(same_bits, "SIZES", sizes)
+    monkeypatch.setitem(
+        same_bits.PARTS, "questions", lambda: iter(list(same_bits.questions())[-2:])
+    )
+    paths = [tmp_path / "before.json", tmp_path / "after.json"]
+    command = ["same_bits", str(paths[0]), "--part", "questions"]
+    monkeypatch.setattr(sys, "argv", command)
+    same_bits.main()
+    monkeypatch.setattr(
+        sys, "argv", [command[0], str(paths[1]), *command[2:], "--compare", command[1]]
+    )
+    same_bits.main()
+    assert "questions: 2 of 2 are the same\n" in capsys.readouterr().out
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_same_bits_lists_apart_what_one_side_lacks():
+    before = {
+        "a": {"labels": "0011", "probs": "12", "candidate fitted, changed": "0x1.8p-1"},
+        "b": {"pic_before": "0x1.8000000000000p-1"},
+        "gone": {},
+    }
+    after = {"a": {"labels": "0010", "probs": "12"}, "b": {"pic_before": "0x1.0000000000000p-1"}}
+    assert same_bits.differences(before, after).splitlines() == [
+        "0 of 2 are the same",
+        "  a: 1 of 4 labels",
+        "  b: pic_before (0.75 → 0.5)",
+        "  only on one side: outcomes before: 1",
+        "  only on one side: candidate fitted (before): 1",
+    ]
+    assert same_bits.differences(before, before) == "3 of 3 are the same"
+
+
+def gate_run(default, second, chosen="pool", family="flip"):
+    return {
+        "study": "harm",
+        "family": family,
+        "case": "a",
+        "network": "gpr",
+        "method": "erm",
+        "seed": 0,
+        "before": 80.0,
+        "default": default,
+        "second": second,
+        "chosen": chosen,
+        "second_chosen": "pool",
+        "same_probs": default == second,
+    }
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (gate_run(90.0, 90.05, "fitted"), "passed: mean difference +0.025"),
+        (gate_run(90.0, 90.25), "not passed: mean difference +0.125"),
+        (gate_run(80.0, 78.9), "not passed: mean difference -0.550"),
+        (gate_run(79.05, 78.95), "not passed: mean difference -0.050"),
+    ],
+)
+def test_the_gate_passes_only_within_its_limits(run, said, capsys):
+    gate.show([run, gate_run(85.0, 85.0)])
+    assert f"\n{said}" in capsys.readouterr().out
+
+
+def test_the_gate_fails_where_one_family_differs(capsys):
+    gate.show([gate_run(85.0, 85.0)] * 9 + [gate_run(85.0, 85.35, family="rare")])
+    assert "not passed: mean difference +0.035 points, largest of a family +0.350" in (
+        capsys.readouterr().out
+    )
+
+
+def test_the_gate_runs_a_small_shift_and_leaves_it_out_the_next_time(monkeypatch, tmp_path, capsys):
+    work = partial(gate._shifts, "levels", TINY, [SHIFT], 0, ("erm", "t3a"))
+    monkeypatch.setitem(gate.STUDIES, "levels", lambda: iter([gate.Unit("tiny", work)]))
+    path = tmp_path / "gate.json"
+    command = ["gate", "run", "--out", str(path), "--studies", "levels", "--processes", "1"]
+    monkeypatch.setattr(sys, "argv", command)
+    gate.main()
+    written = path.read_bytes()
+    first, second = json.loads(written)["runs"]
+    assert first["earned"]["source"][0] == first["before"]
+    assert first["second_chosen"] in first["earned"] or first["second_chosen"] in gate.KEPT
+    assert second["method"] == "t3a"
+    assert "1 of 1" in capsys.readouterr().out
+    gate.main()
+    assert path.read_bytes() == written
+    shown = capsys.readouterr().out
+    assert "1 of 1" not in shown
+    assert "passed: mean difference" in shown
 
 
 def test_missing_data_end_a_study_in_one_line(tmp_path):
