@@ -185,7 +185,7 @@ def known_labels(
         mask, name = getattr(graph, "train_mask", None), "graph.train_mask"
     labelled = y >= 0 if mask is None else node_mask(name, mask, y)
     if not labelled.any():
-        raise InvalidGraphError("graph.y", "no label, all are below 0", allowed)
+        raise InvalidGraphError("graph.y", f"classes {int(y.min())} to {int(y.max())}", allowed)
     low, high = int(y[labelled].min()), int(y[labelled].max())
     if low < 0 or high >= num_classes:
         where = "" if mask is None else f" at the nodes of {name}"
