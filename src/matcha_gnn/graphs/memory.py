@@ -267,13 +267,12 @@ def unlabelled(graph: Graph | GraphLike) -> Graph:
     if isinstance(graph, Graph):
         return graph
     require_one_graph(graph)
-    own = getattr(graph, "x", None)
-    x = _checked_features(own)
+    x = _checked_features(getattr(graph, "x", None))
     edge_index = _checked_edges(_edges_given(graph, x.shape[0]), x.shape[0])
     weight = _checked_weights(getattr(graph, "edge_weight", None), edge_index.shape[1])
     if edge_index.device != x.device:
         raise InvalidGraphError("graph.edge_index", f"device {edge_index.device}", str(x.device))
-    precision = own.dtype if own.is_floating_point() else x.dtype
+    precision = graph.x.dtype if graph.x.is_floating_point() else x.dtype
     extras = Extras.of(fields_of(graph), x, edge_index.shape[1], precision)
     return Graph(_plain(x), _plain(edge_index), None if weight is None else _plain(weight), extras)
 

@@ -76,12 +76,9 @@ def uncached_copy(net: nn.Module) -> nn.Module:
     return copied
 
 
-def in_full_precision(net: nn.Module) -> nn.Module:
-    """The same network, in place, with float32 for its weights in half precision.
-
-    The sums of the evidence and many kernels of a CPU need more than half precision.
-    """
-    return net._apply(lambda part: part.float() if part.dtype in HALF else part)
+def to_full_precision(net: nn.Module) -> None:
+    """Make weights in half precision float32, in place: the evidence needs more digits."""
+    net._apply(lambda part: part.float() if part.dtype in HALF else part)  # type: ignore[no-untyped-call]
 
 
 def densified(name: str, x: Tensor) -> Tensor:

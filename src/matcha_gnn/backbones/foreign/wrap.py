@@ -18,8 +18,8 @@ from matcha_gnn.backbones.foreign.calling import (
     check_head_decides,
     densified,
     find_head,
-    in_full_precision,
     representation_of,
+    to_full_precision,
     uncached_copy,
     watch_head,
 )
@@ -58,7 +58,8 @@ class Foreign(Backbone):
     def __init__(self, net: nn.Module, head: str | None) -> None:
         super().__init__()
         require_module(net)
-        self.net = in_full_precision(uncached_copy(net))
+        self.net = uncached_copy(net)
+        to_full_precision(self.net)
         self.base_hash, self.origin = weights_hash(self.net), fingerprint_of(self.net)
         found = find_head(self.net, head)
         self.head_path, self.head = found.path, cast(nn.Linear, found.layer)
