@@ -162,7 +162,6 @@ UNTRAINABLE = {
     "text": ({"y": np.array(["a"] * NODES)}, "graph.y: got <U1"),
     "huge class": ({"y": with_unknown(30_000)}, "graph.y: got class 30000 as the largest"),
     "all unknown": ({"y": np.full(NODES, -1)}, "graph.y: got class -1 as the largest"),
-    "unknown and no mask": ({"y": with_unknown(-1)}, "graph.y: got classes -1 to 2"),
     "unknown in the mask": ({"y": with_unknown(-1), "train_mask": SOME}, "graph.y: got classes -1"),
     "int64 mask": (
         {"y": TRUE, "train_mask": SOME.astype(int)},
@@ -182,8 +181,9 @@ def test_training_refuses_bad_labels_in_one_line(name, tmp_path, capsys):
     assert not model.exists()
 
 
-def test_training_does_not_read_unknown_labels_outside_the_mask(tmp_path, capsys):
-    written(tmp_path, {"y": with_unknown(-1), "train_mask": np.arange(NODES) >= 37})
+@pytest.mark.parametrize("mask", [{}, {"train_mask": np.arange(NODES) >= 37}], ids=["no", "mask"])
+def test_training_does_not_read_unknown_labels(mask, tmp_path, capsys):
+    written(tmp_path, {"y": with_unknown(-1), **mask})
     model = tmp_path / "new.safetensors"
     code, _, _ = run(capsys, "train", tmp_path / "g.npz", "-o", model, "--epochs", 2)
     assert code == 0

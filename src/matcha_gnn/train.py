@@ -22,6 +22,7 @@ from matcha_gnn.errors import (
     require_whole,
 )
 from matcha_gnn.evidence.summarising import (
+    Nodes,
     held_out_nodes,
     known_labels,
     node_mask,
@@ -70,7 +71,7 @@ def fit(
     epochs: int = 500,
     lr: float = 0.01,
     weight_decay: float = 5e-4,
-    train_mask: Tensor | None = None,
+    train_mask: Nodes | None = None,
     val_mask: Tensor | None = None,
     patience: int | None = None,
     holdout: float = 0.1,
@@ -91,8 +92,8 @@ def fit(
         epochs: full-batch steps.
         lr: Adam's step size.
         weight_decay: Adam's, on every parameter that is trained.
-        train_mask: nodes to train on, bool [N] or their indices; default `graph.train_mask`,
-            else all.
+        train_mask: nodes to train on, bool [N] or their indices, as a tensor, array or list;
+            default `graph.train_mask`, else all that have a label.
         val_mask: nodes to choose the epoch by; default none: the last epoch is kept.
         patience: stop after this many epochs without a better validation accuracy.
         holdout: share of each class's training nodes that is kept apart for the source summary
@@ -158,7 +159,7 @@ def add_source_arrays(
     graph: GraphLike,
     methods: Sequence[BaseMethod],
     *,
-    train_mask: Tensor | None = None,
+    train_mask: Nodes | None = None,
     seed: int = 0,
 ) -> None:
     """Add to a trained model what further methods need of the source graph.

@@ -12,6 +12,7 @@ from torch_geometric.utils import k_hop_subgraph
 
 import matcha_gnn as mg
 from matcha_gnn.backbones import Network
+from matcha_gnn.backbones.foreign import calling
 from matcha_gnn.datasets import csbm
 from matcha_gnn.paper.studies.plain_networks import KINDS, trained
 
@@ -333,3 +334,98 @@ def test_pygs_adj_t_is_made_where_it_is_asked_for():
     )
     found = mg.predict(net, graph).probs
     torch.testing.assert_close(found, sums.softmax(1).detach(), rtol=0, atol=1e-5)
+
+
+class WithEmbedding(nn.Module):
+    """Returns a hidden layer before its logits, or after them."""
+
+    def __init__(self, first=True):
+        super().__init__()
+        self.net, self.first = case("GCN")[0], first
+
+    def forward(self, x, edge_index):
+        hidden, logits = x @ torch.ones(20, 7), self.net(x, edge_index)
+        return (hidden, logits) if self.first else (logits, hidden)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_logits_are_told_from_an_embedding_by_the_classes_of_the_source(first, tmp_path):
+    _, source, target = case("GCN")
+    net = WithEmbedding(first).eval()
+    summary = mg.summarise_source(net, source)
+    assert len(summary.class_prior) == 2
+    hop_weights = mg.Guarded(strategies=(mg.Fitted(),))
+    result = mg.adapt(net, target, source=summary, strategy=hop_weights)
+    expected = KINDS["GCN"].answer(net.net, target)
+    torch.testing.assert_close(result.probs_before, expected, rtol=0, atol=1e-6)
+    mg.save_delta(result.model, tmp_path / "delta.safetensors")
+    applied = mg.apply_delta(net, tmp_path / "delta.safetensors")
+    answer = net(target.x, target.edge_index)[int(first)].softmax(1)
+    applied.undo()
+    torch.testing.assert_close(answer, result.probs, rtol=0, atol=1e-5)
+
+
+def test_an_embedding_is_no_answer_and_unseen_classes_are():
+    class Wide(nn.Module):
+        def __init__(self, shift):
+            super().__init__()
+            self.net, self.shift = case("GCN")[0], shift
+
+        def forward(self, x, edge_index):
+            logits = self.net(x, edge_index)
+            return torch.cat([logits, logits.new_full((len(x), 62), self.shift)], 1)
+
+    _, source, _ = case("GCN")
+    says = r"Wide has 64 outputs, y has classes 0 to 1, .* return an embedding first\?"
+    with pytest.raises(mg.IncompatibleError, match=says):
+        mg.summarise_source(Wide(50.0).eval(), source)
+    assert len(mg.summarise_source(Wide(-50.0).eval(), source).class_prior) == 64
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_coo])
+def test_sparse_features_reach_networks_that_need_dense_ones(layout):
+    net, source, target = case("GraphSAGE")
+    sparse = target.clone()
+    sparse.x = target.x.to_sparse(layout=layout)
+    given = sparse.x
+    found = mg.adapt(net, sparse, source=mg.summarise_source(net, source))
+    torch.testing.assert_close(
+        found.probs_before, KINDS["GraphSAGE"].answer(net, target), rtol=0, atol=1e-6
+    )
+    assert sparse.x is given
+
+
+def test_sparse_features_without_room_for_dense_ones_are_refused(monkeypatch):
+    net, _, target = case("GraphSAGE")
+    sparse = target.clone()
+    sparse.x = target.x.to_sparse_csr()
+    monkeypatch.setattr(calling, "available_memory", lambda: 1000)
+    with pytest.raises(mg.IncompatibleError, match="cannot run on sparse features, and dense ones"):
+        mg.predict(net, sparse)
+
+
+@pytest.mark.parametrize("name", ["GCN", "GraphSAGE", "GAT"])
+def test_another_number_of_features_is_said_before_the_network_fails(name):
+    net, source, target = case(name)
+    other = target.clone()
+    other.x = target.x[:, 1:]
+    says = "graph.x: got 19 features; allowed: 20, as the layer .* takes"
+    with pytest.raises(mg.InvalidGraphError, match=says):
+        mg.predict(net, other)
+    summary = mg.summarise_source(net, source)
+    says = "graph.x: got 19 features; allowed: 20, as the source summary says"
+    with pytest.raises(mg.InvalidGraphError, match=says):
+        mg.adapt(net, other, source=summary)
+
+
+def test_a_network_that_fails_for_another_reason_is_quoted():
+    class Broken(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(20, 7), nn.Linear(9, 2)
+
+        def forward(self, x, edge_index):
+            return self.last(self.first(x))
+
+    with pytest.raises(mg.IncompatibleError, match="Broken failed on this graph: mat1 and mat2"):
+        mg.predict(Broken().eval(), csbm(**SIZE))

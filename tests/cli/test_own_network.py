@@ -110,10 +110,13 @@ def test_questions_about_it_are_asked_and_answered(place, capsys):
     summary = json.loads((place / "out" / "summary.json").read_text())
     assert f"{len(nodes)} answers" in " ".join(said.split())
     assert summary["accuracy_after"] >= summary["accuracy_before"]
-    torch.save(GCN(6, 8, num_layers=2, out_channels=3).state_dict(), "net.pt")
-    code, _, error = run(capsys, "answer", "out", path)
-    assert code == 2
-    assert "its candidates predict otherwise" in " ".join(error.split())
+    other = GCN(6, 8, num_layers=2, out_channels=3).eval()
+    torch.save(other.state_dict(), "net.pt")
+    for says in ("a network with other weights than this GCN", "its candidates predict otherwise"):
+        code, _, error = run(capsys, "answer", "out", path)
+        assert code == 2
+        assert says in " ".join(error.split())
+        mg.summarise_source(other, tiny_graph(0.8, seed=0)).save("source.safetensors")
 
 
 def test_a_folder_of_graphs_is_watched(place, capsys):

@@ -84,9 +84,7 @@ def assert_one_line(error):
         ("x", torch.tensor([[INF, -INF], [0, 0], [0, 0]]), "2 NaN or infinite", "finite numbers"),
         ("x", sparse_with(NAN), "1 NaN or infinite", "finite numbers"),
         ("x", sparse_with(-INF), "1 NaN or infinite", "finite numbers"),
-        ("x", torch.ones(3, 2, dtype=torch.int64), "torch.int64", "float32 or float64"),
-        ("x", torch.ones(3, 2, dtype=torch.float16), "torch.float16", "float32 or float64"),
-        ("x", torch.ones(3, 2, dtype=torch.bool), "torch.bool", "float32 or float64"),
+        ("x", torch.ones(3, 2, dtype=torch.complex64), "torch.complex64", "a tensor of numbers"),
         ("x", torch.ones(0, 2), r"shape \[0, 2\]", "at least one of each"),
         ("x", torch.ones(3, 0), r"shape \[3, 0\]", "at least one of each"),
         ("x", torch.ones(3), r"shape \[3\]", r"\[nodes, features\]"),
@@ -94,8 +92,8 @@ def assert_one_line(error):
         ("x", torch.ones(3, 2, 2).to_sparse(), r"shape \[3, 2, 2\]", r"\[nodes, features\]"),
         ("x", torch.ones(3, 2).to_sparse(1), "sparse_coo", "dense or COO, CSR, CSC"),
         ("x", torch.ones(4, 2).to_sparse_bsr((2, 2)), "sparse_bsr", "dense or COO, CSR, CSC"),
-        ("x", np.ones((3, 2)), "ndarray", "float32 or float64 tensor"),
-        ("x", None, "NoneType", "float32 or float64 tensor"),
+        ("x", np.ones((3, 2)), "ndarray", "a tensor of numbers"),
+        ("x", None, "NoneType", "a tensor of numbers"),
         ("edge_weight", torch.ones(5), r"shape \[5\]", r"tensor \[6\]"),
         ("edge_weight", torch.ones(6, 1), r"shape \[6, 1\]", r"tensor \[6\]"),
         ("edge_weight", -torch.ones(6), "negative or non-finite", ">= 0"),
@@ -111,6 +109,31 @@ def test_a_bad_part_is_refused_in_one_line_with_part_value_and_allowed(part, val
         unlabelled(graph(**{part: value}))
     assert_one_line(error)
     assert error.match(rf"^graph\.{part}: got .*{got}.*; allowed: .*{allowed}")
+
+
+KINDS = [torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16]
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.sparse_csr])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_features_of_other_kinds_become_float32_and_the_callers_stay(kind, layout):
+    x = torch.tensor([[1, 0], [0, 1], [1, 1]])
+    given = x.to(kind).to_sparse_csr() if layout == torch.sparse_csr else x.to(kind)
+    data = graph(x=given)
+    view = unlabelled(data)
+    assert view.x.dtype == torch.float32
+    assert view.x.layout == layout
+    assert torch.equal(view.x.to_dense(), x.float())
+    assert data.x is given
+    assert data.x.dtype == kind
+
+
+@pytest.mark.parametrize(("kind", "after"), [(torch.float16, torch.float32), (torch.int64, None)])
+def test_fields_in_half_precision_follow_the_features_and_numbers_do_not(kind, after):
+    data = graph(x=torch.ones(3, 2, dtype=kind))
+    data.own = torch.ones(3, dtype=kind)
+    fields = unlabelled(data).extras.values(torch.float32)
+    assert fields["own"].dtype == (after or kind)
 
 
 def test_an_object_without_the_parts_is_refused():

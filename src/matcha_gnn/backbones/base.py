@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from matcha_gnn.backbones.fingerprint import fingerprint
 from matcha_gnn.errors import IncompatibleError, InvalidGraphError
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.extras import Extras
@@ -68,6 +69,11 @@ class Backbone(nn.Module, abc.ABC):
     def gamma_is_hop_weights(self) -> bool:
         """Not known of a model in general."""
         return False
+
+    @property
+    def fingerprint(self) -> Tensor | None:
+        """Of all weights and buffers but γ, which adaptation moves; None where there are none."""
+        return fingerprint({n: part for n, part in self.state_dict().items() if n != "gamma"})
 
     @abc.abstractmethod
     def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:

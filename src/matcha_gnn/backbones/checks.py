@@ -14,10 +14,10 @@ from matcha_gnn.graphs.memory import FLOATS
 
 def require_precision(model: Backbone) -> None:
     """Refuse a model with weights in another precision than float32 and float64."""
-    for name, parameter in model.named_parameters():
+    for parameter in model.parameters():
         if parameter.is_floating_point() and parameter.dtype not in FLOATS:
             allowed = "float32 or float64 weights; model.float() makes them float32"
-            raise InvalidArgumentError("model", f"{parameter.dtype} in {name}", allowed)
+            raise InvalidArgumentError("model", f"parameters in {parameter.dtype}", allowed)
 
 
 def require_finite(model: Backbone) -> None:

@@ -67,6 +67,11 @@ class BeliefModel(Backbone):
         answer = f"{'biased ' if self.pool else ''}{self.answer}"
         return f"{self.network.name} with {answer}{' where it is sure' if self.margin else ''}"
 
+    @property
+    def fingerprint(self) -> Tensor | None:
+        """The network's."""
+        return self.network.fingerprint
+
     def accept(self, x: Tensor) -> Tensor:
         """As the network does."""
         return self.network.accept(x)

@@ -1,19 +1,31 @@
 """The source summary of a trained model: which labels are known, and what is measured on them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from matcha_gnn.backbones import Backbone, Loader, as_backbone
 from matcha_gnn.backbones.base import evaluating
 from matcha_gnn.backbones.checks import first_non_finite, require_finite, require_precision
-from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError, require_one_graph
+from matcha_gnn.backbones.foreign.wrap import Foreign
+from matcha_gnn.errors import (
+    IncompatibleError,
+    InvalidArgumentError,
+    InvalidGraphError,
+    require_one_graph,
+)
 from matcha_gnn.evidence.measuring import Known, measure_evidence
 from matcha_gnn.evidence.summary import SourceSummary, enough_held_out, summarise
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.kernels.contexts import plain_torch
 
+Nodes: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
+"""Some of the nodes: a mask [N], or their indices."""
 NO_REGRESSION = "regression is not supported, and classes that are kept as floats go in as y.long()"
 
 
@@ -21,6 +33,7 @@ def held_out_nodes(graph: GraphLike, labels: Tensor, trained: Tensor, classes: i
     """Labelled nodes that are neither training nor test nodes, bool [N]; none if too few."""
     held_out = (labels >= 0) & (labels < classes) & ~trained
     test = getattr(graph, "test_mask", None)
+    _require_one_split("graph.test_mask", test, len(labels))
     if isinstance(test, Tensor) and test.dtype == torch.bool and test.shape == labels.shape:
         held_out &= ~test
     enough = enough_held_out(labels, trained, held_out, classes)
@@ -47,7 +60,8 @@ def source_summary(
         found = summarise(features, logits, probs, labels, trained, held_out, graph.edge_index)
         known = Known(labels, trained | held_out, held_out)
         evidence = measure_evidence(model, graph, known, probs.shape[1])
-    found = replace(found, evidence=evidence.to(torch.device("cpu")))
+    cpu = torch.device("cpu")
+    found = replace(found, evidence=evidence.to(cpu), network=model.fingerprint)
     refuse_overflow(first_non_finite(found.tensors()))
     return found
 
@@ -63,7 +77,7 @@ def refuse_overflow(name: str | None) -> None:
 def summarise_source(
     model: Backbone | nn.Module,
     graph: GraphLike,
-    trained: Tensor | None = None,
+    trained: Nodes | None = None,
     *,
     loader: Loader | None = None,
 ) -> SourceSummary:
@@ -76,16 +90,22 @@ def summarise_source(
 
     Args:
         model: a trained model, or any PyG network as it is.
-        graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N]; labels below 0 are
-            unknown. Nodes of `graph.test_mask` are left out.
-        trained: the nodes that the model was trained on, bool [N] or their indices; default
-            `graph.train_mask`, else all.
+        graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N] or [N, 1]; labels
+            below 0 are unknown. Nodes of `graph.test_mask` are left out.
+        trained: the nodes that the model was trained on, bool [N] or their indices, as a tensor,
+            array or list; default `graph.train_mask`, else all that have a label.
         loader: through which a network runs; see `adapt`. The network also runs on the graph with
             other edges: in one batch, unless the loader is a function that makes one of a `Data`.
 
     Returns:
         The source summary: to save, and to give to `adapt`. A `Backbone` keeps it in
-        `model.source`, too; a network of another kind stays as it is.
+        `model.source`, too; a network of another kind stays as it is. It names the network by a
+        hash of its weights, and is refused for another one.
+
+    Raises:
+        InvalidGraphError, InvalidArgumentError: bad input.
+        IncompatibleError: most labelled nodes get classes that none of them has: the network is
+            not trained on them, or returns an embedding.
 
     Example:
         >>> import matcha_gnn as mg
@@ -102,9 +122,13 @@ def summarise_source(
     require_finite(running)
     source = unlabelled(graph)
     running.accept(source.x)
+    if isinstance(running, Foreign):
+        running.classes = _num_classes(graph)
     with torch.no_grad(), evaluating(running):
-        classes = running.head(running.representation(source)).shape[1]
+        logits = running.head(running.representation(source))
+    classes = logits.shape[1]
     labels, used = known_labels(graph, source, trained, classes, "trained")
+    _require_classes(running, logits, labels)
     held_out = held_out_nodes(graph, labels, used, classes)
     summary = source_summary(running, source, labels, used, held_out)
     if isinstance(model, Backbone):
@@ -112,10 +136,34 @@ def summarise_source(
     return summary
 
 
+def _num_classes(graph: GraphLike) -> int | None:
+    """One more than the largest class of `y`; None where there are no classes."""
+    y = getattr(graph, "y", None)
+    if not isinstance(y, Tensor) or y.is_floating_point() or not y.numel() or int(y.max()) < 0:
+        return None
+    return int(y.max()) + 1
+
+
+def _require_classes(model: Backbone, logits: Tensor, labels: Tensor) -> None:
+    """Refuse outputs that most labelled nodes have beyond all classes.
+
+    A network may have outputs for classes that no node here has. One that was trained gives them
+    to few nodes with a label, and an embedding to most.
+    """
+    known = labels >= 0
+    most = int(labels.max())
+    beyond = (logits.argmax(1)[known] > most).double().mean()
+    if isinstance(model, Foreign) and beyond > 0.5:
+        raise IncompatibleError(
+            f"{model.name} has {logits.shape[1]} outputs, y has classes 0 to {most}, and most "
+            "nodes get others: did the network return an embedding first?"
+        )
+
+
 def known_labels(
     graph: GraphLike,
     source: Graph,
-    train_mask: Tensor | None,
+    train_mask: Nodes | None,
     num_classes: int,
     name: str = "train_mask",
 ) -> tuple[Tensor, Tensor]:
@@ -127,26 +175,45 @@ def known_labels(
     if not isinstance(y, Tensor):
         got = "none" if y is None else f"a {type(y).__name__}"
         raise InvalidGraphError("graph.y", got, allowed)
+    if y.shape == (source.num_nodes, 1):
+        y = y[:, 0]
     if y.shape != (source.num_nodes,) or y.is_floating_point():
         raise InvalidGraphError("graph.y", f"{y.dtype} of shape {list(y.shape)}", allowed)
-    mask = train_mask if train_mask is not None else getattr(graph, "train_mask", None)
-    labelled = torch.ones_like(y, dtype=torch.bool) if mask is None else node_mask(name, mask, y)
+    y = y.long()
+    mask = train_mask
+    if mask is None:
+        mask, name = getattr(graph, "train_mask", None), "graph.train_mask"
+    labelled = y >= 0 if mask is None else node_mask(name, mask, y)
+    if not labelled.any():
+        raise InvalidGraphError("graph.y", f"classes {int(y.min())} to {int(y.max())}", allowed)
     low, high = int(y[labelled].min()), int(y[labelled].max())
     if low < 0 or high >= num_classes:
-        raise InvalidGraphError("graph.y", f"classes {low} to {high}", allowed)
-    return y.long(), labelled
+        where = "" if mask is None else f" at the nodes of {name}"
+        raise InvalidGraphError("graph.y", f"classes {low} to {high}{where}", allowed)
+    return y, labelled
 
 
-def node_mask(name: str, nodes: Tensor, labels: Tensor) -> Tensor:
+def _require_one_split(name: str, mask: object, num_nodes: int) -> None:
+    """Refuse the masks of several splits, [N, splits]."""
+    if isinstance(mask, Tensor) and mask.dim() == 2 and len(mask) == num_nodes:
+        got = f"{mask.dtype} of shape {list(mask.shape)}"
+        raise InvalidArgumentError(name, got, f"one split; take a column: {name}[:, 0]")
+
+
+def node_mask(name: str, nodes: Nodes, labels: Tensor) -> Tensor:
     """Nodes as a mask [N]; they are given as one, or as indices. At least one must be given.
 
     Example:
-        >>> node_mask("trained", torch.tensor([2, 0]), torch.zeros(3))
+        >>> node_mask("trained", [2, 0], torch.zeros(3))
         tensor([ True, False,  True])
     """
-    allowed = f"a tensor: bool [{len(labels)}] with at least one set, or indices, each node once"
+    allowed = f"bool [{len(labels)}] with at least one set, or indices, each node once"
     if not isinstance(nodes, Tensor):
-        raise InvalidArgumentError(name, f"a {type(nodes).__name__}", allowed)
+        nodes = _as_tensor(name, nodes, allowed)
+    nodes = nodes.to(labels.device)
+    _require_one_split(name, nodes, len(labels))
+    if nodes.dtype == torch.int32:
+        nodes = nodes.long()
     if nodes.dtype == torch.bool:
         if nodes.shape != labels.shape or not nodes.any():
             got = f"bool of shape {list(nodes.shape)}, {int(nodes.sum())} set"
@@ -161,3 +228,13 @@ def node_mask(name: str, nodes: Tensor, labels: Tensor) -> Tensor:
     mask = torch.zeros_like(labels, dtype=torch.bool)
     mask[nodes] = True
     return mask
+
+
+def _as_tensor(name: str, nodes: object, allowed: str) -> Tensor:
+    """A list or an array as a tensor."""
+    try:
+        if not isinstance(nodes, Sequence | np.ndarray):
+            raise TypeError("neither")
+        return torch.from_numpy(np.array(nodes))
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(name, f"a {type(nodes).__name__}", allowed) from error

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from matcha_gnn.backbones.fingerprint import FINGERPRINT_BYTES
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence.shift_kinds import FeatureStatistics, class_statistics, misfit
 from matcha_gnn.evidence.source import SourceEvidence, require_shapes
@@ -19,6 +20,7 @@ CONFIDENCE_BINS = 20
 FEWEST_HELD_OUT = 5
 """Held-out nodes that every trained class needs for the statistics to be taken on them."""
 _EVIDENCE = "evidence."
+_OPTIONAL = ("evidence", "network")
 UNSEEN_SHARE = 1e-4
 """Share that is assumed for a class without a labelled node: zero has no logarithm."""
 
@@ -47,6 +49,8 @@ class SourceSummary:
             they are taken on the training nodes.
         evidence: how far features, edges and network are right; None in summaries of older
             versions.
+        network: fingerprint of the network that it is of, see `backbones.fingerprint`, uint8 [16];
+            None for a network without weights, and in summaries of older versions.
     """
 
     class_prior: Tensor
@@ -62,10 +66,13 @@ class SourceSummary:
     accuracy: Tensor
     held_out: Tensor
     evidence: SourceEvidence | None = None
+    network: Tensor | None = None
 
     def tensors(self) -> dict[str, Tensor]:
         """Every field by name; those of the evidence behind "evidence."."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "evidence"}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OPTIONAL}
+        if self.network is not None:
+            own["network"] = self.network
         further = self.evidence.tensors() if self.evidence else {}
         return own | {_EVIDENCE + name: tensor for name, tensor in further.items()}
 
@@ -77,10 +84,14 @@ class SourceSummary:
             KeyError, ValueError: a tensor is missing or has another shape.
         """
         further = {n.removeprefix(_EVIDENCE): t for n, t in tensors.items() if _EVIDENCE in n}
-        own = {f.name: tensors[f.name] for f in fields(cls) if f.name != "evidence"}
+        own = {f.name: tensors[f.name] for f in fields(cls) if f.name not in _OPTIONAL}
         bins = {"B": len(DEGREE_EDGES) - 1, "Q": CONFIDENCE_BINS}
         require_shapes(own, "C B _ Q CC CC CC CD DD 3 _ _", bins)
-        return cls(**own, evidence=SourceEvidence.from_tensors(further) if further else None)
+        network = tensors.get("network")
+        if network is not None:
+            require_shapes({"network": network}, "L", {"L": FINGERPRINT_BYTES})
+        evidence = SourceEvidence.from_tensors(further) if further else None
+        return cls(**own, evidence=evidence, network=network)
 
     def save(self, path: str | Path) -> None:
         """Write it to a .safetensors file, whole or not at all; see `evidence.summary_files`."""
@@ -107,12 +118,17 @@ class SourceSummary:
         except ValueError as error:
             raise FORMAT.refused(path, str(error)) from error
 
+    @property
+    def features(self) -> int | None:
+        """F of the source graph; None in summaries of older versions."""
+        return None if self.evidence is None else len(self.evidence.probe_weight)
+
     def require(self, features: int, classes: int) -> None:
         """Raise IncompatibleError unless it is of graphs and models of these sizes."""
-        known = None if self.evidence is None else len(self.evidence.probe_weight)
-        if known is not None and known != features:
+        if self.features is not None and self.features != features:
             raise IncompatibleError(
-                f"source: the summary is of a graph with {known} features, this one has {features}"
+                f"source: the summary is of a graph with {self.features} features, this one has "
+                f"{features}"
             )
         if len(self.class_prior) != classes:
             raise IncompatibleError(

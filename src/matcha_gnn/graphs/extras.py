@@ -49,7 +49,7 @@ class Extras:
 
     Attributes:
         fields: each with its level.
-        dtype: of the features they came with.
+        dtype: of the features they came with, before these were converted.
         withheld: fields that were dropped when nodes or edges were changed, and why.
     """
 
@@ -58,13 +58,20 @@ class Extras:
     withheld: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], x: Tensor, num_edges: int) -> Self:
+    def of(
+        cls,
+        given: Mapping[str, Any],
+        x: Tensor,
+        num_edges: int,
+        precision: torch.dtype | None = None,
+    ) -> Self:
         """Take everything that is neither a label nor a basic field.
 
         Args:
             given: fields by name.
             x: features, [N, F].
             num_edges: E.
+            precision: that the features had; by default they have it still.
 
         Raises:
             InvalidGraphError: a number of nodes that is not N.
@@ -80,7 +87,7 @@ class Extras:
             for name in names
             if given[name] is not None
         )
-        return cls(tuple(fields), x.dtype)
+        return cls(tuple(fields), precision or x.dtype)
 
     @property
     def tensors(self) -> list[Tensor]:

@@ -249,10 +249,10 @@ def unlabelled(graph: Graph | GraphLike) -> Graph:
     """Check a PyG `Data` and return a view of it without labels; tensors are shared, not copied.
 
     Args:
-        graph: has `x` [N, F] (float32 or float64; dense or sparse) and `edge_index` [2, E]
-            (int64), or a sparse matrix `adj_t` [N, N] in its place, whose rows receive; and may
-            have `edge_weight` [E]. Other fields are kept as they are, except `y`, `train_mask`,
-            `val_mask` and `test_mask`.
+        graph: has `x` [N, F] (dense or sparse; whole numbers, bool and half precision become
+            float32) and `edge_index` [2, E] (int64), or a sparse matrix `adj_t` [N, N] in its
+            place, whose rows receive; and may have `edge_weight` [E]. Other fields are kept as
+            they are, except `y`, `train_mask`, `val_mask` and `test_mask`.
 
     Raises:
         InvalidGraphError: one line that names the field, what it was, and what is allowed.
@@ -272,7 +272,8 @@ def unlabelled(graph: Graph | GraphLike) -> Graph:
     weight = _checked_weights(getattr(graph, "edge_weight", None), edge_index.shape[1])
     if edge_index.device != x.device:
         raise InvalidGraphError("graph.edge_index", f"device {edge_index.device}", str(x.device))
-    extras = Extras.of(fields_of(graph), x, edge_index.shape[1])
+    precision = graph.x.dtype if graph.x.is_floating_point() else x.dtype
+    extras = Extras.of(fields_of(graph), x, edge_index.shape[1], precision)
     return Graph(_plain(x), _plain(edge_index), None if weight is None else _plain(weight), extras)
 
 
@@ -282,12 +283,12 @@ def _plain(tensor: Tensor) -> Tensor:
 
 
 def _checked_features(x: object) -> Tensor:
-    allowed = "a float32 or float64 tensor [nodes, features] with at least one of each"
+    allowed = "a tensor of numbers [nodes, features] with at least one of each"
     if not isinstance(x, Tensor):
         raise InvalidGraphError("graph.x", type(x).__name__, allowed)
     if x.dim() != 2 or 0 in x.shape:
         raise InvalidGraphError("graph.x", f"shape {list(x.shape)}", allowed)
-    if x.dtype not in FLOATS:
+    if x.dtype.is_complex or x.is_quantized:
         raise InvalidGraphError("graph.x", x.dtype, allowed)
     if x.layout != torch.strided:
         if x.layout not in SPARSE or x.dense_dim():
@@ -295,6 +296,8 @@ def _checked_features(x: object) -> Tensor:
         require_valid("graph.x", x)
         with no_beta_warning():
             x = x.to_sparse_csr()
+    if x.dtype not in FLOATS:
+        x = x.to(torch.float32)
     values = x.values() if x.layout == torch.sparse_csr else x
     # A finite sum rules out NaN and infinity without a mask of N by F.
     if not torch.isfinite(values.sum()) and not bool(torch.isfinite(values).all()):

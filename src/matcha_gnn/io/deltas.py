@@ -39,6 +39,7 @@ class Delta:
         paths: where they belong; None for hops that were added.
         head: path of the classifying layer, or None.
         base: hash of the network's weights.
+        classes: by which logits are found among several outputs; None for the first output.
     """
 
     gamma: Tensor
@@ -46,6 +47,7 @@ class Delta:
     paths: list[str] | None
     head: str | None
     base: str
+    classes: int | None = None
 
 
 DELTA_OF = (
@@ -76,7 +78,7 @@ def save_delta(model: Backbone, path: str | Path) -> None:
         before = torch.cat([site.start for site in model.sites])
     else:
         paths, before = None, torch.eye(1, len(model.gamma))[0]
-    places = json.dumps({"paths": paths, "head": model.head_path})
+    places = json.dumps({"paths": paths, "head": model.head_path, "classes": model.classes})
     tensors = {"gamma": model.gamma, "before": before}
     FORMAT.write(path, tensors, {"base": model.base_hash, "places": places})
 
@@ -91,7 +93,12 @@ def load_delta(path: str | Path) -> Delta:
     try:
         places = json_object(metadata["places"])
         found = Delta(
-            tensors["gamma"], tensors["before"], places["paths"], places["head"], metadata["base"]
+            tensors["gamma"],
+            tensors["before"],
+            places["paths"],
+            places["head"],
+            metadata["base"],
+            places.get("classes"),
         )
     except (ValueError, KeyError) as error:
         raise FORMAT.refused(path, f"{type(error).__name__}: {error}") from error
@@ -109,6 +116,7 @@ def _is_whole(delta: Delta) -> bool:
         all(tensor.dim() == 1 and tensor.is_floating_point() for tensor in numbers)
         and delta.gamma.shape == delta.before.shape
         and all(isinstance(text, str) for text in texts)
+        and isinstance(delta.classes, int | None)
     )
 
 
@@ -170,7 +178,7 @@ def apply_delta(net: nn.Module, path: str | Path) -> Applied:
         )
     with ExitStack() as stack:
         if delta.paths is None:
-            patches = mixing_patches(net, delta.head, delta.gamma)
+            patches = mixing_patches(net, delta.head, delta.gamma, delta.classes)
             stack.enter_context(put(patches))
         else:
             _put(net, delta, stack)

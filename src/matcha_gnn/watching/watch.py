@@ -108,8 +108,7 @@ class Watch:
         require_finite(self._model)
         self.method.require(self._model)
         self.strategy.require(self._model, self.method)
-        is_graph = source is not None and not isinstance(source, SourceSummary | str | Path)
-        self._source = _whole(source) if is_graph else None
+        self._source = _whole(source) if _is_graph(source) else None
         if self._source is not None:
             self._model.accept(self._source.x)
         self._resamples, self._callbacks = resamples, tuple(callbacks)
@@ -308,8 +307,14 @@ class Watch:
 
 
 def _with_summary(model: Backbone, source: Source | None) -> Backbone:
-    """A copy, with the summary of a source where the model has none of its own."""
-    return copy.deepcopy(model) if source is None or model.source else with_source(model, source)
+    """A copy, with the summary that is given, or one of the graph where the model has none."""
+    if source is None or (model.source and _is_graph(source)):
+        return copy.deepcopy(model)
+    return with_source(model, source)
+
+
+def _is_graph(source: Source | None) -> bool:
+    return source is not None and not isinstance(source, SourceSummary | str | Path)
 
 
 def _whole(graph: Any) -> Graph:

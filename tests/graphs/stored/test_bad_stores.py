@@ -120,7 +120,7 @@ def test_too_little_memory_says_what_would_do(store):
 
 
 def test_too_little_free_memory_has_its_own_message(store, monkeypatch):
-    monkeypatch.setattr(plan, "_available", lambda: 2 * 10**8)
+    monkeypatch.setattr(plan, "available_memory", lambda: 2 * 10**8)
     with pytest.raises(InvalidArgumentError, match="got 100.0 MB, half of what is free; allowed"):
         mg.adapt(source_model(), store)
 

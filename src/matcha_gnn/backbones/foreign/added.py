@@ -68,8 +68,17 @@ class LinearAddedHops(AddedHops, LinearBackbone):
         return self.added_hops(graph)
 
 
-def mixing_patches(net: nn.Module, head: str | None, gamma: Tensor) -> Iterator[Patch]:
-    """What makes a network itself put hops with weights γ before its head."""
+def mixing_patches(
+    net: nn.Module, head: str | None, gamma: Tensor, classes: int | None
+) -> Iterator[Patch]:
+    """What makes a network itself put hops with weights γ before its head.
+
+    Args:
+        net: the network.
+        head: path of its head; None for its output.
+        gamma: [K+1].
+        classes: see `read_output`.
+    """
     seen: list[Given] = []
     forward = net.forward
     signature = signature_of(net)
@@ -86,7 +95,7 @@ def mixing_patches(net: nn.Module, head: str | None, gamma: Tensor) -> Iterator[
         if head is not None:
             return output
         number, edges = given.num_nodes, given.edges.shape[1]
-        reading = read_output(type(net).__name__, output, number, edges)
+        reading = read_output(type(net).__name__, output, number, edges, classes)
         return reading.restored(mixed(reading.logits))
 
     yield Patch(net, "forward", noting)

@@ -7,20 +7,14 @@ from typing import Any
 
 from torch import nn
 
+from matcha_gnn.backbones.fingerprint import unwrapped
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.extras import LABELS
-
-WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module"}
-"""Modules that hand their arguments on, and where they keep the network."""
 
 
 def signature_of(net: nn.Module) -> inspect.Signature:
     """The signature of `forward`, that of the network inside where a module hands arguments on."""
-    inner = getattr(net, "_orig_mod", None)  # torch.compile
-    if inner is None and type(net).__name__ in WRAPPERS:
-        inner = getattr(net, WRAPPERS[type(net).__name__])
-    if inner is not None:
-        return signature_of(inner)
+    net = unwrapped(net)
     # PyG's Sequential keeps the names apart from its forward(*args, **kwargs).
     names = getattr(getattr(net, "signature", None), "param_dict", None)
     if names is not None:

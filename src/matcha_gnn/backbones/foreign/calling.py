@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -19,9 +20,16 @@ from matcha_gnn.backbones.foreign.arguments import (
 from matcha_gnn.backbones.foreign.outputs import read_output
 from matcha_gnn.backbones.foreign.patches import Patch
 from matcha_gnn.backbones.foreign.sites import is_linear
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, MatchaError
+from matcha_gnn.errors import (
+    IncompatibleError,
+    InvalidArgumentError,
+    InvalidGraphError,
+    MatchaError,
+)
 from matcha_gnn.graphs.matrices import edges_of, is_matrix, matrix_of
 from matcha_gnn.graphs.memory import LocalGraph
+from matcha_gnn.kernels.devices import HALF, device_of
+from matcha_gnn.monitoring.memory import available_memory
 from matcha_gnn.registry import resolve
 
 CACHES = ("_cached_edge_index", "_cached_adj_t", "_cached_x", "_cached_h")
@@ -66,6 +74,32 @@ def uncached_copy(net: nn.Module) -> nn.Module:
             if getattr(module, name, None) is not None:
                 setattr(module, name, None)
     return copied
+
+
+def to_full_precision(net: nn.Module) -> None:
+    """Make weights in half precision float32, in place: the evidence needs more digits."""
+    net._apply(lambda part: part.float() if part.dtype in HALF else part)  # type: ignore[no-untyped-call]
+
+
+def densified(name: str, x: Tensor) -> Tensor:
+    """Features as a dense matrix; refused where there is no room for it.
+
+    Args:
+        name: of the network that needs them, for the error.
+        x: dense or sparse, [N, F].
+    """
+    if x.layout == torch.strided:
+        return x
+    needed = x.shape[0] * x.shape[1] * x.dtype.itemsize
+    free_bytes = device_of(x).free_bytes
+    free = available_memory() if free_bytes is None else free_bytes(x.device)
+    # Some systems do not say how much is free.
+    if 0 < free < needed:
+        raise IncompatibleError(
+            f"{name} cannot run on sparse features, and dense ones take {needed / 1e9:,.1f} GB, "
+            f"where {free / 1e9:,.1f} GB are free"
+        )
+    return x.to_dense()
 
 
 def find_head(net: nn.Module, path: str | None) -> Head:
@@ -134,12 +168,32 @@ def call(net: nn.Module, graph: LocalGraph, x: Tensor) -> Any:
         raise
     except Exception as error:
         reason = (str(error).splitlines() or [""])[0]
+        _require_features(net, x.shape[1], reason)
         # Of some errors the text says nothing without the type: KeyError: 'edge_attr'.
         if isinstance(error, KeyError) or not reason:
             reason = f"{type(error).__name__}: {reason}"
         raise IncompatibleError(
             f"{_name(net)} failed on this graph: {reason}{_given_edges(net, fields)}"
         ) from error
+
+
+def _require_features(net: nn.Module, features: int, reason: str) -> None:
+    """Raise InvalidGraphError where a network has failed because it takes other features.
+
+    Args:
+        net: that failed.
+        features: F of the graph.
+        reason: what torch said.
+    """
+    shapes = re.search(r"\(\d+x(\d+) and (\d+)x\d+\)", reason)
+    first = next(((n, m) for n, m in net.named_modules() if is_linear(m)), None)
+    if shapes is None or first is None:
+        return
+    name, layer = first
+    taken = layer.weight.shape[1]
+    if [int(size) for size in shapes.groups()] == [features, taken]:
+        allowed = f"{taken}, as the layer {name} of {_name(net)} takes"
+        raise InvalidGraphError("graph.x", f"{features} features", allowed)
 
 
 def _fields(net: nn.Module, graph: LocalGraph, x: Tensor) -> dict[str, Any]:
@@ -210,7 +264,12 @@ def given_graph(arguments: Mapping[str, Any]) -> Given:
 
 
 def representation_of(
-    net: nn.Module, head: Head, run: Run, graph: LocalGraph, seeds: int | None = None
+    net: nn.Module,
+    head: Head,
+    run: Run,
+    graph: LocalGraph,
+    seeds: int | None = None,
+    classes: int | None = None,
 ) -> Tensor:
     """Z [N, D]: what entered the head, or the logits that `read_output` finds.
 
@@ -220,12 +279,14 @@ def representation_of(
         run: what the network made of the graph.
         graph: what it ran on.
         seeds: rows that count, the first ones; all by default. A network may return them alone.
+        classes: how many there are, where that is known; see `read_output`.
     """
     if head.path is None:
         output, rows = run.output, graph.num_nodes
         if seeds is not None and isinstance(output, Tensor) and output.shape[:1] == (seeds,):
             rows = seeds
-        return read_output(_name(net), output, rows, graph.edge_index.shape[1]).logits[:seeds]
+        edges = graph.edge_index.shape[1]
+        return read_output(_name(net), output, rows, edges, classes).logits[:seeds]
     if len(run.entered) != 1:
         got = f"{head.path!r} (called {len(run.entered)} times by {_name(net)})"
         raise InvalidArgumentError("head", got, "a layer that is called once")

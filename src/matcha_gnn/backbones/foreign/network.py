@@ -40,7 +40,7 @@ class Network(LinearAddedHops):
             return
         form = Wrapped(self.net, found.gamma, None).frozen()
         form.gamma.requires_grad_(True)
-        form.source, form.batches = self.source, self.batches
+        form.source, form.batches, form.classes = self.source, self.batches, self.classes
         try:
             form.representation(graph)
         except (IncompatibleError, InvalidArgumentError) as reason:

@@ -46,7 +46,7 @@ class NetworkData(Data):  # type: ignore[misc]
 def whole_data(graph: LocalGraph) -> Data:
     """A graph as a plain `Data`, without labels."""
     weights = {} if graph.edge_weight is None else {"edge_weight": graph.edge_weight}
-    further = graph.extras.values(graph.extras.dtype)
+    further = graph.extras.values(graph.x.dtype)
     return Data(x=graph.x, edge_index=graph.edge_index, **weights, **further)
 
 

@@ -6,6 +6,8 @@
 | [N, C], C >= 2, rows of numbers >= 0 that sum to 1 | probabilities |
 | [N, 1] or [N] | the logit of class 1 of two; its probability where all lie between 0 and 1 |
 | a tuple or list | the first tensor in it with a row for each node, by the rules above |
+
+Where the number of classes is known, a tensor with as many columns goes first.
 """
 
 from collections.abc import Callable
@@ -32,7 +34,9 @@ class Reading(NamedTuple):
     restored: Callable[[Tensor], Any]
 
 
-def read_output(name: str, output: Any, num_nodes: int, num_edges: int) -> Reading:
+def read_output(
+    name: str, output: Any, num_nodes: int, num_edges: int, classes: int | None = None
+) -> Reading:
     """Read what a network returned.
 
     Args:
@@ -40,6 +44,7 @@ def read_output(name: str, output: Any, num_nodes: int, num_edges: int) -> Readi
         output: what it returned.
         num_nodes: N.
         num_edges: E, to tell outputs of edges.
+        classes: how many there are, where that is known: it tells logits from an embedding.
 
     Raises:
         IncompatibleError: no node classes, in one line.
@@ -50,7 +55,7 @@ def read_output(name: str, output: Any, num_nodes: int, num_edges: int) -> Readi
                 [-2.,  2.]])
     """
     if isinstance(output, tuple | list):
-        return _in_sequence(name, output, num_nodes, num_edges)
+        return _in_sequence(name, output, num_nodes, num_edges, classes)
     if not isinstance(output, Tensor):
         raise IncompatibleError(
             f"{name} returns a {type(output).__name__}: name the classifying layer with head=, or "
@@ -63,7 +68,9 @@ def read_output(name: str, output: Any, num_nodes: int, num_edges: int) -> Readi
     return _one_column(output) if output[0].numel() == 1 else _columns(output)
 
 
-def _in_sequence(name: str, output: Any, num_nodes: int, num_edges: int) -> Reading:
+def _in_sequence(
+    name: str, output: Any, num_nodes: int, num_edges: int, classes: int | None
+) -> Reading:
     tensors = ((k, each) for k, each in enumerate(output) if isinstance(each, Tensor))
     fitting = [k for k, each in tensors if each.dim() in (1, 2) and len(each) == num_nodes]
     if not fitting:
@@ -71,7 +78,8 @@ def _in_sequence(name: str, output: Any, num_nodes: int, num_edges: int) -> Read
             f"{name} returns a {type(output).__name__} in which no tensor has a row for each of "
             f"{num_nodes} nodes"
         )
-    place = fitting[0]
+    of_classes = (k for k in fitting if _num_classes(output[k]) == classes)
+    place = next(of_classes, fitting[0])
     inner = read_output(name, output[place], num_nodes, num_edges)
 
     def restored(logits: Tensor) -> Any:
@@ -80,6 +88,12 @@ def _in_sequence(name: str, output: Any, num_nodes: int, num_edges: int) -> Read
         return type(output)(*parts) if hasattr(output, "_fields") else type(output)(parts)
 
     return Reading(inner.logits, restored)
+
+
+def _num_classes(output: Tensor) -> int:
+    """One column is two classes."""
+    columns = output[0].numel()
+    return 2 if columns == 1 else columns
 
 
 def _one_column(output: Tensor) -> Reading:

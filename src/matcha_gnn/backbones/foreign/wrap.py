@@ -1,5 +1,6 @@
 """A trained network that somebody else wrote, as a backbone."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from matcha_gnn.backbones.base import Backbone
+from matcha_gnn.backbones.fingerprint import fingerprint_of
 from matcha_gnn.backbones.foreign.batches import Batches, collected
 from matcha_gnn.backbones.foreign.calling import (
     Head,
@@ -14,16 +16,25 @@ from matcha_gnn.backbones.foreign.calling import (
     Run,
     call,
     check_head_decides,
+    densified,
     find_head,
     representation_of,
+    to_full_precision,
     uncached_copy,
     watch_head,
 )
 from matcha_gnn.backbones.foreign.patches import Patch, patched
 from matcha_gnn.backbones.foreign.sites import find_gamma, find_sites, require_module, require_path
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_kind
+from matcha_gnn.errors import (
+    IncompatibleError,
+    InvalidArgumentError,
+    InvalidGraphError,
+    require_kind,
+)
 from matcha_gnn.graphs.memory import LocalGraph, content_hash
 from matcha_gnn.typing import Repr
+
+logger = logging.getLogger(__name__)
 
 
 class Foreign(Backbone):
@@ -34,29 +45,42 @@ class Foreign(Backbone):
     Attributes:
         net: the copy, in evaluation mode and without cached graphs.
         head_path: where its head is; None for its output.
-        base_hash: of the caller's network.
+        base_hash: of the network as it was given.
+        origin: its fingerprint, which stays where adaptation changes the copy.
+        classes: how many the source shows, to tell logits from other outputs; None where unknown.
         batches: of the network's own loader, where it runs through one.
     """
 
     in_channels = 0
+    classes: int | None = None
     batches: Batches | None = None
 
     def __init__(self, net: nn.Module, head: str | None) -> None:
         super().__init__()
         require_module(net)
-        self.base_hash = weights_hash(net)
         self.net = uncached_copy(net)
+        to_full_precision(self.net)
+        self.base_hash, self.origin = weights_hash(self.net), fingerprint_of(self.net)
         found = find_head(self.net, head)
         self.head_path, self.head = found.path, cast(nn.Linear, found.layer)
-        self._head_checked = False
+        self._head_checked = self._needs_dense = False
 
     @property
     def name(self) -> str:
         """The class of the network itself."""
         return type(self.net).__name__
 
+    @property
+    def fingerprint(self) -> Tensor | None:
+        """The network's; γ is outside of it."""
+        return fingerprint_of(self.net)
+
     def accept(self, x: Tensor) -> Tensor:
-        """The features in the network's precision; how many it takes it has to know itself."""
+        """The features in the network's precision; how many it takes only a summary says."""
+        features = None if self.source is None else self.source.features
+        if features not in (None, x.shape[1]):
+            allowed = f"{features}, as the source summary says"
+            raise InvalidGraphError("graph.x", f"{x.shape[1]} features", allowed)
         if x.device != self.gamma.device:
             raise IncompatibleError(f"graph is on {x.device}, {self.name} on {self.gamma.device}")
         return x.to(self.gamma.dtype)
@@ -82,8 +106,8 @@ class Foreign(Backbone):
         head = Head(self.head_path, self.head)
         # The watch comes first: a patch that mixes what enters the same layer goes around it.
         with patched(watch_head(self.net, head, entered)), patched(patches()):
-            run = Run(call(self.net, graph, self.accept(graph.x)), entered)
-        z = representation_of(self.net, head, run, graph, seeds)
+            run = Run(self._answer(graph, entered), entered)
+        z = representation_of(self.net, head, run, graph, seeds, self.classes)
         if isinstance(self.head, OutputHead) and self.head.out_features != z.shape[1]:
             self.head.widen(z.shape[1], z.detach())
         if not self._head_checked and seeds is None:
@@ -91,6 +115,21 @@ class Foreign(Backbone):
                 check_head_decides(self.net, head, run, z)
             self._head_checked = True
         return z
+
+    def _answer(self, graph: LocalGraph, entered: list[Tensor]) -> Any:
+        """What the network returns; on dense features where it has failed on sparse ones."""
+        x = self.accept(graph.x)
+        if not self._needs_dense:
+            try:
+                return call(self.net, graph, x)
+            except IncompatibleError as error:
+                if x.layout == torch.strided:
+                    raise
+                logger.debug("%s is tried with dense features: %s", self.name, error)
+        entered.clear()
+        answer = call(self.net, graph, densified(self.name, x))
+        self._needs_dense = True
+        return answer
 
     def node_features(self, graph: LocalGraph) -> Tensor:
         """Logits of the network on the nodes without their edges, [N, C]."""

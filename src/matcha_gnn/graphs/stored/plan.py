@@ -10,6 +10,7 @@ from time import perf_counter
 
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.io.files import unwritten
+from matcha_gnn.monitoring.memory import available_memory, system_figure
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 RESERVE = 200 << 20
@@ -82,7 +83,7 @@ def plan_for(work: Work, memory: int | str | None) -> Plan:
     Raises:
         InvalidArgumentError: too little memory; the message says how much is enough.
     """
-    limit = bytes_of(memory) if memory is not None else _available() // 2
+    limit = bytes_of(memory) if memory is not None else available_memory() // 2
     base = resident() + RESERVE
     nodes = work.num_nodes
     # The estimate of accuracy uses features of 10,000 nodes in float64, raw and whitened.
@@ -225,23 +226,9 @@ def in_words(size: float) -> str:
 
 def resident() -> int:
     """Bytes of this process that are in memory."""
-    return _status("/proc/self/status", "VmRSS")
+    return system_figure("/proc/self/status", "VmRSS")
 
 
 def peak_resident() -> int:
     """The largest `resident` so far."""
-    return _status("/proc/self/status", "VmHWM")
-
-
-def _available() -> int:
-    return _status("/proc/meminfo", "MemAvailable")
-
-
-def _status(path: str, name: str) -> int:
-    """A line such as `VmRSS: 1000 kB` of a file of the system, in bytes."""
-    try:
-        with open(path) as file:
-            found = next(line for line in file if line.startswith(name))
-    except (OSError, StopIteration):
-        return 0
-    return 1024 * int(found.split()[1])
+    return system_figure("/proc/self/status", "VmHWM")
