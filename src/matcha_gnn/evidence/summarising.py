@@ -9,6 +9,7 @@ from matcha_gnn.backbones import Backbone, Loader, as_backbone
 from matcha_gnn.backbones.base import evaluating
 from matcha_gnn.backbones.checks import first_non_finite, require_finite, require_precision
 from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError, require_one_graph
+from matcha_gnn.evidence.features import profile
 from matcha_gnn.evidence.measuring import Known, measure_evidence
 from matcha_gnn.evidence.summary import SourceSummary, enough_held_out, summarise
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
@@ -47,7 +48,8 @@ def source_summary(
         found = summarise(features, logits, probs, labels, trained, held_out, graph.edge_index)
         known = Known(labels, trained | held_out, held_out)
         evidence = measure_evidence(model, graph, known, probs.shape[1])
-    found = replace(found, evidence=evidence.to(torch.device("cpu")))
+    columns = profile(graph, labels, known.labelled)
+    found = replace(found, evidence=evidence.to(torch.device("cpu")), features=columns)
     refuse_overflow(first_non_finite(found.tensors()))
     return found
 
