@@ -202,10 +202,8 @@ def chances_of(reference: Reference, resampled: Sequence["Step"]) -> dict[AlarmK
 def _features(step: "Step", _: Reference) -> str:
     if not step.broken:
         return ""
-    return (
-        f"{step.obstacle[0].upper()}{step.obstacle[1:]} Look at how the features of this graph were "
-        "made before its predictions are used."
-    )
+    obstacle = f"{step.obstacle[0].upper()}{step.obstacle[1:]}"
+    return f"{obstacle} Look at how these features were made before predictions are used."
 
 
 def _level(step: "Step", reference: Reference) -> str:

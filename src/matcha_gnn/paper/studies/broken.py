@@ -1,8 +1,9 @@
 """Are broken features told from natural and generated shifts? No network is needed to see.
 
 Natural pairs and generated shifts as they are, and with features as a broken pipeline delivers them
-(of generated shifts those of the evidence study). The limits of `evidence.features` were chosen on the tuning half; the test half was run once.
-Natural families were split before any statistic was looked at.
+(of generated shifts those of the evidence study). The limits of `evidence.features` were chosen on
+the tuning half; the test half was run once. Natural families were split before any statistic was
+looked at.
 
 Run: python -m matcha_gnn.paper.studies.broken tuning --out results/broken-tuning.json
      python -m matcha_gnn.paper.studies.broken test --out results/broken-test.json
@@ -72,7 +73,7 @@ def natural_pairs(half: str) -> Iterator[tuple[str, str, Data, Data]]:
 
 
 def generated_pairs(half: str) -> Iterator[tuple[str, str, Data, Data]]:
-    """The shifts of the evidence study and of the harm study; Coauthor-CS with noise is too wide."""
+    """The shifts of the evidence and harm studies; Coauthor-CS with noise takes too much memory."""
     seed = SEEDS[half]
     for name, pair in pairs()[half].items():
         if isinstance(pair.source, World) or pair.shifts or pair.source[0] == "syn_cora":
@@ -155,7 +156,7 @@ def _record(broken: str, source: FeatureProfile, target: Data) -> Record:
 
 
 def show(records: Sequence[Record]) -> None:
-    """Refused pairs of each family, as they are and broken; and ranges of the statistics."""
+    """Refused pairs of each family as a table, and ranges of the statistics."""
     ways = ("", *WAYS)
     groups = list(dict.fromkeys((record["kind"], _group(record)) for record in records))
     print("| graphs | pairs | " + " | ".join(way or "as they are" for way in ways) + " |")
