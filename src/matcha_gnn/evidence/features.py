@@ -14,7 +14,7 @@ would have to be gathered from all blocks and ranks.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -176,8 +176,8 @@ def compare(source: FeatureProfile, graph: Graph) -> Comparison:
         offset = float(np.sqrt(np.square(offsets).mean()))
     if varies.sum() >= FEWEST_COLUMNS and float(source.least) >= 0 and both.any():
         # Rounded, as sums in another order break ties.
-        means = (each[varies].astype(np.float32) for each in (mean, columns.mean))
-        ranked = float(scipy.stats.spearmanr(*means).statistic)
+        own, other = (each[varies].astype(np.float32) for each in (mean, columns.mean))
+        ranked = float(scipy.stats.spearmanr(own, other).statistic)
     if float(source.linked) >= LINKED and both.any():
         alike = np.zeros(graph.num_nodes, dtype=np.int64)
         found = _likeness(graph.x, graph.edge_index, columns.spread, alike)
@@ -219,7 +219,7 @@ def _columns(x: Tensor) -> _Columns:
     about, sums, squares = (np.zeros(x.shape[1]) for _ in range(3))
     if x.layout == torch.strided:
         # Moments about the first row: about zero, large means hide small deviations.
-        about = next(_blocks(x, nodes[:1]))[0]
+        about = np.asarray(next(_blocks(x, nodes[:1]))[0])
     least = math.inf
     for rows in _blocks(x, nodes):
         least = min(least, float(rows.min()))
@@ -296,7 +296,7 @@ def _cosines(rows: Rows, group: Numbers, one: Numbers, other: Numbers) -> FloatA
         other: the second rows, [P].
     """
     member = scipy.sparse.csr_array((np.ones(len(group)), (group, np.arange(len(group)))))
-    sums = member @ rows
+    sums: Any = member @ rows
     if isinstance(rows, np.ndarray):
         rows = rows - (sums / member.sum(1)[:, None])[group]
         products = np.einsum("pf,pf->p", rows[one], rows[other])
@@ -339,7 +339,7 @@ def _scaled(x: Tensor, nodes: Numbers, factors: FloatArray, sparse: bool) -> Row
     if not sparse:
         return np.concatenate([block * factors for block in _blocks(x, nodes)])
     blocks = [scipy.sparse.csr_array(block) for block in _blocks(x, nodes)]
-    rows = scipy.sparse.vstack(blocks, format="csr")
+    rows: scipy.sparse.csr_array = scipy.sparse.vstack(blocks, format="csr")
     rows.data *= factors[rows.indices]
     return rows
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -85,13 +86,11 @@ class SourceSummary:
         bins = {"B": len(DEGREE_EDGES) - 1, "Q": CONFIDENCE_BINS}
         require_shapes(own, "C B _ Q CC CC CC CD DD 3 _ _", bins)
         evidence, features = (_behind(prefix, tensors) for prefix in (_EVIDENCE, _FEATURES))
-        if not (evidence and features):
-            return cls(**own)
-        return cls(
-            **own,
-            evidence=SourceEvidence.from_tensors(evidence),
-            features=FeatureProfile.from_tensors(features),
-        )
+        parts: dict[str, Any] = dict(own)
+        if evidence and features:
+            parts["evidence"] = SourceEvidence.from_tensors(evidence)
+            parts["features"] = FeatureProfile.from_tensors(features)
+        return cls(**parts)
 
     @classmethod
     def _own_fields(cls) -> list[str]:

@@ -137,7 +137,7 @@ def work(half: str, kind: str) -> Iterator[Record]:
     drawn = natural_pairs(half) if kind == NATURAL else generated_pairs(half)
     for family, name, source, target in drawn:
         own = _profile(source)
-        facts = {"half": half, "kind": kind, "family": family, "pair": name}
+        facts: Record = {"half": half, "kind": kind, "family": family, "pair": name}
         facts["linked on the source"] = float(own.linked)
         yield facts | _record("", own, target)
         if family == HARM:
