@@ -298,9 +298,9 @@ def _cosines(rows: Rows, group: Numbers, one: Numbers, other: Numbers) -> FloatA
     member = scipy.sparse.csr_array((np.ones(len(group)), (group, np.arange(len(group)))))
     sums: Any = member @ rows
     if isinstance(rows, np.ndarray):
-        rows = rows - (sums / member.sum(1)[:, None])[group]
-        products = np.einsum("pf,pf->p", rows[one], rows[other])
-        squares = np.einsum("mf,mf->m", rows, rows)
+        centred: FloatArray = rows - (sums / member.sum(1)[:, None])[group]
+        products = np.einsum("pf,pf->p", centred[one], centred[other])
+        squares = np.einsum("mf,mf->m", centred, centred)
     else:
         means = sums.toarray() / member.sum(1)[:, None]
         along, inner = rows @ means.T, means @ means.T
