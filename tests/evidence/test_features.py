@@ -1,5 +1,7 @@
 """Features of a target beside the source's: the statistics, and what is said of broken ones."""
 
+import json
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -11,8 +13,10 @@ from torch_geometric.data import Data
 import matcha_gnn as mg
 from matcha_gnn.evidence.features import compare, profile
 from matcha_gnn.graphs.memory import unlabelled
+from matcha_gnn.io.graphfiles import write_graph
 from matcha_gnn.paper.studies.worlds import World
 from matcha_gnn.transforms import shifted
+from running import run
 
 WORDS = World(
     (0.4, 0.3, 0.3), 0.8, 8, 1000, 300, 1.6, topics=3, topic_signal=2.0, topic_pull=0.9, words=True
@@ -188,3 +192,24 @@ def test_few_nodes_without_edges_are_not_refused(nodes):
     source = WORDS.draw(0)
     few = Data(source.x[:nodes], torch.empty(2, 0, dtype=torch.long))
     assert compare(described(source), unlabelled(few)).problem == ""
+
+
+def test_the_command_says_it_and_an_alarm_rings(trained, tmp_path, capsys):
+    model, target = trained
+    folder, file = tmp_path / "days", tmp_path / "days" / "today.npz"
+    folder.mkdir()
+    write_graph(with_features(target, 100 * target.x), file)
+    mg.save_model(model, tmp_path / "model.safetensors")
+    saved = str(tmp_path / "model.safetensors")
+    code, said, _ = run(capsys, "inspect", file, "--model", saved)
+    assert code == 0
+    assert "Advice: check the features." in said
+    code, said, _ = run(capsys, "adapt", saved, file, "-o", tmp_path / "out")
+    assert code == 0
+    assert "cannot tell: features vary" in " ".join(said.split())
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (summary["severity"], summary["expected_before"]) == ("alarm", None)
+    order = ("--once", "--fail-on-alarm", "-o", tmp_path / "watched")
+    code, said, _ = run(capsys, "watch", saved, folder, *order)
+    assert code == 3
+    assert "ALARM (features)" in said
