@@ -24,6 +24,7 @@ from matcha_gnn.strategies import Guarded
 
 ADAPT, LEAVE = "adapt", "leave it"
 MEND_FEATURES = "adapt with Tent or T3A (attribute shift)"
+CHECK_FEATURES = "check the features"
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,8 @@ class Diagnosis:
         metric: what was asked for, such as "accuracy" or "F1 of fraud".
         expected: that metric of the source model and of the best candidate by it, each with its 90%
             interval.
-        advice: "adapt", "adapt with Tent or T3A (attribute shift)" or "leave it".
+        advice: "adapt", "adapt with Tent or T3A (attribute shift)", "leave it", or "check the
+            features" where they cannot be what the source's are.
         reason: one sentence.
     """
 
@@ -161,7 +163,9 @@ def shift_card(
     middles = (torch.arange(CONFIDENCE_BINS) + 0.5) / CONFIDENCE_BINS
     advice = LEAVE
     movable = isinstance(model, MovableBackbone) and model.takes_offset
-    if decision.adapted:
+    if decision.broken:
+        advice = CHECK_FEATURES
+    elif decision.adapted:
         advice = ADAPT
     elif shift.kind.moves_offset and not movable:
         advice = MEND_FEATURES

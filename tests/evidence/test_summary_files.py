@@ -64,6 +64,10 @@ def of_another_kind(path: Path) -> None:
     mg.save_model(trained_model(), path)
 
 
+def of_an_older_version(path: Path) -> None:
+    rewritten(path, metadata={"format": "matcha-gnn source summary 2"})
+
+
 def without_a_part(path: Path) -> None:
     rewritten(path, tensors={"class_prior": None})
 
@@ -87,6 +91,7 @@ def of_other_evidence(path: Path) -> None:
         (of_another_kind, "'matcha-gnn model 6'"),
         (of_another_shape, "class_edges: shape [3, 4], where [3, 3] is needed"),
         (of_other_evidence, "pool: shape [3], where [2] is needed"),
+        (of_an_older_version, "'matcha-gnn source summary 2', too old"),
         (without_a_part, "no 'class_prior'"),
         (not_finite, "NaN or infinite entries in accuracy"),
         (Path.unlink, "no such file"),
@@ -127,6 +132,16 @@ def test_classes_missing_in_the_source_leave_no_nan(tmp_path):
     belief = mg.adapt(net, tiny_graph(), strategy=mg.Belief(), source=made)
     assert belief.probs.isfinite().all()
     assert "nan" not in belief.summary().lower()
+
+
+def test_a_model_of_an_older_version_cannot_tell(tmp_path):
+    path = tmp_path / "model.safetensors"
+    mg.save_model(trained_model(), path)
+    parts = ("mean", "spread", "least", "linked", "linked_each")
+    rewritten(path, tensors={f"source_summary.features.{name}": None for name in parts})
+    with pytest.warns(mg.NotAdaptedWarning, match="made by an older version"):
+        result = mg.adapt(mg.load_model(path), tiny_graph())
+    assert result.decision.chosen == "source"
 
 
 def test_it_prints_in_one_line():

@@ -48,7 +48,7 @@ def test_a_restored_watch_does_not_measure_chance_again(saved):
     other = watched(source=source_graph(), resamples=9)
     other.restore(path)
     other.observe(day(0.4, 3))
-    assert [chance.graphs for chance in other.chances.values()] == [3] * 4
+    assert [chance.graphs for chance in other.chances.values()] == [3] * len(mg.AlarmKind)
 
 
 def test_another_level_is_held_against_the_same_graphs(saved):

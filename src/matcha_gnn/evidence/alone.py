@@ -9,6 +9,7 @@ from torch import Tensor
 from matcha_gnn.backbones import Backbone
 from matcha_gnn.backbones.base import evaluating
 from matcha_gnn.errors import NoEvidenceError
+from matcha_gnn.evidence.features import profile
 from matcha_gnn.evidence.measuring import Known, measure_probe
 from matcha_gnn.evidence.summary import SourceSummary, summarise
 from matcha_gnn.evidence.weighing import EvidenceWeights
@@ -85,5 +86,9 @@ def stand_in_summary(model: Backbone, graph: Graph, network: Probs) -> StandIn:
         features = model.node_features(graph)
         own = model.node_logits(features)
     parts = features, own, network, labels, everywhere, ~everywhere, graph.edge_index
-    found = replace(summarise(*parts), evidence=evidence.to(torch.device("cpu")))
+    found = replace(
+        summarise(*parts),
+        evidence=evidence.to(torch.device("cpu")),
+        features=profile(graph, labels, everywhere),
+    )
     return StandIn(found, logits)

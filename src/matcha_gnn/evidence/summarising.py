@@ -19,6 +19,7 @@ from matcha_gnn.errors import (
     InvalidGraphError,
     require_one_graph,
 )
+from matcha_gnn.evidence.features import profile
 from matcha_gnn.evidence.measuring import Known, measure_evidence
 from matcha_gnn.evidence.summary import SourceSummary, enough_held_out, summarise
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
@@ -60,8 +61,12 @@ def source_summary(
         found = summarise(features, logits, probs, labels, trained, held_out, graph.edge_index)
         known = Known(labels, trained | held_out, held_out)
         evidence = measure_evidence(model, graph, known, probs.shape[1])
-    cpu = torch.device("cpu")
-    found = replace(found, evidence=evidence.to(cpu), network=model.fingerprint)
+        found = replace(
+            found,
+            evidence=evidence.to(torch.device("cpu")),
+            features=profile(graph, labels, known.labelled),
+            network=model.fingerprint,
+        )
     refuse_overflow(first_non_finite(found.tensors()))
     return found
 

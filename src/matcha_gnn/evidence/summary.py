@@ -3,12 +3,14 @@
 import math
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from matcha_gnn.backbones.fingerprint import FINGERPRINT_BYTES
 from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.evidence.features import FeatureProfile
 from matcha_gnn.evidence.shift_kinds import FeatureStatistics, class_statistics, misfit
 from matcha_gnn.evidence.source import SourceEvidence, require_shapes
 from matcha_gnn.kernels.contexts import plain_torch
@@ -19,8 +21,8 @@ DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
 CONFIDENCE_BINS = 20
 FEWEST_HELD_OUT = 5
 """Held-out nodes that every trained class needs for the statistics to be taken on them."""
-_EVIDENCE = "evidence."
-_OPTIONAL = ("evidence", "network")
+_EVIDENCE, _FEATURES = "evidence.", "features."
+_OPTIONAL = ("evidence", "features", "network")
 UNSEEN_SHARE = 1e-4
 """Share that is assumed for a class without a labelled node: zero has no logarithm."""
 
@@ -47,8 +49,9 @@ class SourceSummary:
         accuracy: of the model on these nodes, [].
         held_out: number of nodes not trained on that the statistics are taken on, []; 0 where
             they are taken on the training nodes.
-        evidence: how far features, edges and network are right; None in summaries of older
-            versions.
+        evidence: how far features, edges and network are right; None in models that older
+            versions saved.
+        features: what features of other graphs are compared with; None with `evidence`.
         network: fingerprint of the network that it is of, see `backbones.fingerprint`, uint8 [16];
             None for a network without weights, and in summaries of older versions.
     """
@@ -66,15 +69,18 @@ class SourceSummary:
     accuracy: Tensor
     held_out: Tensor
     evidence: SourceEvidence | None = None
+    features: FeatureProfile | None = None
     network: Tensor | None = None
 
     def tensors(self) -> dict[str, Tensor]:
-        """Every field by name; those of the evidence behind "evidence."."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OPTIONAL}
+        """Every field by name; those of the evidence behind "evidence.", of features alike."""
+        own: dict[str, Tensor] = {name: getattr(self, name) for name in self._own_fields()}
         if self.network is not None:
             own["network"] = self.network
-        further = self.evidence.tensors() if self.evidence else {}
-        return own | {_EVIDENCE + name: tensor for name, tensor in further.items()}
+        for prefix, part in ((_EVIDENCE, self.evidence), (_FEATURES, self.features)):
+            further = part.tensors() if part else {}
+            own |= {prefix + name: tensor for name, tensor in further.items()}
+        return own
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> "SourceSummary":
@@ -83,15 +89,22 @@ class SourceSummary:
         Raises:
             KeyError, ValueError: a tensor is missing or has another shape.
         """
-        further = {n.removeprefix(_EVIDENCE): t for n, t in tensors.items() if _EVIDENCE in n}
-        own = {f.name: tensors[f.name] for f in fields(cls) if f.name not in _OPTIONAL}
+        own = {name: tensors[name] for name in cls._own_fields()}
         bins = {"B": len(DEGREE_EDGES) - 1, "Q": CONFIDENCE_BINS}
         require_shapes(own, "C B _ Q CC CC CC CD DD 3 _ _", bins)
-        network = tensors.get("network")
-        if network is not None:
-            require_shapes({"network": network}, "L", {"L": FINGERPRINT_BYTES})
-        evidence = SourceEvidence.from_tensors(further) if further else None
-        return cls(**own, evidence=evidence, network=network)
+        evidence, features = (_behind(prefix, tensors) for prefix in (_EVIDENCE, _FEATURES))
+        parts: dict[str, Any] = dict(own)
+        if evidence and features:
+            parts["evidence"] = SourceEvidence.from_tensors(evidence)
+            parts["features"] = FeatureProfile.from_tensors(features)
+        if "network" in tensors:
+            require_shapes({"network": tensors["network"]}, "L", {"L": FINGERPRINT_BYTES})
+            parts["network"] = tensors["network"]
+        return cls(**parts)
+
+    @classmethod
+    def _own_fields(cls) -> list[str]:
+        return [f.name for f in fields(cls) if f.name not in _OPTIONAL]
 
     def save(self, path: str | Path) -> None:
         """Write it to a .safetensors file, whole or not at all; see `evidence.summary_files`."""
@@ -119,15 +132,15 @@ class SourceSummary:
             raise FORMAT.refused(path, str(error)) from error
 
     @property
-    def features(self) -> int | None:
+    def num_features(self) -> int | None:
         """F of the source graph; None in summaries of older versions."""
         return None if self.evidence is None else len(self.evidence.probe_weight)
 
     def require(self, features: int, classes: int) -> None:
         """Raise IncompatibleError unless it is of graphs and models of these sizes."""
-        if self.features is not None and self.features != features:
+        if self.num_features not in (None, features):
             raise IncompatibleError(
-                f"source: the summary is of a graph with {self.features} features, this one has "
+                f"source: the summary is of a graph with {self.num_features} features, this one has "
                 f"{features}"
             )
         if len(self.class_prior) != classes:
@@ -226,6 +239,11 @@ def summarise(
         held_out=torch.tensor(int(held_out.sum()) if enough else 0),
     )
     return SourceSummary.from_tensors({n: tensor.cpu() for n, tensor in found.tensors().items()})
+
+
+def _behind(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors whose names start with a prefix, without it."""
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
 
 
 def enough_held_out(labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int) -> bool:

@@ -4,7 +4,7 @@ from matcha_gnn.io.tensorfiles import TensorFormat
 
 FORMAT = TensorFormat(
     "source",
-    "matcha-gnn source summary 2",
-    older=("matcha-gnn source summary 1",),
+    "matcha-gnn source summary 3",
+    older=(),
     allowed="a file as mg.summarise_source(net, source).save(path) wrote it",
 )

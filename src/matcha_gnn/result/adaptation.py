@@ -177,6 +177,18 @@ class Adaptation:
     @cached_property
     def alarms(self) -> tuple[str, ...]:
         """What calls for a look before the predictions are used: short sentences with figures."""
+        return (*self._broken, *self._further_alarms)
+
+    @property
+    def _broken(self) -> tuple[str, ...]:
+        """A sentence where the features cannot be what the source's are."""
+        if not (self.decision and self.decision.broken):
+            return ()
+        obstacle = self.decision.obstacle
+        return (f"{obstacle[0].upper()}{obstacle[1:]}",)
+
+    @property
+    def _further_alarms(self) -> tuple[str, ...]:
         return (*class_alarms(*self.class_counts, self.class_names), *self._fallen_estimate())
 
     def _fallen_estimate(self) -> Iterator[str]:
@@ -213,7 +225,8 @@ class Adaptation:
     def summary(self) -> str:
         """What was done and why, or how it ended, for a reader; alarms among it."""
         if self.decision:
-            return " ".join([*self.alarms, self.decision.summary()])
+            # The decision says itself that features are broken.
+            return " ".join([*self._further_alarms, self.decision.summary()])
         unchecked = [] if self.status is Status.UNADAPTED else [NOT_CHECKED]
         return " ".join([*self.alarms, self.status.meaning, *unchecked])
 

@@ -127,6 +127,7 @@ class Decision:
         verdict: what answers to questions say; None where nobody was asked.
         goal: the metric that candidates were compared by.
         by_hand: what was taken before, where a person took the candidate (`Adaptation.take`).
+        broken: the obstacle is that the features cannot be what the source's are.
     """
 
     chosen: str
@@ -138,6 +139,7 @@ class Decision:
     verdict: "Verdict | None" = None
     goal: Goal = ACCURACY
     by_hand: str = ""
+    broken: bool = False
 
     def __repr__(self) -> str:
         """One line instead of every tensor."""
@@ -193,7 +195,8 @@ class Decision:
         if self.by_hand:
             return self._by_hand()
         if self.obstacle:
-            return f"Kept the source model: {self.obstacle}.{self._help}"
+            stop = "" if self.obstacle.endswith("?") else "."
+            return f"Kept the source model: {self.obstacle}{stop}{self._help}"
         return self._adapted() if self.adapted else self._kept()
 
     @property
@@ -299,7 +302,7 @@ class Decision:
     @property
     def _help(self) -> str:
         """What would decide among candidates of which nothing can be estimated."""
-        if not any(one.model for one in self.candidates[1:]):
+        if self.broken or not any(one.model for one in self.candidates[1:]):
             return ""
         return " The classes of a few nodes would decide: ask(20), or --ask 20, says of which."
 

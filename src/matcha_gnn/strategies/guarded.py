@@ -33,6 +33,7 @@ from matcha_gnn.evidence import (
     infer,
 )
 from matcha_gnn.evidence.alone import stand_in_summary
+from matcha_gnn.evidence.features import problem_of
 from matcha_gnn.evidence.goals import expected_confusion
 from matcha_gnn.evidence.rating import rater_of
 from matcha_gnn.evidence.shift_kinds import FeatureShift
@@ -140,6 +141,7 @@ class Guarded(Strategy):
     def _run(self, task: Task) -> Adaptation:
         watch = Stopwatch(task.graph.device)
         with watch.stage("evidence"):
+            broken = _broken(task)
             shift = _shift(task)
         # Where nodes are moved back, nothing is proposed from the source's hops.
         source = Run(task, gamma_stays=shift is not None and shift.kind.moves_offset)
@@ -153,15 +155,15 @@ class Guarded(Strategy):
                 task, evidence = _gathered(task, source, network, shift)
                 scores = evidence if network is answer else evidence.with_answer(network, answer)
         except NoEvidenceError as reason:
-            return self._kept(task, source, str(reason))
-        obstacle = evidence.rejected
+            return self._kept(task, source, broken or str(reason), bool(broken))
+        obstacle = broken or evidence.rejected
         summary = task.model.source
         goal = task.wanted.goal(answer.shape[1], summary.class_prior if summary else None)
         # Where nothing can be estimated, candidates are there for questions to decide among.
         guard = _Guard(task, source, evidence, None if obstacle else scores, goal)
         trials = [guard.trial(SOURCE, source)]
         if not obstacle and not math.isfinite(trials[0].accuracy.value + trials[0].goal.value):
-            return self._kept(task, source, _NOT_FINITE)
+            return self._kept(task, source, _NOT_FINITE, False)
         for trial in guard.trials(self.usable(task.model, task.method)):
             if trial.run.prediction.finite:
                 trials.append(trial)
@@ -177,13 +179,15 @@ class Guarded(Strategy):
             threshold=threshold,
             moved_back=best.moved_back,
             goal=goal,
+            broken=bool(broken),
         )
         return self._result(task, best, trials[0], decision)
 
-    def _kept(self, task: Task, source: Run, obstacle: str) -> Adaptation:
+    def _kept(self, task: Task, source: Run, obstacle: str, broken: bool) -> Adaptation:
         """The source model, where nothing is known of the target."""
         kept = _Trial(SOURCE, source, _NONE, _NONE, _NONE)
-        return self._result(task, kept, kept, Decision(SOURCE, (), None, obstacle))
+        decision = Decision(SOURCE, (), None, obstacle, broken=broken)
+        return self._result(task, kept, kept, decision)
 
     def _result(
         self, task: Task, best: "_Trial", source: "_Trial", decision: Decision
@@ -216,6 +220,16 @@ _NONE = Interval(math.nan, math.nan, math.nan)
 _LEAST_CLASS = 0.0075
 """Classes without a labelled source node that the model gives to fewer nodes do no harm."""
 _NOT_FINITE = "accuracy cannot be estimated: the estimate is not a finite number"
+
+
+def _broken(task: Task) -> str:
+    """Why the target's features cannot be what the source's are, or empty."""
+    summary = task.model.source
+    if summary is None or summary.features is None:
+        return ""
+    if task.graph.num_features != len(summary.features.mean):
+        return ""
+    return problem_of(summary.features, task.graph)
 
 
 def _movable(task: Task) -> bool:

@@ -33,6 +33,7 @@ _ASK = (
 class AlarmKind(enum.StrEnum):
     """What can ring."""
 
+    FEATURES = "features"
     LEVEL = "level"
     NOT_MENDED = "not mended"
     CLASS_SHARES = "class shares"
@@ -47,6 +48,10 @@ class AlarmKind(enum.StrEnum):
     def meaning(self) -> str:
         """When it rings, for a reader."""
         return {
+            AlarmKind.FEATURES: (
+                "features are of another scale, offset or order than the source's, or do not go "
+                "with edges"
+            ),
             AlarmKind.LEVEL: "expected accuracy is below the level",
             AlarmKind.NOT_MENDED: (
                 f"expected accuracy of the source model is more than {100 * FALL:.0f} points below "
@@ -194,6 +199,13 @@ def chances_of(reference: Reference, resampled: Sequence["Step"]) -> dict[AlarmK
     }
 
 
+def _features(step: "Step", _: Reference) -> str:
+    if not step.broken:
+        return ""
+    obstacle = f"{step.obstacle[0].upper()}{step.obstacle[1:]}"
+    return f"{obstacle} Look at how these features were made before predictions are used."
+
+
 def _level(step: "Step", reference: Reference) -> str:
     if reference.level is None or not step.accuracy < reference.level:
         return ""
@@ -237,6 +249,8 @@ def _class_shares(step: "Step", reference: Reference) -> str:
 
 
 def _answers(step: "Step", reference: Reference) -> str:
+    if step.broken:
+        return ""
     if step.obstacle:
         return (
             f"How right the model is cannot be told: {step.obstacle}. {_ASK} The true classes of "
@@ -256,6 +270,7 @@ def _estimate(step: "Step") -> str:
 
 
 RULES: dict[AlarmKind, Callable[["Step", Reference], str]] = {
+    AlarmKind.FEATURES: _features,
     AlarmKind.LEVEL: _level,
     AlarmKind.NOT_MENDED: _not_mended,
     AlarmKind.CLASS_SHARES: _class_shares,

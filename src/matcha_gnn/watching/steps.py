@@ -43,6 +43,7 @@ class Step:
         confidence: mean largest probability of the source model.
         reason: what was decided and why.
         obstacle: why accuracy could not be estimated, or empty.
+        broken: the obstacle is that the features cannot be what the source's are.
         problem: why the graph could not be used, or empty; then there are no figures.
         seconds: what it took.
         measured: accuracy of the model that was taken by labels, where the caller has some.
@@ -74,6 +75,7 @@ class Step:
     confidence: float = math.nan
     reason: str = ""
     obstacle: str = ""
+    broken: bool = False
     problem: str = ""
     seconds: float = math.nan
     measured: float = math.nan
@@ -102,7 +104,7 @@ class Step:
         found = {
             name: float(value)
             for name, value in own.items()
-            if isinstance(value, int | float) and math.isfinite(value)
+            if type(value) in (int, float) and math.isfinite(value)
         }
         rung = {alarm.kind for alarm in self.alarms}
         ringing = {f"alarm_{kind.slug}": float(kind in rung) for kind in AlarmKind}

@@ -274,6 +274,7 @@ class Watch:
             confidence=float(result.probs_before.amax(1).double().mean()),
             reason=result.summary(),
             obstacle=decision.obstacle,
+            broken=decision.broken,
             seconds=perf_counter() - begin,
             result=result,
         )

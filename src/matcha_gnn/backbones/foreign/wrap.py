@@ -77,7 +77,7 @@ class Foreign(Backbone):
 
     def accept(self, x: Tensor) -> Tensor:
         """The features in the network's precision; how many it takes only a summary says."""
-        features = None if self.source is None else self.source.features
+        features = None if self.source is None else self.source.num_features
         if features not in (None, x.shape[1]):
             allowed = f"{features}, as the source summary says"
             raise InvalidGraphError("graph.x", f"{x.shape[1]} features", allowed)
