@@ -140,8 +140,8 @@ class SourceSummary:
         """Raise IncompatibleError unless it is of graphs and models of these sizes."""
         if self.num_features not in (None, features):
             raise IncompatibleError(
-                f"source: the summary is of a graph with {self.num_features} features, this one has "
-                f"{features}"
+                f"source: the summary is of a graph with {self.num_features} features, "
+                f"this one has {features}"
             )
         if len(self.class_prior) != classes:
             raise IncompatibleError(
