@@ -291,7 +291,7 @@ def test_precision_follows_the_network_and_other_devices_are_named():
 
 def test_wrong_features_are_told_in_one_line():
     graph = Data(x=torch.ones(5, 3), edge_index=torch.tensor([[0, 1], [1, 0]]))
-    with pytest.raises(mg.IncompatibleError, match="APPNPNet failed on this graph: mat1 and mat2"):
+    with pytest.raises(mg.InvalidGraphError, match="3 features; allowed: 40, as the layer lin1"):
         mg.adapt(mg.wrap(untrained(nets.APPNPNet)), graph, strategy=mg.Matcha())
 
 

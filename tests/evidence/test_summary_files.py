@@ -1,5 +1,6 @@
 """The source travels in a file of its own: whole, small, and refused in one line where damaged."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from matcha_gnn.testing import tiny_graph, trained_model
 from tensor_files import rewritten
 
 
-def network(classes=3, features=6):
-    torch.manual_seed(0)
+def network(classes=3, features=6, seed=0):
+    torch.manual_seed(seed)
     return GCN(features, 8, num_layers=2, out_channels=classes).eval()
 
 
@@ -107,12 +108,16 @@ def test_other_files_are_refused_in_one_line(tmp_path, spoil, says):
     assert "\n" not in str(error.value)
 
 
-def test_other_sizes_are_refused_in_one_line():
+@pytest.mark.filterwarnings("ignore:source")
+def test_other_sizes_are_refused_in_one_line_where_the_summary_names_no_network():
+    older = replace(summary(), network=None)
     with pytest.raises(mg.IncompatibleError, match="of 3 classes, this model has 2"):
-        mg.adapt(network(2), tiny_graph(), source=summary())
+        mg.adapt(network(2), tiny_graph(), source=older)
     wide = mg.datasets.csbm(100, 9, shares=[1 / 3] * 3, seed=0)
+    with pytest.raises(mg.InvalidGraphError, match="9 features; allowed: 6, as the source summary"):
+        mg.adapt(network(3, 9), wide, source=older)
     with pytest.raises(mg.IncompatibleError, match="graph with 6 features, this one has 9"):
-        mg.adapt(network(3, 9), wide, source=summary())
+        mg.adapt(mg.GPRGNN(9, 3), wide, source=older)
 
 
 def test_classes_missing_in_the_source_leave_no_nan(tmp_path):
@@ -120,7 +125,7 @@ def test_classes_missing_in_the_source_leave_no_nan(tmp_path):
     seen = source.y != 2
     source.train_mask = seen
     source.y = torch.where(seen, source.y, -1)
-    net = network()
+    net = network(seed=4)
     made = mg.summarise_source(net, source)
     assert all(tensor.isfinite().all() for tensor in made.tensors().values())
     made.save(tmp_path / "source.safetensors")
