@@ -30,7 +30,7 @@ from matcha_gnn.typing import FloatArray
 
 ASKED, CANDIDATES = "asked.json", "candidates.npz"
 QUESTIONS, QUESTIONS_PAGE = "questions.csv", "questions.html"
-FORMAT = "matcha-gnn questions 3"
+FORMAT = "matcha-gnn questions 4"
 MODEL = re.compile(r"candidate-\d+\.safetensors")
 """Models of the candidates."""
 
