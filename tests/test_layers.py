@@ -22,6 +22,7 @@ LEVELS = {
     "class_names": 0,
     "typing": 0,
     "registry": 0,
+    "streams": 0,
     "functional": 0,
     "monitoring": 0,
     "kernels": 0,

@@ -35,6 +35,7 @@ from matcha_gnn.kernels.contexts import plain_torch, seeded
 from matcha_gnn.methods import Arrays, BaseMethod
 from matcha_gnn.metrics import accuracy
 from matcha_gnn.monitoring.progress import LateBar
+from matcha_gnn.streams import Purpose, torch_seed, torch_stream
 from matcha_gnn.typing import Progress
 
 logger = logging.getLogger(__name__)
@@ -141,7 +142,9 @@ def fit(
     held_out = held_out_nodes(graph, labels, trained, classes)
     alone = not held_out.any()
     if alone and holdout:
-        trained, held_out = _apart(labels, trained, holdout, seed)
+        # The root stream: published source models came from this split.
+        draws = torch.Generator().manual_seed(seed)
+        trained, held_out = _apart(labels, trained, holdout, draws)
     recipe = _Recipe(epochs, lr, weight_decay, val_mask, patience, seed)
     logger.info("training %s on %d nodes", model.name, int(trained.sum()))
     run = _train(model, source, labels, trained, recipe, progress or LateBar("training"))
@@ -190,7 +193,7 @@ def _arrays(
     """By method; each draws its own random numbers, whatever others there are."""
     found = {}
     for method in methods:
-        with seeded(seed, source.x):
+        with seeded(torch_seed(seed, Purpose.SOURCE_ARRAYS), source.x):
             found[method.name] = method.source_arrays(model, source, labels, trained, seed)
     return found
 
@@ -236,14 +239,15 @@ def _train(
     return run
 
 
-def _apart(labels: Tensor, trained: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
+def _apart(
+    labels: Tensor, trained: Tensor, share: float, draws: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """Training nodes without a share of each class, and these, bool [N] each.
 
     A class keeps at least one training node; of a class with two or more at least one is kept
     apart.
     """
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(labels), generator=generator).to(labels.device)
+    order = torch.randperm(len(labels), generator=draws).to(labels.device)
     held_out = torch.zeros_like(trained)
     for each in torch.unique(labels[trained]):
         own = order[(trained & (labels == each))[order]]
@@ -257,7 +261,8 @@ def _rehearsed(
 ) -> SourceSummary:
     """The summary with evidence and accuracy of a second, shorter training on other nodes."""
     assert model.source is not None
-    fewer, held_out = _apart(labels, trained, REHEARSAL_HOLDOUT, recipe.seed)
+    draws = torch_stream(recipe.seed, Purpose.REHEARSAL)
+    fewer, held_out = _apart(labels, trained, REHEARSAL_HOLDOUT, draws)
     second = copy.deepcopy(model)
     short = recipe._replace(epochs=min(recipe.epochs, REHEARSAL_EPOCHS), val_mask=None)
     _train(second, source, labels, fewer, short._replace(patience=None), LateBar("measuring"))

@@ -136,7 +136,7 @@ def test_a_changed_digit_in_the_record_of_questions_is_noticed(tmp_path):
     result.ask(5)
     write_outputs(result, tmp_path, None, None, Made(page=False))
     path = tmp_path / "asked.json"
-    assert '"format": "matcha-gnn questions 3"' in path.read_text()
+    assert '"format": "matcha-gnn questions 4"' in path.read_text()
     path.write_text(path.read_text().replace('"seed": 0', '"seed": 1', 1))
     with pytest.raises(mg.InvalidFileError, match="checksum is not that of its content"):
         read_call(tmp_path)

@@ -13,6 +13,7 @@ from matcha_gnn import functional, kernels
 from matcha_gnn.losses import sure
 from matcha_gnn.losses.sure import SteinForms, stein_forms
 from matcha_gnn.methods import View
+from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.testing import tiny_graph, trained_model
 
 
@@ -113,7 +114,7 @@ def test_random_signs_take_a_byte_each_and_are_drawn_in_small_blocks():
         columns = sure._ones_and_signs(view, nodes)
     probes = sure.probes_for(nodes)
     assert seen.most == columns.nbytes == nodes * (1 + probes)
-    generator = torch.Generator().manual_seed(view.seed)
+    generator = torch_stream(view.seed, Purpose.SURE_SIGNS)
     drawn = torch.randint(0, 2, (nodes, probes), generator=generator)
     assert torch.equal(columns[:, 1:].long(), 2 * drawn - 1)
     assert (columns[:, 0] == 1).all()

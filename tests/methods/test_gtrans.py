@@ -21,6 +21,7 @@ from matcha_gnn.methods.gtrans.editing import SMALLEST, Draw, FilterEditor, cont
 from matcha_gnn.methods.gtrans.features import EncodedFeatures, LinearFeatures
 from matcha_gnn.methods.gtrans.method import GTrans, editor_of
 from matcha_gnn.methods.gtrans.whole import ForeignEditor, LayersEditor
+from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 
@@ -52,7 +53,7 @@ class Plain:
 
     def __init__(self, method, view):
         self.method, self.view, self.pattern = method, view, pattern_of(view)
-        self.draws = torch.Generator().manual_seed(view.seed)
+        self.draws = torch_stream(view.seed, Purpose.GTRANS_EDITS)
         self.delta = torch.zeros_like(view.graph.x, requires_grad=True)
         self.adam = torch.optim.Adam([self.delta], lr=method.lr_feat)
         self.p = torch.full((self.pattern.num_pairs,), SMALLEST, dtype=view.graph.x.dtype)

@@ -68,7 +68,7 @@ def test_one_record_per_cell_with_all_that_decided_it(finished):
     assert {"cell", "algorithm", "numbers", "seconds"} | made_with == set(record)
     assert {"torch", "numpy", "python"} <= set(record["versions"])
     parameters = {"loss": "pic", "optimizer": "sgd", "lr": 0.5, "epochs": 3, "features": "source"}
-    assert record["algorithm"] == {"name": "matcha", "version": 1, "parameters": parameters}
+    assert record["algorithm"] == {"name": "matcha", "version": 2, "parameters": parameters}
 
 
 def test_a_record_holds_what_the_library_gives(finished):

@@ -137,7 +137,7 @@ PARTS: dict[type, dict[str, Case]] = {
         "loop_feat": Case(2, {"epochs": 10}),
         "loop_adj": Case(3, {"epochs": 10}),
         "drop_rate": Case(0.5, {"epochs": 10}),
-        "samples": Case(60, {"epochs": 3, "edit": "edges"}),
+        "samples": Case(60, {"epochs": 10, "edit": "edges"}),
         "margin": Case(0.5, {"epochs": 10}),
         "edit": Case("features", {"epochs": 10}),
         "refresh": Case("each", {"epochs": 10}),

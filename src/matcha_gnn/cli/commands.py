@@ -45,6 +45,7 @@ from matcha_gnn.registry import (
 from matcha_gnn.result import Adaptation
 from matcha_gnn.result.alarms import Severity
 from matcha_gnn.strategies import STRATEGIES, Guarded, Strategy
+from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.train import fit
 from matcha_gnn.transforms import attacked, shifted
 
@@ -390,7 +391,7 @@ def _num_classes(labels: Tensor) -> int:
 def _stratified(labels: Tensor, fraction: float, seed: int) -> Tensor:
     if not 0 < fraction <= 1:
         raise InvalidArgumentError("--train-fraction", fraction, "a share in (0, 1]")
-    draw = torch.rand(len(labels), generator=torch.Generator().manual_seed(seed))
+    draw = torch.rand(len(labels), generator=torch_stream(seed, Purpose.TRAINING_NODES))
     mask = torch.zeros(len(labels), dtype=torch.bool)
     for label in range(int(labels.max()) + 1):
         members = (labels == label).nonzero().squeeze(1)

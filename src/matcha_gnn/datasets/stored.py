@@ -18,6 +18,7 @@ from matcha_gnn.datasets.csbm import (
     link_rates,
     upper_triangle,
 )
+from matcha_gnn.streams import Purpose, numpy_stream
 
 if TYPE_CHECKING:
     from matcha_gnn.graphs.stored import GraphStore
@@ -68,7 +69,7 @@ def store_csbm(
     sizes = class_sizes(num_nodes, shares)
     check_csbm(num_features, homophily, signal, shift, len(shares), seed)
     rates = link_rates(sizes, degree, homophily)
-    rng = np.random.default_rng(seed)
+    rng = numpy_stream(seed, Purpose.STORED_CSBM)
     order = rng.permutation(num_nodes).astype(np.int32)
     classes = np.empty(num_nodes, np.int64)
     classes[order] = np.repeat(np.arange(len(sizes)), sizes)

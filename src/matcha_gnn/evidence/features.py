@@ -27,6 +27,7 @@ from matcha_gnn.evidence.source import require_shapes
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.sparse import scipy_csr
+from matcha_gnn.streams import Purpose, numpy_stream
 from matcha_gnn.typing import FloatArray
 
 SCALE = (-1.0, 3.0)
@@ -52,7 +53,6 @@ _SPARSE_BELOW = 0.2
 """Dense rows with a smaller share of non-zero entries are compared as sparse ones."""
 _VARIES = 1e-5
 """Least standard deviation of a column that varies, as a share of its mean."""
-_STREAM = 32
 
 Numbers = NDArray[np.int64]
 Rows = FloatArray | scipy.sparse.csr_array
@@ -200,7 +200,7 @@ def problem_of(source: FeatureProfile | None, graph: BaseGraph) -> str:
 
 def _draws() -> np.random.Generator:
     """The stream of all draws here."""
-    return np.random.default_rng([0, _STREAM])
+    return numpy_stream(0, Purpose.FEATURE_PAIRS)
 
 
 class _Columns(NamedTuple):

@@ -15,6 +15,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from torch import Tensor
 
+from matcha_gnn.streams import Purpose, numpy_stream
 from matcha_gnn.typing import FloatArray
 
 STRENGTHS = tuple(10.0 ** (-power / 2) for power in range(2, 11))
@@ -88,9 +89,9 @@ def fit_probe(x: Tensor, labels: Tensor, labelled: Tensor, classes: int, seed: i
         tensor([0, 1])
     """
     rows, y = _rows(x), labels.cpu().numpy()
-    rng = np.random.default_rng(seed)
     known = np.flatnonzero(labelled.cpu().numpy())
-    drawn = rng.permutation(known)[:MOST]
+    order = numpy_stream(seed, Purpose.PROBE_NODES).permutation(known)
+    drawn = _evenly_by_class(order, y[order])[:MOST]
     scale, strength = _chosen(rows, y, drawn[:SELECTION], classes)
     scaled = _scaled(rows, scale)
     start = _fitted(scaled[drawn], y[drawn], classes, strength)
@@ -117,6 +118,16 @@ def fit_probe(x: Tensor, labels: Tensor, labelled: Tensor, classes: int, seed: i
 def temperature_of(logits: FloatArray, labels: NDArray[np.int64]) -> float:
     """The factor of logits [N, C] under which labels [N] are most likely."""
     return float(min(_TEMPERATURES, key=lambda factor: _cross_entropy(factor * logits, labels)))
+
+
+def _evenly_by_class(nodes: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The nodes in an order of which every beginning has its share of every class."""
+    by_class = np.argsort(labels, kind="stable")
+    counts = np.bincount(labels)
+    rank = np.arange(len(nodes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    place = np.empty(len(nodes))
+    place[by_class] = (rank + 0.5) / np.repeat(counts, counts)
+    return nodes[place.argsort(kind="stable")]
 
 
 def _rows(x: Tensor) -> Rows:

@@ -17,6 +17,7 @@ from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence.goals import Accuracy, AveragePrecision, Counted, Goal, expected_confusion
 from matcha_gnn.evidence.posterior import NORMAL_90, Interval, Posterior, perturbed
 from matcha_gnn.graphs.shards import WHOLE, tensor_total
+from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.typing import Probs
 
 DRAWS = 20
@@ -168,7 +169,7 @@ class _DrawnRater(Rater):
             # As many nodes as were misjudged under simulated shifts, if all are of this class.
             share = float(known[:, goal.positive].mean())
             self.error = posterior.source.estimate_error / max(share, 1e-12)
-        chance = torch.Generator().manual_seed(0)
+        chance = torch_stream(0, Purpose.DRAWN_CLASSES)
         self.nodes = torch.randperm(len(known), generator=chance)[:MOST_DRAWN]
         known = known[self.nodes]
         points = torch.rand(DRAWS, len(known), generator=chance, dtype=torch.float64)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.streams import Purpose, torch_stream
 
 DROPPED, REWIRED, APART = 0.5, 0.5, 0.75
 """Share of edges that are dropped; that get another end; of those inside a class that are
@@ -29,7 +30,7 @@ def simulated_shifts(graph: Graph, labels: Tensor, labelled: Tensor, seed: int) 
     edges, number = graph.edge_index, graph.num_nodes
     low, high = edges.amin(0), edges.amax(0)
     pairs, which = torch.unique(low * number + high, return_inverse=True)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch_stream(seed, Purpose.SIMULATED_SHIFTS)
 
     def chance() -> Tensor:
         return torch.rand(len(pairs), generator=generator).to(edges.device)

@@ -14,6 +14,7 @@ from torch import Tensor
 from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.kernels import Operator
 from matcha_gnn.kernels.links import Message
+from matcha_gnn.streams import Purpose, torch_stream
 
 if TYPE_CHECKING:
     from matcha_gnn.backbones import Backbone
@@ -115,6 +116,11 @@ class BaseGraph(abc.ABC):
     @abc.abstractmethod
     def reciprocal(self) -> bool:
         """Whether every edge has its reverse, as often."""
+
+
+def drawn_links(number: int, most: int, seed: int) -> Tensor:
+    """Which of so many links `sample_links` takes, with repetitions, [most]."""
+    return torch.randint(number, (most,), generator=torch_stream(seed, Purpose.LINKS))
 
 
 def imbalance(sender: Tensor, receiver: Tensor) -> int:

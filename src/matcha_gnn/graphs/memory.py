@@ -12,7 +12,7 @@ import xxhash
 from torch import Tensor
 
 from matcha_gnn.errors import IncompatibleError, InvalidGraphError, require_one_graph
-from matcha_gnn.graphs.base import BaseGraph, imbalance
+from matcha_gnn.graphs.base import BaseGraph, drawn_links, imbalance
 from matcha_gnn.graphs.extras import LABELS, Extras, fields_of
 from matcha_gnn.graphs.matrices import NAMES as MATRIX_NAMES
 from matcha_gnn.graphs.matrices import edges_of, is_matrix, require_valid
@@ -112,9 +112,7 @@ class LocalGraph(BaseGraph):
         links = edges[:, edges[0] != edges[1]]
         if links.shape[1] <= most:
             return links
-        generator = torch.Generator().manual_seed(seed)
-        drawn = torch.randint(links.shape[1], (most,), generator=generator)
-        return links[:, drawn.to(links.device)]
+        return links[:, drawn_links(links.shape[1], most, seed).to(links.device)]
 
     def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
         """See `BaseGraph.message_sums`."""

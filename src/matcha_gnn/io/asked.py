@@ -33,7 +33,7 @@ from matcha_gnn.typing import FloatArray
 
 ASKED, CANDIDATES = "asked.json", "candidates.npz"
 QUESTIONS, QUESTIONS_PAGE = "questions.csv", "questions.html"
-FORMAT = "matcha-gnn questions 3"
+FORMAT = "matcha-gnn questions 4"
 KEPT = "questions-answered{}.csv"
 """Where questions with answers are kept when others take their place."""
 MODEL = re.compile(r"candidate-\d+\.safetensors")

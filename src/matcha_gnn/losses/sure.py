@@ -20,6 +20,7 @@ from matcha_gnn.kernels import Operator
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.losses.base import Loss
 from matcha_gnn.methods.base import Prediction, View
+from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
 
 PROBES = 16
@@ -186,7 +187,7 @@ def _ones_and_signs(view: View, num_nodes: int) -> Tensor:
     """
     place, first = view.graph.device, view.graph.shard.start
     probes = probes_for(view.hops.num_nodes)
-    generator = torch.Generator(place).manual_seed(view.seed)
+    generator = torch_stream(view.seed, Purpose.SURE_SIGNS, place)
     columns = torch.ones(num_nodes, 1 + probes, dtype=torch.int8, device=place)
     block = device_of(place).block_floats // (2 * PROBES)
     for start in range(0, first + num_nodes, block):

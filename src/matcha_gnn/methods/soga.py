@@ -37,6 +37,7 @@ from matcha_gnn.methods.tuning import (
     descend,
 )
 from matcha_gnn.methods.whole import WholeTuner, trained_values
+from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.typing import Repr
 
 NEGATIVES = 5
@@ -115,7 +116,7 @@ class SOGA(BaseMethod):
 
     def prepare(self, view: View) -> "Prepared":
         """Draw the pairs, and encode with the source weights: every round starts there."""
-        generator = torch.Generator().manual_seed(view.seed)
+        generator = torch_stream(view.seed, Purpose.SOGA_PAIRS)
         contrasts = [
             Contrast(weight, draw_pairs(view.whole_graph, self.negatives, generator))
             for weight in (self.lambda_struct, self.lambda_neigh)

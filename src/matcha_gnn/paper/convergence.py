@@ -19,6 +19,7 @@ from torch import Tensor
 from matcha_gnn.errors import require_number, require_whole
 from matcha_gnn.functional import pic
 from matcha_gnn.losses import PIC
+from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.typing import HopStack, Repr
 
 __all__ = ["gradient_bound", "lipschitz", "own_pic", "smoothness", "squared_norm", "theorem_step"]
@@ -125,7 +126,7 @@ def smoothness(z: Repr, weight: Tensor, bias: Tensor | None = None, iterations: 
     require_whole("iterations", iterations, least=1)
     point = z.detach().clone().requires_grad_()
     (slope,) = torch.autograd.grad(own_pic(point, weight, bias), point, create_graph=True)
-    generator = torch.Generator().manual_seed(0)
+    generator = torch_stream(0, Purpose.POWER_ITERATION)
     direction = torch.randn(z.shape, generator=generator, dtype=z.dtype).to(z.device)
     found = 0.0
     for _ in range(iterations):

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from matcha_gnn.streams import Purpose, numpy_stream
 from matcha_gnn.typing import FloatArray
 
 IntArray: TypeAlias = NDArray[np.int64]
@@ -102,7 +103,7 @@ def draw_order(weights: FloatArray, count: int, seed: int) -> IntArray:
         >>> draw_order(np.array([0.0, 1.0, 1.0, 0.0]), 3, seed=0)
         array([2, 1, 3])
     """
-    keys = np.random.default_rng(seed).exponential(size=len(weights))
+    keys = numpy_stream(seed, Purpose.QUESTIONS).exponential(size=len(weights))
     disputed = np.flatnonzero(weights > 0)
     agreed = np.flatnonzero(weights <= 0)
     first = _smallest(disputed, keys[disputed] / weights[disputed], count)

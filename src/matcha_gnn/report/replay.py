@@ -20,6 +20,7 @@ from matcha_gnn.graphs.memory import whole_in_memory
 from matcha_gnn.report.figures import Picture, drawn_rounds, text, thinned
 from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
 from matcha_gnn.result import Adaptation
+from matcha_gnn.streams import Purpose, numpy_stream
 from matcha_gnn.typing import FloatArray, Repr
 
 MAX_NODES = 1500
@@ -48,7 +49,7 @@ class Replay:
 
 def sample_nodes(num_nodes: int) -> IntArray:
     """At most `MAX_NODES` nodes, the same ones every time, in order."""
-    order = np.random.default_rng(0).permutation(num_nodes)[:MAX_NODES]
+    order = numpy_stream(0, Purpose.SHOWN_NODES).permutation(num_nodes)[:MAX_NODES]
     return np.sort(order).astype(np.int64)
 
 

@@ -49,7 +49,7 @@ class Belief(Strategy):
     """
 
     name = "belief"
-    version = 2
+    version = 3
     uses_evidence = True
 
     answer: str = "pool"

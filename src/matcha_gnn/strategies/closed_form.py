@@ -38,7 +38,7 @@ class ClosedForm(Strategy):
     """
 
     name = "closed_form"
-    version = 2
+    version = 3
 
     loss: Loss = field(default_factory=SURE)
     rounds: int = 1

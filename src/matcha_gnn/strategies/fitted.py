@@ -28,7 +28,7 @@ class Fitted(Strategy):
     """
 
     name = "fitted"
-    version = 8
+    version = 9
     uses_evidence = True
 
     @property

@@ -87,7 +87,7 @@ class Guarded(Strategy):
     """
 
     name = "guarded"
-    version = 8
+    version = 9
     uses_evidence = True
 
     strategies: tuple[Strategy, ...] = (ClosedForm(), Fitted(), Belief())

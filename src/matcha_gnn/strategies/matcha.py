@@ -73,7 +73,7 @@ class Matcha(Strategy):
     """
 
     name = "matcha"
-    version = 1
+    version = 2
 
     loss: Loss = field(default_factory=PIC)
     lr: float = 1.0

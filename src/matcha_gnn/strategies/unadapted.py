@@ -18,7 +18,7 @@ class Unadapted(Strategy):
     """
 
     name = "none"
-    version = 1
+    version = 2
 
     @property
     def blockwise(self) -> bool:

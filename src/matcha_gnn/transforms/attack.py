@@ -12,6 +12,7 @@ from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, InvalidGr
 from matcha_gnn.kernels.contexts import plain_torch, seeded
 from matcha_gnn.kernels.edge_weights import EdgePattern, weighted_filter
 from matcha_gnn.registry import resolve
+from matcha_gnn.streams import Purpose, torch_seed
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -84,7 +85,7 @@ def attacked(
         log=False,
     )
     nodes = getattr(graph, "test_mask", None) if nodes is None else nodes
-    with seeded(seed, graph.x):
+    with seeded(torch_seed(seed, Purpose.ATTACK), graph.x):
         edge_index, _ = attack.attack(graph.x, graph.edge_index, graph.y, budget, nodes)
     hurt = copy(graph)
     hurt.edge_index = edge_index

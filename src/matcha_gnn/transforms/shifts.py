@@ -18,6 +18,7 @@ from matcha_gnn.datasets.arrays import scipy_matrix
 from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
 from matcha_gnn.kernels.sparse import csr_tensor
 from matcha_gnn.registry import resolve
+from matcha_gnn.streams import Purpose, numpy_stream
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -55,7 +56,7 @@ def with_homophily(graph: "Data", target: float, seed: int = 0) -> "Data":
     else:
         drop = between - inside * (1 - target) / target
     candidates = np.flatnonzero(alike == surplus_inside)
-    return links.without(links.some(candidates, drop, np.random.default_rng(seed)))
+    return links.without(links.some(candidates, drop, numpy_stream(seed, Purpose.HOMOPHILY_SHIFT)))
 
 
 def with_degree(graph: "Data", target: float, seed: int = 0) -> "Data":
@@ -78,7 +79,7 @@ def with_degree(graph: "Data", target: float, seed: int = 0) -> "Data":
         raise InvalidArgumentError("degree", target, f"0 to {present:g}, what the graph has")
     drop = (present - target) * graph.num_nodes
     everything = np.arange(len(links.columns))
-    return links.without(links.some(everything, drop, np.random.default_rng(seed)))
+    return links.without(links.some(everything, drop, numpy_stream(seed, Purpose.DEGREE_SHIFT)))
 
 
 def with_edge_shares(
@@ -111,7 +112,7 @@ def with_edge_shares(
     block = first * classes + second
     present = np.bincount(block, links.columns, minlength=classes**2)
     wanted = shares.ravel() * _largest_total(present, shares.ravel(), "edge shares")
-    rng = np.random.default_rng(seed)
+    rng = numpy_stream(seed, Purpose.EDGE_SHARES_SHIFT)
     dropped = [
         links.some(np.flatnonzero(block == b), present[b] - wanted[b], rng)
         for b in np.flatnonzero(present)
@@ -143,7 +144,7 @@ def with_class_shares(graph: "Data", target: Sequence[float], seed: int = 0) -> 
     present = np.bincount(labels, minlength=classes)
     wanted = shares * _largest_total(present, shares, "class shares")
     keep = np.minimum(np.rint(wanted), present).astype(np.int64)
-    rng = np.random.default_rng(seed)
+    rng = numpy_stream(seed, Purpose.CLASS_SHARES_SHIFT)
     chosen = [rng.permutation(np.flatnonzero(labels == c))[: keep[c]] for c in range(classes)]
     return _induced(graph, np.sort(np.concatenate(chosen)))
 
@@ -189,7 +190,7 @@ def with_feature_noise(graph: "Data", target: float, seed: int = 0) -> "Data":
     if target < 0:
         raise InvalidArgumentError("feature noise", target, "a number >= 0")
     x = _dense(graph.x)
-    drawn = np.random.default_rng(seed).standard_normal(tuple(x.shape))
+    drawn = numpy_stream(seed, Purpose.FEATURE_NOISE).standard_normal(tuple(x.shape))
     drawn *= target * feature_spread(graph) / np.sqrt(np.square(drawn).mean())
     return _replaced(graph, x=x + torch.from_numpy(drawn).to(x))
 
@@ -235,10 +236,8 @@ def shifted(graph: "Data", targets: Mapping[str, Any], seed: int = 0) -> "Data":
         >>> graph.num_edges
         2000
     """
-    for position, (name, target) in enumerate(targets.items()):
-        transform = resolve("shift", name, SHIFTS)
-        stream = np.random.SeedSequence([seed, position]).generate_state(1)[0]
-        graph = transform(graph, target, seed=int(stream))
+    for name, target in targets.items():
+        graph = resolve("shift", name, SHIFTS)(graph, target, seed=seed)
     return graph
 
 

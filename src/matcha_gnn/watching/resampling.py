@@ -5,6 +5,7 @@ from torch import Tensor
 
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.sparse import csr_tensor, scipy_csr
+from matcha_gnn.streams import Purpose, torch_stream
 
 
 def resampled(graph: Graph, seed: int) -> Graph:
@@ -25,7 +26,7 @@ def resampled(graph: Graph, seed: int) -> Graph:
         (2000, 1.0)
     """
     number, device = graph.num_nodes, graph.device
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch_stream(seed, Purpose.RESAMPLED_NODES)
     drawn = torch.randint(number, (number,), generator=generator).sort().values.to(device)
     edges, which = _copied_edges(graph.edge_index, drawn, number)
     weight = None if graph.edge_weight is None else graph.edge_weight[which]

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-import torch
 from numpy.typing import NDArray
 
 from matcha_gnn.errors import InvalidGraphError
+from matcha_gnn.graphs.base import drawn_links
 from matcha_gnn.graphs.stored.arrays import StoreArrays, array_hash
 from matcha_gnn.graphs.stored.mapped import ArrayWriter, append
 from matcha_gnn.graphs.stored.matrix import row_ranges
@@ -133,9 +133,8 @@ class _Spool:
             return np.zeros((2, 0), np.int64)
         pairs = np.memmap(self._pairs.name, np.int32, "r", shape=(self.num_edges, 2))
         if self.num_edges > most:
-            generator = torch.Generator().manual_seed(seed)
-            drawn = torch.randint(self.num_edges, (most,), generator=generator).numpy()
-            return np.asarray(pairs[drawn].T, np.int64)
+            drawn = drawn_links(self.num_edges, most, seed)
+            return np.asarray(pairs[drawn.numpy()].T, np.int64)
         return np.asarray(pairs.T, np.int64)
 
 

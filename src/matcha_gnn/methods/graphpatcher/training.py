@@ -23,6 +23,7 @@ from matcha_gnn.methods.graphpatcher.patching import (
     patched_adjacency,
     patched_graph,
 )
+from matcha_gnn.streams import Purpose, torch_seed
 from matcha_gnn.typing import Repr
 
 DROPPED = 0.9
@@ -168,7 +169,7 @@ class PatcherTraining:
         """Train; the patcher, and the number of patches with the best source accuracy."""
         kept: dict[str, Tensor] = {}
         age = 0
-        with seeded(seed, self.x):
+        with seeded(torch_seed(seed, Purpose.GRAPHPATCHER_TRAINING), self.x):
             self.patcher.reset_parameters()
             steps = torch.optim.AdamW(
                 self.patcher.parameters(), lr=self.schedule.lr, weight_decay=WEIGHT_DECAY

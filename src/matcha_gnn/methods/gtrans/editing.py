@@ -14,6 +14,7 @@ from matcha_gnn.kernels.edge_weights import EdgePattern, weighted_filter
 from matcha_gnn.methods.base import View
 from matcha_gnn.methods.gtrans.features import ADAM_EPSILON, features_of
 from matcha_gnn.methods.whole import MakeHops
+from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.typing import Repr
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Editor(abc.ABC):
 
     def __init__(self, method: "GTrans", view: View, entries: Entries) -> None:
         self.method, self.view, self.entries = method, view, entries
-        self.draws = torch.Generator(entries.weight.device).manual_seed(view.seed)
+        self.draws = torch_stream(view.seed, Purpose.GTRANS_EDITS, entries.weight.device)
         self.removal = entries.weight.new_full((entries.num_pairs,), SMALLEST)
         self.budget = int(method.ratio * entries.num_pairs)
 

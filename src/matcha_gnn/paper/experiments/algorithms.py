@@ -20,7 +20,7 @@ def algorithm_of(row: RowSpec) -> dict[str, Any]:
         >>> algorithm_of(RowSpec("erm", lr=0.5, epochs=3))["parameters"]
         {'loss': 'pic', 'optimizer': 'sgd', 'lr': 0.5, 'epochs': 3, 'features': 'source'}
         >>> algorithm_of(RowSpec("erm", loss="sure", optimizer="exact"))
-        {'name': 'closed_form', 'version': 2, 'parameters': {'loss': 'sure', 'epochs': 50}}
+        {'name': 'closed_form', 'version': 3, 'parameters': {'loss': 'sure', 'epochs': 50}}
     """
     name, used = _name_and_parameters(row)
     parameters = {each: getattr(row, each) for each in used}

@@ -17,6 +17,7 @@ from matcha_gnn.paper.figures.numbers import Effort, Rows, column, distinct, sel
 from matcha_gnn.paper.figures.settings import setting
 from matcha_gnn.paper.figures.style import CLASS_COLOURS, MARKERS, label, panels, save
 from matcha_gnn.strategies import ClosedForm, Matcha
+from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _embedded(panel: str, model: Backbone, graph: "Data", shown: int, seed: int)
     z = model.representation(unlabelled(graph))
     score = accuracy(model.head(z), graph.y)
     # A loss without a scale of its own may have run away; t-SNE does not ask for the scale.
-    some = torch.randperm(len(z), generator=torch.Generator().manual_seed(seed))[:shown]
+    some = torch.randperm(len(z), generator=torch_stream(seed, Purpose.EMBEDDED_NODES))[:shown]
     some = some.to(z.device)
     points = z[some].double().nan_to_num(posinf=1e30, neginf=-1e30).cpu().numpy()
     points /= np.abs(points).max() or 1

@@ -22,6 +22,7 @@ from matcha_gnn.paper.experiments.run import worker_pool
 from matcha_gnn.paper.studies.ask_saved import SavedRun
 from matcha_gnn.paper.studies.ask_selectors import SELECTORS, Coda, Ours, Selector
 from matcha_gnn.paper.studies.shared import arguments, show_record
+from matcha_gnn.streams import Purpose, numpy_stream
 from matcha_gnn.typing import FloatArray
 
 COUNTS = (5, 10, 20, 50, 100, 200)
@@ -53,7 +54,7 @@ def work(path: Path, names: Sequence[str], repeats: int) -> Record:
     fitted: list[FloatArray] = []
     for kind in (kind for kind in SELECTORS if kind.name in names):
         for repeat in range(1 if kind in ONCE else repeats):
-            selector = kind(run, np.random.default_rng(repeat))
+            selector = kind(run, numpy_stream(repeat, Purpose.SELECTORS))
             selector.ask(max(COUNTS))
             if type(selector) is Ours:
                 fitted.append(selector.accuracies[len(selector.labels) :])
