@@ -315,7 +315,7 @@ def test_the_configuration_holds_every_argument_that_decides():
         "method": "t3a",
         "method_parameters": {"k": 7, "drop_worst": False, "row_labels": "own", "scale": "unit"},
         "strategy": "matcha",
-        "strategy_version": 1,
+        "strategy_version": 2,
         "strategy_parameters": {
             "loss": {"name": "pic", "min_share": 1e-9},
             "lr": 0.5,
