@@ -123,7 +123,7 @@ STEP = Step(
 )
 NUMBERS = {"number": 7.0, "repeats": 0.0, "nodes": 100.0, "edges": 0.0, "accuracy": 0.81}
 NUMBERS |= {"adapted": 1.0, "alarm_not_mended": 1.0}
-NUMBERS |= {f"alarm_{kind}": 0.0 for kind in ("level", "class_shares", "answers")}
+NUMBERS |= {f"alarm_{kind}": 0.0 for kind in ("level", "class_shares", "answers", "features")}
 
 
 SAID = "Label nodes. By chance: it rang on 1 of 20 graphs resampled from the source."

@@ -33,11 +33,11 @@ _ASK = (
 class AlarmKind(enum.StrEnum):
     """What can ring."""
 
-    FEATURES = "features"
     LEVEL = "level"
     NOT_MENDED = "not mended"
     CLASS_SHARES = "class shares"
     ANSWERS = "answers"
+    FEATURES = "features"
 
     @property
     def slug(self) -> str:
