@@ -13,7 +13,7 @@ from matcha_gnn.methods import METHODS
 from matcha_gnn.testing import tiny_graph, trained_model
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
-OPTIONAL = sorted({*EXTRAS, "numba", "llvmlite", "triton", "ogb", "wandb", "IPython"})
+OPTIONAL = sorted({*EXTRAS, "numba", "llvmlite", "triton", "ogb", "IPython"})
 # PyG itself needs jinja2 and is loaded before the packages are taken away.
 WITHOUT = """
 import sys
@@ -72,8 +72,6 @@ CALLS = {
     "plot": "result.plot()",
     "projection 'tsne'": "result.report('page.html', projection='tsne')",
     "syn_coauthor_cs": "__import__('matcha_gnn.paper.datasets').paper.datasets.syn_coauthor_cs()",
-    "TensorBoard": "mg.callbacks.TensorBoard('runs')",
-    "MLflow": "mg.callbacks.MLflow()",
     "partition 'metis'": "metis(scipy.sparse.eye_array(4).tocsr(), 2)",
 }
 SPEAK = """
@@ -98,8 +96,6 @@ for call in {calls!r}:
                 "report": "matplotlib",
                 "plot": "matplotlib",
                 "syn_coauthor_cs": "sklearn",
-                "TensorBoard": "tensorboard",
-                "MLflow": "mlflow",
                 "partition 'metis'": "pymetis",
             },
         ),
@@ -183,7 +179,7 @@ def test_the_extras_are_those_of_the_project_file():
         "safetensors",
         "xxhash",
     ]
-    names = {"sklearn": "scikit-learn", "mlflow": "mlflow-skinny"}
+    names = {"sklearn": "scikit-learn"}
     for package, extra in EXTRAS.items():
         found = [line.partition(">")[0] for line in project["optional-dependencies"][extra]]
         assert names.get(package, package) in found

@@ -37,7 +37,6 @@ LEVELS = {
     "io.models": 6,
     "io.deltas": 6,
     "graphs.stored": 6,
-    "callbacks": 6,
     "result": 6,
     "strategies": 7,
     "questions": 8,

@@ -34,7 +34,6 @@ _HOME = {
         *("Backbone", "FilterBackbone", "LinearBackbone", "TrainableBackbone"),
         *("add_hops", "find_gamma", "wrap"),
     ),
-    "matcha_gnn.callbacks": ("Callback",),
     "matcha_gnn.diagnosis": ("AccuracyEstimate", "Diagnosis", "diagnose", "estimate_accuracy"),
     "matcha_gnn.errors": (
         *("IncompatibleError", "InvalidArgumentError", "InvalidFileError", "InvalidGraphError"),
@@ -57,7 +56,6 @@ _HOME = {
 }
 """Where the other public names are."""
 _MODULES = {
-    "callbacks": "matcha_gnn.callbacks",
     "datasets": "matcha_gnn.datasets",
     "distributed": "matcha_gnn.graphs.sharded",
     "functional": "matcha_gnn.functional",
@@ -72,7 +70,6 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 if TYPE_CHECKING:
     __version__: str
     __all__: list[str]
-    from matcha_gnn import callbacks as callbacks
     from matcha_gnn import datasets as datasets
     from matcha_gnn import functional as functional
     from matcha_gnn import metrics as metrics
@@ -81,7 +78,6 @@ if TYPE_CHECKING:
     from matcha_gnn.adaptation import adapt as adapt
     from matcha_gnn.adaptation import predict as predict
     from matcha_gnn.backbones import *  # noqa: F403
-    from matcha_gnn.callbacks import Callback as Callback
     from matcha_gnn.diagnosis import AccuracyEstimate as AccuracyEstimate
     from matcha_gnn.diagnosis import Diagnosis as Diagnosis
     from matcha_gnn.diagnosis import diagnose as diagnose

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from matcha_gnn.adaptation import run_adaptation, wanted_by
 from matcha_gnn.backbones import GPRGNN, Backbone, resolve_backbone
-from matcha_gnn.callbacks import ShowProgress
 from matcha_gnn.cli import asking, console
 from matcha_gnn.cli.networks import given_model, given_names
 from matcha_gnn.datasets import csbm, store_csbm
@@ -66,9 +65,7 @@ def demo(output: Path, seed: int, json: bool, command: str) -> None:
         fit(model, source, epochs=200, seed=seed, progress=progress)
     save_model(model, folder / "source-model.safetensors")
     with console.progress_bar("adapting to homophily 0.2", quiet=json) as progress:
-        result = run_adaptation(
-            model, target, ERM(), Guarded(), seed=seed, callbacks=[ShowProgress(progress)]
-        )
+        result = run_adaptation(model, target, ERM(), Guarded(), seed=seed, progress=progress)
     made = Made(command, "a graph with 20% of edges inside classes", page)
     summary = write_outputs(result, folder, target.y, None, made)
     if json:
@@ -241,7 +238,7 @@ def adapted(job: Job, model: Backbone | nn.Module, data: Any) -> Adaptation:
             source=job.source,
             wanted=job.wanted(data),
             seed=job.seed,
-            callbacks=[ShowProgress(progress)],
+            progress=progress,
         )
 
 

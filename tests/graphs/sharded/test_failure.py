@@ -24,7 +24,7 @@ def dies_in_a_round(rank, folder, how):
 
     started = time.monotonic()
     try:
-        result = adapted(adapt_on_ranks, "erm", callbacks=[mg.callbacks.ShowProgress(progress)])
+        result = adapted(adapt_on_ranks, "erm", progress=progress)
         write_shards(result, folder, Ranks())
     except DistributedError as error:
         return str(error), time.monotonic() - started
