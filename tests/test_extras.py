@@ -72,11 +72,8 @@ CALLS = {
     "plot": "result.plot()",
     "projection 'tsne'": "result.report('page.html', projection='tsne')",
     "syn_coauthor_cs": "__import__('matcha_gnn.paper.datasets').paper.datasets.syn_coauthor_cs()",
-    "partition 'metis'": "metis(scipy.sparse.eye_array(4).tocsr(), 2)",
 }
 SPEAK = """
-import scipy.sparse
-from matcha_gnn.graphs.sharded.partition import metis
 result = mg.adapt(model, target)
 for call in {calls!r}:
     try:
@@ -96,7 +93,6 @@ for call in {calls!r}:
                 "report": "matplotlib",
                 "plot": "matplotlib",
                 "syn_coauthor_cs": "sklearn",
-                "partition 'metis'": "pymetis",
             },
         ),
         (["jinja2"], {"report": "jinja2"}),

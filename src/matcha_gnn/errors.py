@@ -10,7 +10,6 @@ EXTRAS = {
     "jinja2": "report",
     "matplotlib": "report",
     "pandas": "notebook",
-    "pymetis": "cluster",
     "rich": "cli",
     "sklearn": "report",
     "typer": "cli",

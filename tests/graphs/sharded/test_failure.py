@@ -101,7 +101,6 @@ def refused(rank, options):
 
 
 UNUSUAL = {
-    "unheard of": lambda rank: {"partition": "unheard of"},
     "other seeds": lambda rank: {"seed": rank},
     "other methods": lambda rank: {"method": mg.T3A(k=5 + rank)},
     "other strategies": lambda rank: {"strategy": mg.Matcha(rounds=1 + rank)},
@@ -122,7 +121,6 @@ UNUSUAL = {
     ("options", "kinds", "said"),
     [
         ("few nodes", InvalidArgumentError, "3 for 2 nodes"),
-        ("unheard of", InvalidArgumentError, "contiguous, metis"),
         ("other seeds", IncompatibleError, "different"),
         ("other methods", IncompatibleError, "different"),
         ("other strategies", IncompatibleError, "different"),

@@ -11,7 +11,6 @@ import xxhash
 from torch import Tensor
 
 from matcha_gnn.backbones import FilterBackbone
-from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graphs.sharded.partition import contiguous
 from matcha_gnn.graphs.sharded.ranks import Ranks
 from matcha_gnn.graphs.sharded.shard import GraphShard, RankShard, Rows, assembled
@@ -48,18 +47,14 @@ class StoredShard(GraphShard):
         return partial(hops_of, graph=self)
 
 
-def shard_of_store(store: GraphStore, ranks: Ranks, kind: str) -> StoredShard:
+def shard_of_store(store: GraphStore, ranks: Ranks) -> StoredShard:
     """This rank's shard of a store on a file system that all ranks share.
 
     Args:
         store: the graph.
         ranks: of the run.
-        kind: "contiguous".
     """
     with ranks.agreeing("reading the store"):
-        if kind != "contiguous":
-            allowed = "contiguous for a store"
-            raise InvalidArgumentError("partition", repr(kind), allowed)
         shard = RankShard(ranks, contiguous(store.indptr.array, ranks.size))
         rows, digest = _rows(store, shard)
     plain = assembled(shard, rows)
