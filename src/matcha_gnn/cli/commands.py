@@ -150,7 +150,6 @@ class Job:
     seed: int
     device: str
     memory: str | None
-    hops_dtype: str
     json: bool
     command: str
     ask: int | None = None
@@ -245,9 +244,7 @@ def adapted(job: Job, model: Backbone | nn.Module, data: Any) -> Adaptation:
 def read_target(job: Job, tell: Callable[[str], None]) -> GraphLike | GraphStore:
     """A graph file, or the folder of a store that says what a run will take."""
     if job.graph.is_dir():
-        return GraphStore(job.graph, job.memory, job.hops_dtype, tell)
-    if job.hops_dtype != "float32":
-        raise InvalidArgumentError("--hops-dtype", job.hops_dtype, "float32, but for a store")
+        return GraphStore(job.graph, job.memory, tell)
     if job.memory is not None:
         raise InvalidArgumentError("--memory", job.memory, "a limit for the folder of a store")
     graph: GraphLike = read_graph(job.graph, check_labels=False, further=job.network is not None)

@@ -82,7 +82,6 @@ def watch(
         seed=seed,
         device="cpu",
         memory=None,
-        hops_dtype="float32",
         json=json,
         command=context.obj,
         network=network,
