@@ -13,7 +13,7 @@ from matcha_gnn.methods import METHODS
 from matcha_gnn.testing import tiny_graph, trained_model
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
-OPTIONAL = sorted({*EXTRAS, "numba", "llvmlite", "triton", "ogb", "IPython"})
+OPTIONAL = sorted({*EXTRAS, "triton", "ogb", "IPython"})
 # PyG itself needs jinja2 and is loaded before the packages are taken away.
 WITHOUT = """
 import sys
@@ -58,12 +58,6 @@ for method in methods:
     assert len(METHODS) >= 8
     lines = printed_without(OPTIONAL, SMALL + code)
     assert lines == [f"{kind.__name__} True None" for kind in METHODS.values()]
-
-
-def test_large_graphs_do_without_compiled_loops():
-    """Graphs large enough for numba fall back to torch."""
-    code = "from matcha_gnn.kernels import edge_weights; print(edge_weights._compiled())"
-    assert printed_without(["numba", "llvmlite"], code) == ["None"]
 
 
 CALLS = {
