@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 import matcha_gnn as mg
 from matcha_gnn.cli import console
 from matcha_gnn.cli.commands import print_summary
+from matcha_gnn.io import models
 from matcha_gnn.strategies import STRATEGIES
 from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
@@ -200,8 +201,8 @@ def test_bad_files_and_names_get_one_line_and_exit_code_2(files, capsys):
     model, graph, out = files / "m.safetensors", files / "g.npz", files / "out"
     write_pickle(files / "p.npz")
     save_file({"a": torch.ones(1)}, files / "foreign.safetensors")
-    other = {"format": "matcha-gnn model 3", "backbone": "transformer", "config": "{}"}
-    save_file({"a": torch.ones(1)}, files / "other.safetensors", metadata=other)
+    other = {"backbone": "transformer", "config": "{}"}
+    models.FORMAT.write(files / "other.safetensors", {"a": torch.ones(1)}, other)
     (files / "a-file").write_text("")
     cases = {
         "graph: got": ["adapt", model, files / "none.npz", "-o", out],

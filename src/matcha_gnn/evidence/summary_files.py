@@ -5,6 +5,5 @@ from matcha_gnn.io.tensorfiles import TensorFormat
 FORMAT = TensorFormat(
     "source",
     "matcha-gnn source summary 2",
-    older=("matcha-gnn source summary 1",),
     allowed="a file as mg.summarise_source(net, source).save(path) wrote it",
 )

@@ -23,7 +23,6 @@ from matcha_gnn.io.tensorfiles import TensorFormat
 FORMAT = TensorFormat(
     "delta",
     "matcha-gnn delta 2",
-    older=("matcha-gnn delta 1",),
     allowed="a file as save_delta wrote it",
 )
 _changed: WeakSet[nn.Module] = WeakSet()

@@ -22,7 +22,6 @@ from matcha_gnn.graphs.stored.plan import bytes_of
 from matcha_gnn.graphs.stored.writing import (
     FORMAT,
     META,
-    OLDER,
     Edges,
     finish,
     write_matrix,
@@ -192,7 +191,7 @@ class GraphStore:
         except UNREADABLE as error:
             reason = getattr(error, "strerror", None) or "not a plain array file"
             raise InvalidFileError("store", f"{path} ({reason})", "an array file") from error
-        written = self.meta.get("hashes", {}).get(name)
+        written = self.meta["hashes"].get(name)
         if written is not None and array_hash(found) != written:
             got = f"{path} (changed since {META} was written)"
             raise InvalidFileError("store", got, "the file as GraphStore wrote it")
@@ -259,7 +258,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     allowed = "a folder as GraphStore wrote it"
     if not os.path.exists(folder / META):
         raise InvalidFileError("store", f"{folder} (no {META}; it is written last)", allowed)
-    meta = read_checked_json(folder / META, "store", allowed, FORMAT, OLDER)
+    meta = read_checked_json(folder / META, "store", allowed, FORMAT)
     try:
         known = _is_known(meta)
     except (KeyError, TypeError):
@@ -277,7 +276,7 @@ def _is_known(meta: dict[str, Any]) -> bool:
         and meta["x_dtype"] in FLOATS
         and isinstance(meta["symmetric"], bool)
         and isinstance(meta["fingerprint"], str)
-        and isinstance(meta.get("hashes", {}), dict)
+        and isinstance(meta["hashes"], dict)
     )
 
 
