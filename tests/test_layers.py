@@ -35,7 +35,6 @@ LEVELS = {
     "losses": 5,
     "evidence": 5,
     "io.models": 6,
-    "io.deltas": 6,
     "graphs.stored": 6,
     "result": 6,
     "strategies": 7,

@@ -42,7 +42,6 @@ _HOME = {
     "matcha_gnn.graphs.memory": ("Graph", "unlabelled"),
     "matcha_gnn.graphs.stored": ("GraphStore",),
     "matcha_gnn.hops": ("Hops",),
-    "matcha_gnn.io.deltas": ("apply_delta", "save_delta"),
     "matcha_gnn.io.graphfiles": ("read_graph", "write_graph"),
     "matcha_gnn.io.models": ("load_model", "save_model"),
     "matcha_gnn.losses": ("Loss",),
@@ -95,8 +94,6 @@ if TYPE_CHECKING:
     from matcha_gnn.graphs.memory import unlabelled as unlabelled
     from matcha_gnn.graphs.stored import GraphStore as GraphStore
     from matcha_gnn.hops import Hops as Hops
-    from matcha_gnn.io.deltas import apply_delta as apply_delta
-    from matcha_gnn.io.deltas import save_delta as save_delta
     from matcha_gnn.io.graphfiles import read_graph as read_graph
     from matcha_gnn.io.graphfiles import write_graph as write_graph
     from matcha_gnn.io.models import load_model as load_model

@@ -124,21 +124,6 @@ def test_the_adapted_model_goes_on_to_the_next_graph():
     assert accuracy(again.probs, target) >= accuracy(first.probs, target) - 0.01
 
 
-def test_a_delta_of_a_network_reproduces_what_was_adapted(tmp_path):
-    for name in ("one logit", "tuple", "log-softmax", "torch.sparse"):
-        net, source, target = case(name)
-        kind = KINDS[name]
-        weights = mg.Guarded(strategies=(mg.Fitted(),))
-        result = mg.adapt(net, target, source=source, strategy=weights)
-        mg.save_delta(result.model, tmp_path / "delta.safetensors")
-        applied = mg.apply_delta(net, tmp_path / "delta.safetensors")
-        try:
-            answer = kind.answer(net, target)
-        finally:
-            applied.undo()
-        torch.testing.assert_close(answer, result.probs, rtol=0, atol=1e-5)
-
-
 class Batches:
     """Batches as a NeighborLoader with all neighbours makes them: seeds first."""
 

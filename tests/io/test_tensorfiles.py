@@ -3,11 +3,10 @@
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch_geometric.nn import APPNP
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import summary_files
-from matcha_gnn.io import deltas, models
+from matcha_gnn.io import models
 from matcha_gnn.io.asked import read_call
 from matcha_gnn.io.outputs import Made, write_outputs
 from matcha_gnn.io.tensorfiles import CHECKSUM, checksum
@@ -18,12 +17,6 @@ from tensor_files import metadata_of, rewritten
 
 def write_model(path):
     mg.save_model(trained_model(), path)
-
-
-def write_delta(path):
-    model = mg.wrap(APPNP(K=2, alpha=0.1), gamma="alpha")
-    model.gamma.data.fill_(0.5)
-    mg.save_delta(model, path)
 
 
 def write_summary(path):
@@ -43,7 +36,6 @@ def restore(path):
 
 KINDS = {
     "model": (write_model, mg.load_model, models.FORMAT),
-    "delta": (write_delta, deltas.load_delta, deltas.FORMAT),
     "source": (write_summary, mg.SourceSummary.load, summary_files.FORMAT),
     "state": (write_state, restore, state.FORMAT),
 }
@@ -66,7 +58,7 @@ def test_a_file_has_the_format_of_this_version_and_its_checksum(kind):
 
 
 # A state without an adapted model has no tensors.
-@pytest.mark.parametrize("kind", ["model", "delta", "source"], indirect=True)
+@pytest.mark.parametrize("kind", ["model", "source"], indirect=True)
 def test_one_changed_number_is_noticed(kind):
     path, read, _ = kind
     tensors, metadata = load_file(path), metadata_of(path)

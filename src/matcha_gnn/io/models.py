@@ -186,7 +186,7 @@ def _metadata(model: Backbone) -> dict[str, str]:
     if not isinstance(model, TrainableBackbone):
         raise IncompatibleError(
             f"{model.name} cannot be built again from a file, as it is no TrainableBackbone: keep "
-            "its state_dict; of a wrapped network save its γ with save_delta"
+            "its state_dict; of a wrapped network its gamma"
         )
     name = name_of_class(type(model), BACKBONES, GROUP)
     if name is None:
