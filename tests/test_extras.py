@@ -64,7 +64,6 @@ CALLS = {
     "frame": "result.trace.frame()",
     "report": "result.report('page.html')",
     "plot": "result.plot()",
-    "projection 'tsne'": "result.report('page.html', projection='tsne')",
     "syn_coauthor_cs": "__import__('matcha_gnn.paper.datasets').paper.datasets.syn_coauthor_cs()",
 }
 SPEAK = """
@@ -90,9 +89,8 @@ for call in {calls!r}:
             },
         ),
         (["jinja2"], {"report": "jinja2"}),
-        (["sklearn"], {"projection 'tsne'": "sklearn"}),
     ],
-    ids=["all", "jinja2", "sklearn"],
+    ids=["all", "jinja2"],
 )
 def test_a_missing_package_is_one_line_that_names_the_extra(blocked, missing, tmp_path):
     code = SMALL + SPEAK.format(calls=[CALLS[feature] for feature in missing])

@@ -11,7 +11,7 @@ EXTRAS = {
     "matplotlib": "report",
     "pandas": "notebook",
     "rich": "cli",
-    "sklearn": "report",
+    "sklearn": "paper",
     "typer": "cli",
 }
 """Packages that only some features need, by import name, and the extra that installs each."""

@@ -366,7 +366,6 @@ class Adaptation:
         labels: Tensor | None = None,
         mask: Tensor | None = None,
         *,
-        projection: str = "pca",
         command: str | None = None,
         graph: str | None = None,
     ) -> None:
@@ -376,7 +375,6 @@ class Adaptation:
             path: the file to write.
             labels: true classes [N], to show accuracy; never used to adapt.
             mask: the nodes that accuracy counts, bool [N]; all by default.
-            projection: how the map of the nodes is drawn: "pca" or "tsne".
             command: the command line to show; the call of `adapt` by default.
             graph: what the title calls the graph; its size by default.
 
@@ -385,4 +383,4 @@ class Adaptation:
         """
         with optional_imports("report"):
             from matcha_gnn.report import write_page
-        write_page(self, path, labels, mask, projection=projection, command=command, graph=graph)
+        write_page(self, path, labels, mask, command=command, graph=graph)
