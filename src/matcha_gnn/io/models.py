@@ -105,7 +105,7 @@ def load_model(path: str | Path) -> Backbone:
 
 
 def _answering(model: Backbone, metadata: dict[str, str], path: str | Path) -> BeliefModel:
-    """The model as `Belief` returned it, or as it was fitted to or chosen by answers."""
+    """The model as `Belief` returned it, or as answers chose it."""
     answer, pool = metadata["answer"], metadata.get("pool")
     if answer not in ANSWERS or model.source is None:
         got = f"{path} (answer {answer!r})" if model.source else f"{path} (no source summary)"
@@ -119,7 +119,7 @@ def _answering(model: Backbone, metadata: dict[str, str], path: str | Path) -> B
 
 
 def _pool(text: str, model: Backbone, path: str | Path) -> BiasedPool:
-    """Weights and biases that were fitted to answers."""
+    """Weights and biases of a pool that were fitted to a metric."""
     try:
         found = json_object(text)
         weights, bias = PoolWeights(*map(float, found["weights"])), found["bias"]
