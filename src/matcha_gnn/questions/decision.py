@@ -123,7 +123,7 @@ class _Comparisons:
     def wealths(self) -> list[float]:
         """The largest that each candidate has had, adjusted for testing all of them."""
         shares = self.design.shares
-        if not len(self.nodes):
+        if not (len(self.nodes) and self.tests):
             return [1.0 if share > 0 else math.inf for share in shares]
         rows = np.stack([test.wealth for test in self.tests])
         largest: list[float] = adjusted(rows, shares).max(-1).tolist()
