@@ -12,14 +12,14 @@ demo: .venv/.installed ## train, adapt and write a report into demo-out/
 	$(BIN)/matcha demo --output demo-out
 
 test: lint ## lint, types and every test
-	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 quick: .venv/.installed-dev ## the tests that take seconds: no browser, no process groups
-	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow and not browser and not distributed"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow and not browser and not distributed"
 
 coverage: .venv/.installed-dev ## lines of src that the tests run, of the whole suite
 	rm -f .coverage .coverage.*
-	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n 2
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
 
 lint: .venv/.installed-dev ## formatting, lint and types
@@ -32,7 +32,7 @@ bench: .venv/.installed-dev ## speed, as ratios within one run
 	$(BIN)/python benchmarks/draw.py
 
 trust: .venv/.installed-dev ## attacks: bad calls, damaged files, kills and others, into results/trust.json
-	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python tests/trust/whole.py
+	OMP_NUM_THREADS=1 $(BIN)/python tests/trust/whole.py
 
 # On a machine with a GPU: its own python3, which has torch for CUDA, runs the working tree.
 gpu: ## what only a GPU can show, into results/gpu.json; and each program beside PyTorch

@@ -25,7 +25,6 @@ from common import processor, rounded
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
-from matcha_gnn.callbacks import ShowProgress
 from matcha_gnn.datasets import store_csbm
 from matcha_gnn.graphs import sharded as distributed
 from matcha_gnn.graphs.sharded import costs
@@ -114,9 +113,9 @@ def over_ranks(folder: Path, size: int, alone: mg.Adaptation) -> dict[str, Any]:
     }
 
 
-def adapted(model: mg.Backbone, graph: Any, rounds: int, *callbacks: mg.Callback) -> Any:
+def adapted(model: mg.Backbone, graph: Any, rounds: int, progress: Any = None) -> Any:
     strategy = mg.Matcha(lr=0.1, rounds=rounds)
-    return mg.adapt(model, graph, strategy=strategy, callbacks=callbacks)
+    return mg.adapt(model, graph, strategy=strategy, progress=progress)
 
 
 def times() -> tuple[float, float]:
@@ -135,8 +134,9 @@ def one_rank(folder: Path) -> None:
         after_hops = bytes_sent()
         clocks = [[] for _ in range(RUNS)]
         for clock in clocks:
-            shown = ShowProgress(lambda *_, clock=clock: clock.append(times()))
-            results.append(adapted(model, shards, MANY, shown))
+            results.append(
+                adapted(model, shards, MANY, lambda *_, clock=clock: clock.append(times()))
+            )
         wire = [bytes_sent()]
         for rounds in (FEW, MANY):
             adapted(model, shards, rounds)

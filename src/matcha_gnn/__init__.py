@@ -34,7 +34,6 @@ _HOME = {
         *("Backbone", "FilterBackbone", "LinearBackbone", "TrainableBackbone"),
         *("add_hops", "find_gamma", "wrap"),
     ),
-    "matcha_gnn.callbacks": ("Callback",),
     "matcha_gnn.diagnosis": ("AccuracyEstimate", "Diagnosis", "diagnose", "estimate_accuracy"),
     "matcha_gnn.errors": (
         *("IncompatibleError", "InvalidArgumentError", "InvalidFileError", "InvalidGraphError"),
@@ -43,7 +42,6 @@ _HOME = {
     "matcha_gnn.graphs.memory": ("Graph", "unlabelled"),
     "matcha_gnn.graphs.stored": ("GraphStore",),
     "matcha_gnn.hops": ("Hops",),
-    "matcha_gnn.io.deltas": ("apply_delta", "save_delta"),
     "matcha_gnn.io.graphfiles": ("read_graph", "write_graph"),
     "matcha_gnn.io.models": ("load_model", "save_model"),
     "matcha_gnn.losses": ("Loss",),
@@ -57,7 +55,6 @@ _HOME = {
 }
 """Where the other public names are."""
 _MODULES = {
-    "callbacks": "matcha_gnn.callbacks",
     "datasets": "matcha_gnn.datasets",
     "distributed": "matcha_gnn.graphs.sharded",
     "functional": "matcha_gnn.functional",
@@ -72,7 +69,6 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 if TYPE_CHECKING:
     __version__: str
     __all__: list[str]
-    from matcha_gnn import callbacks as callbacks
     from matcha_gnn import datasets as datasets
     from matcha_gnn import functional as functional
     from matcha_gnn import metrics as metrics
@@ -81,7 +77,6 @@ if TYPE_CHECKING:
     from matcha_gnn.adaptation import adapt as adapt
     from matcha_gnn.adaptation import predict as predict
     from matcha_gnn.backbones import *  # noqa: F403
-    from matcha_gnn.callbacks import Callback as Callback
     from matcha_gnn.diagnosis import AccuracyEstimate as AccuracyEstimate
     from matcha_gnn.diagnosis import Diagnosis as Diagnosis
     from matcha_gnn.diagnosis import diagnose as diagnose
@@ -99,8 +94,6 @@ if TYPE_CHECKING:
     from matcha_gnn.graphs.memory import unlabelled as unlabelled
     from matcha_gnn.graphs.stored import GraphStore as GraphStore
     from matcha_gnn.hops import Hops as Hops
-    from matcha_gnn.io.deltas import apply_delta as apply_delta
-    from matcha_gnn.io.deltas import save_delta as save_delta
     from matcha_gnn.io.graphfiles import read_graph as read_graph
     from matcha_gnn.io.graphfiles import write_graph as write_graph
     from matcha_gnn.io.models import load_model as load_model

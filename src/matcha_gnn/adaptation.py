@@ -10,7 +10,6 @@ from torch import nn
 
 from matcha_gnn.backbones import Backbone, Loader, as_backbone
 from matcha_gnn.backbones.checks import require_finite, require_precision
-from matcha_gnn.callbacks import Callback, progress_of
 from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import (
     InvalidArgumentError,
@@ -27,10 +26,12 @@ from matcha_gnn.hops import Hops
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.methods import ERM, METHODS, BaseMethod
+from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.registry import METHOD_GROUP, STRATEGY_GROUP, resolve_installed
 from matcha_gnn.result import Adaptation
 from matcha_gnn.strategies import STRATEGIES, Guarded, Strategy, Task, Unadapted
+from matcha_gnn.typing import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ def adapt(
     loader: Loader | None = None,
     hops: Hops | None = None,
     seed: int = 0,
-    callbacks: Sequence[Callback] = (),
+    progress: Progress | None = None,
 ) -> Adaptation:
     """Adapt a trained model to an unlabelled graph whose structure differs from the source's.
 
@@ -79,7 +80,7 @@ def adapt(
             `Data`. Graphs that such batches do not sample run in one batch.
         hops: `model.hops(graph)` from an earlier call, checked against both; else made here.
         seed: for base methods that draw at random.
-        callbacks: called with the recorded rounds and at the end; `mg.callbacks` has some.
+        progress: called with the rounds done and their number, in place of the default bar.
 
     Returns:
         Predictions, the adapted copy, trace, status and timings.
@@ -110,7 +111,7 @@ def adapt(
         loader=loader,
         hops=hops,
         seed=seed,
-        callbacks=callbacks,
+        progress=progress,
     )
     if result.decision is not None and result.decision.obstacle:
         warnings.warn(f"not adapted: {result.decision.obstacle}", NotAdaptedWarning, stacklevel=2)
@@ -126,7 +127,7 @@ def predict(
     loader: Loader | None = None,
     hops: Hops | None = None,
     seed: int = 0,
-    callbacks: Sequence[Callback] = (),
+    progress: Progress | None = None,
 ) -> Adaptation:
     """What the base method predicts around the model as it is; arguments as in `adapt`.
 
@@ -144,7 +145,7 @@ def predict(
         loader=loader,
         hops=hops,
         seed=seed,
-        callbacks=callbacks,
+        progress=progress,
     )
 
 
@@ -160,13 +161,15 @@ def run_adaptation(
     loader: Loader | None = None,
     hops: Hops | None = None,
     seed: int = 0,
-    callbacks: Sequence[Callback] = (),
+    progress: Progress | None = None,
 ) -> Adaptation:
     """`adapt` without its warning, for callers that say themselves what was not possible."""
     start = perf_counter()
-    method, strategy = checked_arguments(method, strategy, seed, callbacks)
+    method, strategy = checked_arguments(method, strategy, seed)
     if hops is not None:
         require_kind("hops", hops, Hops, "None, or hops that model.hops(graph) made")
+    if progress is not None and not callable(progress):
+        raise InvalidArgumentError("progress", f"a {type(progress).__name__}", "a function")
     running = _running(model, graph, source, loader)
     require_precision(running)
     require_finite(running)
@@ -184,8 +187,8 @@ def run_adaptation(
         if hops is not None:
             hops.require(running.hops_key(target))
         logger.info("adapting to %d nodes by %s", target.num_nodes, strategy)
-        progress = progress_of(callbacks, quiet)
-        return strategy.run(Task(running, target, method, seed, hops, progress, wanted))
+        shown = progress or (_silent if quiet else LateBar("adapting"))
+        return strategy.run(Task(running, target, method, seed, hops, shown, wanted))
 
     result = _on_graph(graph, running, method, strategy, seed, work)
     watch.add(result.seconds)
@@ -193,9 +196,11 @@ def run_adaptation(
     result.seconds.clear()
     result.seconds.update(watch.seconds)
     logger.info("%r in %.2f s", result, sum(result.seconds.values()))
-    for callback in callbacks:
-        callback.on_result(result)
     return result
+
+
+def _silent(done: int, total: int) -> None:
+    """No bar: another process shows one."""
 
 
 def _running(
@@ -249,7 +254,7 @@ def _on_graph(
 
 
 def checked_arguments(
-    method: BaseMethod | str, strategy: Strategy | str, seed: int, callbacks: Sequence[Callback]
+    method: BaseMethod | str, strategy: Strategy | str, seed: int
 ) -> tuple[BaseMethod, Strategy]:
     """Base method and strategy, by name or as they are; common slips say what to do."""
     if isinstance(method, str):
@@ -259,7 +264,4 @@ def checked_arguments(
     require_kind("method", method, BaseMethod, "a BaseMethod, such as mg.T3A()")
     require_kind("strategy", strategy, Strategy, "a Strategy, such as mg.Matcha()")
     require_seed(seed)
-    require_kind("callbacks", callbacks, Sequence, "a list of Callbacks")
-    for callback in callbacks:
-        require_kind("callbacks", callback, Callback, "a list of Callbacks")
     return method, strategy

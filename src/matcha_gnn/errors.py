@@ -9,12 +9,9 @@ from numbers import Real
 EXTRAS = {
     "jinja2": "report",
     "matplotlib": "report",
-    "mlflow": "tracking",
     "pandas": "notebook",
-    "pymetis": "cluster",
     "rich": "cli",
-    "sklearn": "report",
-    "tensorboard": "tracking",
+    "sklearn": "paper",
     "typer": "cli",
 }
 """Packages that only some features need, by import name, and the extra that installs each."""
@@ -287,7 +284,6 @@ pip install 'matcha-gnn[notebook]'
     try:
         yield
     except ModuleNotFoundError as error:
-        # Any part: torch.utils.tensorboard stands for tensorboard.
         package = next((part for part in (error.name or "").split(".") if part in EXTRAS), None)
         if package is None:
             raise

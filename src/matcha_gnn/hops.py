@@ -315,16 +315,6 @@ class Hops:
             logits[..., rows] = kernels.hop_logits(block, weight)
         return logits
 
-    def stored_as(self, dtype: torch.dtype) -> "Hops":
-        """The same hops in another precision; in half of it every round reads half as much.
-
-        Example:
-            >>> hops = Hops(torch.tensor([[[1.0], [2.0]]])).stored_as(torch.float16)
-            >>> hops.stack.dtype, hops.mix(torch.tensor([1.0, 0.5]))
-            (torch.float16, tensor([[2.]]))
-        """
-        return Hops(self.stack.to(dtype), self.key, self.shard)
-
     def require(self, key: HopsKey) -> "Hops":
         """Return these hops if they have this key; raise IncompatibleError otherwise."""
         if self.key == key:

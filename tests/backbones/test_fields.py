@@ -136,16 +136,6 @@ def test_the_adapted_model_takes_further_fields_by_name():
     same(got.detach(), result.probs)
 
 
-@pytest.mark.parametrize("route", [mg.wrap, mg.add_hops])
-def test_a_delta_in_the_network_answers_as_the_model(route, tmp_path):
-    net, graph = untrained(nets.EdgeAPPNP), target()
-    result = mg.adapt(route(net), graph, strategy=mg.Matcha(rounds=2))
-    mg.save_delta(result.model, tmp_path / "delta.safetensors")
-    applied = mg.apply_delta(net, tmp_path / "delta.safetensors")
-    same(result.probs, net(graph.x, graph.edge_index, graph.edge_attr).softmax(1))
-    applied.undo()
-
-
 def test_own_features_are_the_network_without_edges_and_their_fields():
     net, graph = untrained(nets.DataNet), target()
     alone = graph.clone()

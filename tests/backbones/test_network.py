@@ -125,21 +125,6 @@ def test_the_adapted_model_goes_on_to_the_next_graph():
     assert accuracy(again.probs, target) >= accuracy(first.probs, target) - 0.01
 
 
-def test_a_delta_of_a_network_reproduces_what_was_adapted(tmp_path):
-    for name in ("one logit", "tuple", "log-softmax", "torch.sparse"):
-        net, source, target = case(name)
-        kind = KINDS[name]
-        weights = mg.Guarded(strategies=(mg.Fitted(),))
-        result = mg.adapt(net, target, source=source, strategy=weights)
-        mg.save_delta(result.model, tmp_path / "delta.safetensors")
-        applied = mg.apply_delta(net, tmp_path / "delta.safetensors")
-        try:
-            answer = kind.answer(net, target)
-        finally:
-            applied.undo()
-        torch.testing.assert_close(answer, result.probs, rtol=0, atol=1e-5)
-
-
 class Batches:
     """Batches as a NeighborLoader with all neighbours makes them: seeds first."""
 
@@ -349,20 +334,14 @@ class WithEmbedding(nn.Module):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_logits_are_told_from_an_embedding_by_the_classes_of_the_source(first, tmp_path):
+def test_logits_are_told_from_an_embedding_by_the_classes_of_the_source(first):
     _, source, target = case("GCN")
     net = WithEmbedding(first).eval()
     summary = mg.summarise_source(net, source)
     assert len(summary.class_prior) == 2
-    hop_weights = mg.Guarded(strategies=(mg.Fitted(),))
-    result = mg.adapt(net, target, source=summary, strategy=hop_weights)
+    result = mg.adapt(net, target, source=summary)
     expected = KINDS["GCN"].answer(net.net, target)
     torch.testing.assert_close(result.probs_before, expected, rtol=0, atol=1e-6)
-    mg.save_delta(result.model, tmp_path / "delta.safetensors")
-    applied = mg.apply_delta(net, tmp_path / "delta.safetensors")
-    answer = net(target.x, target.edge_index)[int(first)].softmax(1)
-    applied.undo()
-    torch.testing.assert_close(answer, result.probs, rtol=0, atol=1e-5)
 
 
 def test_an_embedding_is_no_answer_and_unseen_classes_are():

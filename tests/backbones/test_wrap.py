@@ -297,7 +297,7 @@ def test_wrong_features_are_told_in_one_line():
 
 def test_what_a_wrapped_network_cannot_do_is_named(tmp_path):
     model = mg.wrap(untrained(nets.APPNPNet))
-    with pytest.raises(mg.IncompatibleError, match="save its γ with save_delta"):
+    with pytest.raises(mg.IncompatibleError, match="of a wrapped network its gamma"):
         mg.save_model(model, tmp_path / "model.safetensors")
     with pytest.raises(mg.IncompatibleError, match="trained before it is wrapped"):
         mg.fit(model, nets.graphs()[0])

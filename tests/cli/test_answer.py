@@ -127,48 +127,6 @@ def test_further_questions(asked_folder, capsys):
     assert json.loads(said)["answers"]["answered"] == 35
 
 
-def fitted_names(folder):
-    record = json.loads((folder / "asked.json").read_text())
-    return [one["name"] for one in record["candidates"] if one["name"].startswith("fitted to")]
-
-
-def test_a_candidate_fitted_to_answers_is_kept_in_the_folder(asked_folder, capsys):
-    folder, truth = asked_folder
-    assert fitted_names(folder) == []
-    answers = write_answers(folder, truth)
-    run(capsys, "answer", folder, answers, "--ask", "25", "--json")
-    assert fitted_names(folder) == ["fitted to 20 answers"]
-    record = json.loads((folder / "asked.json").read_text())
-    last = f"candidate-{len(record['candidates']) - 1}.safetensors"
-    assert mg.load_model(folder / last).pool is not None
-    rows = rows_of(folder / "questions.csv")
-    assert "by fitted to 20 answers" in rows[0]
-    more = write_answers(folder, truth, 25)
-    code, said, _ = run(capsys, "answer", folder, more, "--json")
-    assert code == 0
-    assert json.loads(said)["answers"]["answered"] == 55
-    assert fitted_names(folder) == ["fitted to 20 answers", "fitted to 50 answers"]
-    assert "fitted to 50 answers" in (folder / "report.html").read_text()
-
-
-def test_what_an_interrupted_answer_left_of_a_fitted_candidate_does_no_harm(
-    asked_folder, capsys, monkeypatch
-):
-    folder, truth = asked_folder
-    answers = write_answers(folder, truth)
-
-    def fail(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(asked, "write_checked_json", fail)
-    code, _, complaint = run(capsys, "answer", folder, answers)
-    assert (code, complaint) == (2, "matcha: No space left on device\n")
-    assert fitted_names(folder) == []
-    monkeypatch.undo()
-    assert run(capsys, "answer", folder, answers)[0] == 0
-    assert fitted_names(folder) == ["fitted to 20 answers"]
-
-
 def test_where_the_evidence_cannot_tell_answers_decide(made, capsys, tmp_path):
     folder, truth = made
     model = mg.load_model(folder / "m.safetensors")

@@ -17,6 +17,7 @@ from torch_geometric.data import HeteroData
 import matcha_gnn as mg
 from matcha_gnn.cli import commands, console
 from matcha_gnn.cli.commands import print_summary
+from matcha_gnn.io import models
 from matcha_gnn.strategies import STRATEGIES
 from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
@@ -254,8 +255,8 @@ def test_bad_files_and_names_get_one_line_and_exit_code_2(files, capsys):
     hetero = HeteroData({"a": {"x": torch.ones(2, 2)}, "b": {"x": torch.ones(1, 3)}})
     hetero["a", "to", "b"].edge_index = torch.tensor([[0, 1], [0, 0]])
     torch.save(hetero, files / "hetero.pt")
-    other = {"format": "matcha-gnn model 3", "backbone": "transformer", "config": "{}"}
-    save_file({"a": torch.ones(1)}, files / "other.safetensors", metadata=other)
+    other = {"backbone": "transformer", "config": "{}"}
+    models.FORMAT.write(files / "other.safetensors", {"a": torch.ones(1)}, other)
     (files / "a-file").write_text("")
     cases = {
         "graph: got": ["adapt", model, files / "none.npz", "-o", out],

@@ -61,17 +61,6 @@ def test_a_network_of_the_current_folder_is_adapted(place, capsys, name):
     assert not (place / "out" / "model.safetensors").exists()
 
 
-def test_hop_weights_go_into_a_delta(place, capsys):
-    given = (*network(place), "--strategy", "matcha", "--set", "rounds=2")
-    assert run(capsys, "adapt", "g.npz", "-o", "out", *given)[0] == 0
-    assert json.loads((place / "out" / "summary.json").read_text())["model_file"] == (
-        "delta.safetensors"
-    )
-    net = GCN(6, 8, num_layers=2, out_channels=3)
-    net.load_state_dict(torch.load("net.pt", weights_only=True))
-    mg.apply_delta(net, place / "out" / "delta.safetensors")
-
-
 def test_inspect_compares_with_its_source(place, capsys):
     given = (*network(place), "--source", "source.safetensors", "--json")
     code, said, _ = run(capsys, "inspect", "g.npz", *given)

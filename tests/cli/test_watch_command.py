@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -21,7 +20,7 @@ from running import run
 SIZE = {"num_nodes": 200, "num_features": 24, "degree": 6, "signal": 1.2}
 DAYS = {"2026-05-01": 0.85, "2026-05-02": 0.6, "2026-05-03": 0.1, "2026-05-04": 0.85}
 FILES = {
-    *("state.safetensors", "timeline.csv", "timeline.html", "events.jsonl", "metrics.prom"),
+    *("state.safetensors", "timeline.csv", "timeline.html", "events.jsonl"),
     *("graphs", ".lock"),
 }
 
@@ -264,15 +263,6 @@ def test_two_at_once_do_not_write_to_one_folder(place, capsys):
     assert "another matcha watch writes there" in err
 
 
-def test_metrics_are_in_the_text_format(place, capsys):
-    run(capsys, *watch(place))
-    lines = (place / "out" / "metrics.prom").read_text().splitlines()
-    line = re.compile(r'matcha_[a-z_]+(\{kind="[a-z_]+"\})? -?[0-9.e+-]+$')
-    assert all(text.startswith("# ") or line.fullmatch(text) for text in lines)
-    assert "matcha_graphs_total 4.0" in lines
-    assert f"matcha_accuracy {events(place)[-1]['accuracy']!r}" in lines
-
-
 def test_interrupted_it_stops_and_says_so(place, capsys, monkeypatch):
     def sleep(seconds):
         raise KeyboardInterrupt
@@ -344,14 +334,3 @@ def test_rows_beyond_the_state_and_torn_ones_are_cut_off(place, capsys, torn):
         code, _, _ = run(capsys, *watch(place))
         assert code == 0
         assert (place / "out" / torn).read_text() == whole
-
-
-def test_figures_that_a_killed_run_did_not_write_are_written_by_the_next(place, capsys):
-    run(capsys, *watch(place))
-    metrics = place / "out" / "metrics.prom"
-    whole, left = metrics.read_text(), metrics.with_name(".metrics.prom.0123abcd.prom")
-    metrics.unlink()
-    left.touch()
-    assert run(capsys, *watch(place))[0] == 0
-    assert metrics.read_text() == whole
-    assert not left.exists()

@@ -27,7 +27,7 @@ def graph(request, tmp_path):
         yield planned(store, model, mg.ERM(), mg.Matcha())
     else:
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        yield shard_of(mg.unlabelled(data), Ranks(), "contiguous")
+        yield shard_of(mg.unlabelled(data), Ranks())
         dist.destroy_process_group()
 
 

@@ -285,33 +285,6 @@ def test_source_arrays_of_base_methods_are_kept_bit_for_bit(tmp_path):
             assert torch.equal(back[method][name], value)
 
 
-@pytest.mark.parametrize("number", [3, 4])
-def test_files_of_older_formats_are_read_under_the_present_names(tmp_path, number):
-    path, model = tmp_path / "m.safetensors", trained()
-    model.source_arrays = {"adanpc": {"rows": torch.randn(2, 3)}}
-    save_model(model, path)
-    tensors = {
-        "source_arrays.adanpc.rows": None,
-        "artefact.adanpc.rows": model.source_arrays["adanpc"]["rows"],
-    }
-    for name, value in model.source.tensors().items():
-        if name.startswith("node_"):
-            tensors[f"source_summary.{name}"] = None
-            tensors[f"source_summary.own_{name.removeprefix('node_')}"] = value
-    if number == 3:
-        tensors["source_summary.held_out"] = None
-    back = load_model(
-        rewritten(path, tensors=tensors, metadata={"format": f"matcha-gnn model {number}"})
-    )
-    assert torch.equal(back.source_arrays["adanpc"]["rows"], tensors["artefact.adanpc.rows"])
-    expected = model.source.tensors()
-    if number == 3:
-        expected["held_out"] = torch.tensor(0)
-    assert back.source.tensors().keys() == expected.keys()
-    for name, value in back.source.tensors().items():
-        assert torch.equal(value, expected[name]), name
-
-
 def test_damaged_bytes_never_end_in_another_kind_of_error(saved):
     whole = saved.read_bytes()
     draw = torch.Generator().manual_seed(0)

@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from matcha_gnn.kernels import Adjacency, edge_weights, filter_hops
+from matcha_gnn.kernels import Adjacency, filter_hops
 from matcha_gnn.kernels.edge_weights import EdgePattern, weighted_filter
 
 NODES, HOPS, WIDTH = 7, 4, 3
@@ -221,7 +221,6 @@ def test_fast_products_give_the_same_value_and_gradients(monkeypatch, name, need
     def run(fast):
         products = sys.modules["matcha_gnn.kernels.propagate"]
         monkeypatch.setattr(products, "sums_of_rows_pay", lambda h: fast)
-        monkeypatch.setattr(edge_weights, "COMPILED_FROM", 0 if fast else 1 << 20)
         pattern = pattern_of(name, dtype=torch.float32)
         weight = inside(pattern).float().requires_grad_(needs_weight)
         h, hop_weights = draw(NODES, WIDTH).float().requires_grad_(), draw(HOPS + 1, seed=1).float()

@@ -107,21 +107,3 @@ def test_the_loss_is_the_same_both_ways(monkeypatch):
         answers.append(mg.adapt(model, graph, strategy=mg.Matcha(lr=0.1, rounds=5)))
     torch.testing.assert_close(answers[0].gamma, answers[1].gamma, atol=1e-5, rtol=1e-4)
     np.testing.assert_allclose(answers[0].trace.loss, answers[1].trace.loss, rtol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_hops_in_half_precision_give_nearly_the_same(dtype):
-    hops, hop_weights, head = draw(3000, 5, 16, 3, torch.float32)
-    half = hops.stored_as(dtype)
-    assert half.stack.element_size() == 2
-    probs, sums, mass = hops.classify(hop_weights, head)
-    close, half_sums, half_mass = half.classify(hop_weights, head)
-    error = torch.finfo(dtype).eps
-    assert close.dtype == torch.float32
-    torch.testing.assert_close(close, probs, atol=4 * error, rtol=0)
-    np.testing.assert_allclose(half_mass, mass, rtol=error)
-    np.testing.assert_allclose(half_sums, sums, rtol=error, atol=error * len(hops.stack))
-    np.testing.assert_allclose(half.gram, hops.gram, rtol=error, atol=error * hops.gram.max())
-    torch.testing.assert_close(
-        half.mix(hop_weights), hops.mix(hop_weights), atol=16 * error, rtol=error
-    )

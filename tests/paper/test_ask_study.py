@@ -8,21 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-import matcha_gnn as mg
 from matcha_gnn.evidence.weighing import PoolWeights
-from matcha_gnn.metrics import accuracy
-from matcha_gnn.paper.studies import ask, ask_refit, ask_runs
+from matcha_gnn.paper.studies import ask, ask_runs
 from matcha_gnn.paper.studies.ask_saved import SavedRun
 from matcha_gnn.paper.studies.ask_selectors import (
     SELECTORS,
     Coda,
     ModelPicker,
     Ours,
-    Unfitted,
 )
 from matcha_gnn.paper.studies.evidence_cases import Pair
 from matcha_gnn.paper.studies.worlds import World
-from matcha_gnn.questions.decision import FITTED_AT
 
 
 def made_run(gain=0.2, nodes=800, classes=3, real=False):
@@ -92,21 +88,6 @@ def test_coda_starts_from_the_consensus():
     assert grown.tolist() == places
 
 
-def test_candidates_fitted_to_answers_are_compared_too():
-    run = made_run(gain=0.3)
-    # The evidence knows all, but for a bias that answers tell.
-    evidence = 4 * np.eye(3)[run.truth] + np.array([6.0, 0.0, 0.0])
-    own = {"evidence": evidence, "network": np.zeros_like(evidence), "pool": np.array([0.8, 0.2])}
-    selector = Ours(replace(run, **own), np.random.default_rng(0))
-    selector.ask(200)
-    assert len(selector.accuracies) == len(run.names) + len(FITTED_AT)
-    assert selector.accuracies[-1] > 95 > run.accuracies.max()
-    assert selector.choice(19) < len(run.names) <= selector.choice(200)
-    unfitted = Unfitted(replace(run, **own), np.random.default_rng(0))
-    unfitted.ask(200)
-    assert unfitted.choice(200) < len(run.names) == len(unfitted.accuracies)
-
-
 def test_saved_runs_come_back(tmp_path):
     run = made_run()
     run.save(tmp_path / "run.npz")
@@ -148,9 +129,8 @@ def test_the_benchmark_writes_and_shows_its_tables(tmp_path, monkeypatch, capsys
     record = json.loads(out.read_text())
     assert {run["real"] for run in record["runs"]} == {False, True}
     first = record["runs"][0]
-    assert {"ours", "ours, nothing fitted", "CODA", "random, plain rule"} <= set(first["rules"])
-    assert "ours, nothing fitted, plain rule" not in first["rules"]
-    assert len(first["fitted"]) == len(FITTED_AT)
+    assert {"ours", "ours, whole candidates", "CODA", "random, plain rule"} <= set(first["rules"])
+    assert "ours, plain rule" not in first["rules"]
     ours = first["rules"]["ours"]
     assert len(ours["mean"]) == len(ours["hurt"]) == len(ask.COUNTS)
     assert ours["mean"][-1] == pytest.approx(first["best"], abs=1e-3)
@@ -161,21 +141,3 @@ def test_the_benchmark_writes_and_shows_its_tables(tmp_path, monkeypatch, capsys
     said = capsys.readouterr().out
     assert "generated\n1 runs; best candidate" in said
     assert "| ours |" in said
-
-
-def test_answers_can_fit_hop_weights():
-    options = {"num_nodes": 600, "num_features": 16, "signal": 2.0, "degree": 4.0}
-    source = mg.datasets.csbm(**options, homophily=0.9, seed=0)
-    target = mg.datasets.csbm(**options, homophily=0.1, seed=1)
-    model = mg.GPRGNN(16, 2, hidden_channels=8, K=3)
-    mg.fit(model, source, epochs=60)
-    wrong = torch.nn.functional.one_hot(1 - target.y, 2).double()
-    nodes = torch.arange(0, 600, 3)
-    little, much, alone = (
-        accuracy(ask_refit.refitted(model, target, wrong, nodes, share), target.y)
-        for share in (0.2, 0.8, 1.0)
-    )
-    before = accuracy(mg.predict(model, target).probs, target.y)
-    assert little < 0.5 < before < much <= alone + 0.02
-    record = {"case": "made", "source": 50.0, "best": 60.0, "refitted": {"1": [61.0] * 4}}
-    assert "| made | 50.0 | 60.0 | 61.0 | 61.0 |" in ask_refit.table([record])

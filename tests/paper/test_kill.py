@@ -42,7 +42,7 @@ TINY = {
 
 
 def test_killed_at_random_moments_and_resumed_gives_the_same_records(tmp_path):
-    quiet = {"MATCHA_COMMIT": "test", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    quiet = {"MATCHA_COMMIT": "test", "OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, __file__, tmp_path], check=True, env=os.environ | quiet)
     unbroken = records(tmp_path / "unbroken")
     killed = sorted(tmp_path.glob("killed-*"))

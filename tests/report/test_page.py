@@ -27,8 +27,8 @@ def test_page_is_whole_and_needs_nothing_else(make, tmp_path, num_classes, round
     page = Page(text)
     assert text.startswith("<!doctype html>")
     assert len(text.encode()) < 300_000
-    # Old against new labels where some differ, γ and InfoMax where there are rounds, and four more.
-    drawn = 4 + bool(result.changed) + 2 * bool(rounds)
+    # Old against new labels where some differ, γ where there are rounds, and three more.
+    drawn = 3 + bool(result.changed) + bool(rounds)
     assert page.tags.count("svg") == page.tags.count("figure") == drawn
     assert page.tags.count("caption") == page.tags.count("table")
     assert not {"link", "img", "iframe", "object"} & set(page.tags)

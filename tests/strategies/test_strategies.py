@@ -54,7 +54,7 @@ ENTRY = {
     "method": Case(mg.T3A),
     "hops": Case(lambda: other_model().hops(mg.unlabelled(tiny_graph(0.6))), refused=True),
     "seed": Case(1, {"method": mg.SOGA()}),
-    "callbacks": Case([3], refused=True),
+    "progress": Case(3, refused=True),
     "loader": Case([], refused=True),
 }
 CALLS: dict[Callable[..., mg.Adaptation], dict[str, Case]] = {
@@ -288,8 +288,8 @@ SOME = {"model": trained_model, "graph": tiny_graph}
         (mg.adapt, SOME | {"seed": 1.5}, "seed: got 1.5; allowed: an integer from 0 to "),
         (mg.adapt, SOME | {"seed": True}, "seed: got True; allowed: an integer from 0 to "),
         (mg.predict, SOME | {"seed": -1}, "seed: got -1; allowed: an integer from 0 to "),
-        (mg.adapt, SOME | {"callbacks": 3}, "callbacks: got a int; allowed: a list of Callbacks"),
-        (mg.predict, SOME | {"callbacks": 3}, "callbacks: got a int; allowed: a list of Callbacks"),
+        (mg.adapt, SOME | {"progress": 3}, "progress: got a int; allowed: a function"),
+        (mg.predict, SOME | {"progress": 3}, "progress: got a int; allowed: a function"),
         (
             mg.adapt,
             SOME | {"strategy": 1},

@@ -118,8 +118,6 @@ def targets() -> Iterator[Target]:
     yield Target("read_graph", mg.read_graph, {"path": place / "g.npz"})
     yield Target("SourceSummary.load", mg.SourceSummary.load, {"path": place / "s.safetensors"})
     yield Target("save_model", mg.save_model, {"model": model(), "path": place / "n.safetensors"})
-    yield Target("save_delta", mg.save_delta, {"model": mg.wrap(net()), "path": place / "d"})
-    yield Target("apply_delta", mg.apply_delta, {"net": net(), "path": place / "none"})
     yield Target("write_graph", mg.write_graph, {"graph": tiny_graph(), "path": place / "o.npz"})
     yield Target("GraphStore", mg.GraphStore, {"folder": place / "store"})
     yield Target("Watch", mg.Watch, {"model": model()})

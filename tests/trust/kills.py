@@ -191,7 +191,7 @@ def _read(path: Path) -> None:
         mg.GraphStore(path.parent).verify()
     elif path.suffix == ".json":
         json.loads(path.read_text())
-    elif path.suffix in (".csv", ".html", ".prom") and path.name not in LOGS:
+    elif path.suffix in (".csv", ".html") and path.name not in LOGS:
         text = path.read_text()
         assert text.endswith("\n") or text.rstrip().endswith("</html>"), "not whole"
 

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch_geometric.nn as pyg
 from safetensors import safe_open
 from safetensors.torch import load_file
 
 import matcha_gnn as mg
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.io.asked import read_asked
-from matcha_gnn.io.deltas import load_delta
 from matcha_gnn.io.outputs import Made, write_outputs
 from matcha_gnn.testing import tiny_graph, trained_model
 
@@ -48,7 +46,7 @@ def damaged(whole: bytes, draw: random.Random) -> bytes:
 def formats(folder: Path) -> Iterator[Format]:
     """Each in a folder of its own."""
     model, graph = trained_model(), tiny_graph()
-    for name in ("model", "delta", "source", "state"):
+    for name in ("model", "source", "state"):
         path = folder / f"{name}.safetensors"
         yield Format(name, path, _tensor_reader(name, path), lambda path=path: _tensors(path))
     for name in ("g.npz", "g.pt"):
@@ -83,11 +81,6 @@ def _tensor_reader(name: str, path: Path) -> Callable[[], Any]:
     if name == "source":
         model.source.save(path)
         return lambda: mg.SourceSummary.load(path)
-    if name == "delta":
-        wrapped = mg.wrap(pyg.APPNP(K=2, alpha=0.1), gamma="alpha")
-        wrapped.gamma.data.fill_(0.5)
-        mg.save_delta(wrapped, path)
-        return lambda: load_delta(path)
     watch = mg.Watch(model)
     watch.skip("none", "2026-05-01", "a")
     watch.save(path)

@@ -21,7 +21,7 @@ SHARE, EVERY = 12, 6
 @pytest.mark.slow
 def test_killed_at_random_moments(tmp_path):
     record, script = tmp_path / "record.json", Path(kills.__file__)
-    quiet = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    quiet = {"OMP_NUM_THREADS": "1"}
     command = [sys.executable, script, str(SHARE), str(EVERY), "0", record]
     subprocess.run(command, check=True, env=os.environ | quiet, timeout=500)
     found = json.loads(record.read_text())

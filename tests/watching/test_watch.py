@@ -145,7 +145,7 @@ def test_stored_graphs_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"level": 1.5}, {"level": "high"}, {"resamples": 0}, {"seed": -1}, {"callbacks": [print]}],
+    [{"level": 1.5}, {"level": "high"}, {"resamples": 0}, {"seed": -1}],
 )
 def test_wrong_arguments_are_named(wrong):
     (name,) = wrong
@@ -167,22 +167,6 @@ def test_only_figures_of_the_newest_steps_are_kept():
     assert len(watch.steps) == KEPT
     assert watch.steps[0].number == 2
     assert all(step.result is None for step in watch.steps)
-
-
-def test_callbacks_hear_every_step_and_nothing_else():
-    heard = []
-
-    class Heard(mg.Callback):
-        def on_graph(self, step):
-            heard.append(step)
-
-        def on_round(self, number, values):
-            raise AssertionError
-
-    watch = mg.Watch(trained(), callbacks=[Heard(), mg.Callback()])
-    steps = [watch.observe(day(0.85, 1)), watch.skip("broken")]
-    assert heard == steps
-    assert heard[0].result is steps[0].result
 
 
 def test_figures_survive_json_and_other_fields_are_left_out():

@@ -145,9 +145,6 @@ def adapt(
         str | None,
         typer.Option(help="For a store: the most that may be resident, such as 4GB."),
     ] = None,
-    hops_dtype: Annotated[
-        str, typer.Option(help="For a store: float32, float16 or bfloat16 hops.")
-    ] = "float32",
     ask: Annotated[
         int | None,
         typer.Option(help="Write so many questions whose answers decide among the candidates."),
@@ -184,7 +181,6 @@ def adapt(
         seed=seed,
         device=device,
         memory=memory,
-        hops_dtype=hops_dtype,
         json=json,
         command=context.obj,
         ask=ask,

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from matcha_gnn.adaptation import run_adaptation, wanted_by
 from matcha_gnn.backbones import GPRGNN, Backbone, resolve_backbone
-from matcha_gnn.callbacks import ShowProgress
 from matcha_gnn.cli import asking, console
 from matcha_gnn.cli.networks import given_model, given_names
 from matcha_gnn.cli.output import require_free
@@ -80,9 +79,7 @@ def demo(output: Path, force: bool, seed: int, json: bool, command: str) -> None
     save_model(model, folder / SOURCE_MODEL)
     tell("adapting to the second, where 20% do …")
     with console.progress_bar("adapting to homophily 0.2", quiet=json) as progress:
-        result = run_adaptation(
-            model, target, ERM(), Guarded(), seed=seed, callbacks=[ShowProgress(progress)]
-        )
+        result = run_adaptation(model, target, ERM(), Guarded(), seed=seed, progress=progress)
     tell("writing the results …")
     made = Made(command, "a graph with 20% of edges inside classes", page)
     summary = write_outputs(result, folder, target.y, None, made)
@@ -172,7 +169,6 @@ class Job:
     seed: int
     device: str
     memory: str | None
-    hops_dtype: str
     json: bool
     command: str
     ask: int | None = None
@@ -262,16 +258,14 @@ def adapted(job: Job, model: Backbone | nn.Module, data: Any) -> Adaptation:
             source=job.source,
             wanted=job.wanted(data),
             seed=job.seed,
-            callbacks=[ShowProgress(progress)],
+            progress=progress,
         )
 
 
 def read_target(job: Job, tell: Callable[[str], None]) -> GraphLike | GraphStore:
     """A graph file, or the folder of a store that says what a run will take."""
     if job.graph.is_dir():
-        return GraphStore(job.graph, job.memory, job.hops_dtype, tell)
-    if job.hops_dtype != "float32":
-        raise InvalidArgumentError("--hops-dtype", job.hops_dtype, "float32, but for a store")
+        return GraphStore(job.graph, job.memory, tell)
     if job.memory is not None:
         raise InvalidArgumentError("--memory", job.memory, "a limit for the folder of a store")
     graph: GraphLike = read_graph(job.graph, check_labels=False, further=job.network is not None)

@@ -63,7 +63,7 @@ def watch(
     """Follow a model over the graph files of a folder, as they come.
 
     Writes for each graph what `matcha adapt` writes, and timeline.csv, timeline.html, events.jsonl,
-    metrics.prom and the state. Killed and started again, it goes on where it was.
+    and the state. Killed and started again, it goes on where it was.
     """
     from matcha_gnn.cli import watching
     from matcha_gnn.cli.commands import Job
@@ -82,7 +82,6 @@ def watch(
         seed=seed,
         device="cpu",
         memory=None,
-        hops_dtype="float32",
         json=json,
         command=context.obj,
         network=network,

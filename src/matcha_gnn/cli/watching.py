@@ -10,7 +10,6 @@ from pathlib import Path
 
 from rich.text import Text
 
-from matcha_gnn.callbacks import JSONLines, Prometheus
 from matcha_gnn.cli import console
 from matcha_gnn.cli.commands import Job, for_scores
 from matcha_gnn.cli.networks import given_model
@@ -25,7 +24,7 @@ from matcha_gnn.io.tables import csv_line
 from matcha_gnn.watching import Step, Watch
 
 STATE, TABLE, EVENTS = "state.safetensors", "timeline.csv", "events.jsonl"
-TIMELINE, METRICS, LOCK, GRAPHS = "timeline.html", "metrics.prom", ".lock", "graphs"
+TIMELINE, LOCK, GRAPHS = "timeline.html", ".lock", "graphs"
 KINDS = (".npz", ".pt")
 SETTLED = 2.0
 """Seconds that a new file must not change before it is read: it may still be written."""
@@ -140,7 +139,6 @@ class Journal:
 
     def __init__(self, folder: Path, watch: Watch, page: bool) -> None:
         self.folder, self.watch, self.page = folder, watch, page
-        self._exports = JSONLines(folder / EVENTS), Prometheus(folder / METRICS)
 
     def resume(self) -> dict[str, str]:
         """Go on from the state, where there is one; returns versions of files read, by name."""
@@ -153,21 +151,18 @@ class Journal:
             got = f"{self.folder} ({len(rows)} rows in {EVENTS}, {number} steps in {STATE})"
             raise InvalidFileError("output folder", got, "the files of one watch, or none")
         if self.watch.steps:
-            # A run that was killed may have written neither.
-            self._exports[1].on_graph(self.watch.steps[-1])
+            # A run that was killed may not have written it.
             self._show()
         return dict(map(_file_of, rows))
 
     def add(self, step: Step) -> None:
         """Write all files for one more step."""
-        events, metrics = self._exports
-        events.on_graph(step)
+        append_line(self.folder / EVENTS, json_text(step.figures(), indent=None))
         row = step.row()
         if step.number == 1:
             append_line(self.folder / TABLE, csv_line(list(row)))
         append_line(self.folder / TABLE, csv_line(list(row.values())))
         self.watch.save(self.folder / STATE)
-        metrics.on_graph(step)
         self._show()
 
     def _show(self) -> None:

@@ -5,6 +5,5 @@ from matcha_gnn.io.tensorfiles import TensorFormat
 FORMAT = TensorFormat(
     "source",
     "matcha-gnn source summary 3",
-    older=(),
     allowed="a file as mg.summarise_source(net, source).save(path) wrote it",
 )

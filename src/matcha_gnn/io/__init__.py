@@ -1,1 +1,1 @@
-"""What is read and written: graphs, models, deltas, output folders."""
+"""What is read and written: graphs, models, output folders."""

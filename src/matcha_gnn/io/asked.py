@@ -44,7 +44,7 @@ def asked_names(result: Adaptation, page: bool) -> list[str]:
     """Files that `write_asked` writes; none where nothing was asked."""
     if result.questions is None or result.decision is None:
         return []
-    models = [_model(number) for number, _ in _saved(_written(result.questions, result.decision))]
+    models = [_model(number) for number, _ in _saved(result.questions.candidates)]
     return [ASKED, CANDIDATES, QUESTIONS, *models, *((QUESTIONS_PAGE,) if page else ())]
 
 
@@ -108,7 +108,7 @@ def write_asked(
     questions, decision = result.questions, result.decision
     assert questions is not None
     assert decision is not None
-    candidates = _written(questions, decision)
+    candidates = questions.candidates
     probs = [one.probs.cpu().numpy() for one in candidates if one.probs is not None]
     arrays: dict[str, Any] = {"probs": np.stack(probs)}
     if questions.design.prior is not None:
@@ -125,11 +125,6 @@ def write_asked(
             questions.to_html(folder / QUESTIONS_PAGE)
     record = _record(result, questions, decision) | {"call": dict(call or {})}
     write_checked_json(folder / ASKED, record)
-
-
-def _written(questions: Questions, decision: Decision) -> tuple[Candidate, ...]:
-    """The candidates that were compared, and those that were fitted to answers."""
-    return (*questions.candidates, *decision.candidates[len(questions.candidates) :])
 
 
 def _saved(candidates: Sequence[Candidate]) -> list[tuple[int, Backbone]]:
@@ -149,12 +144,11 @@ def _record(result: Adaptation, questions: Questions, decision: Decision) -> dic
         "seed": questions.design.seed,
         "classes": list(questions.classes),
         "asked": questions.asked.tolist(),
-        "compared": len(questions.design.labels),
         "answers": {str(node): label for node, label in questions.answers.items()},
         "chosen": decision.chosen,
         "obstacle": decision.obstacle,
         "goal": result.goal.figures(),
-        "candidates": [one.figures() for one in _written(questions, decision)],
+        "candidates": [one.figures() for one in questions.candidates],
         "pic_before": result.pic_before,
         "pic_after": result.pic_after,
         "seconds": result.seconds,
@@ -189,16 +183,12 @@ def read_asked(
     folder = Path(folder)
     record = _record_of(folder, graph)
     probs, prior = _read_candidates(existing_file(folder / CANDIDATES, "folder"))
-    # One that was fitted to answers may be there already where writing was interrupted.
-    probs = probs[: len(record["candidates"])]
     models = [load_model(folder / _model(number)) for number in range(len(probs))]
     candidates = tuple(
         _candidate(_numbers(figures), own, model)
         for figures, own, model in zip(record["candidates"], probs, models, strict=True)
     )
-    # Further candidates were fitted to answers: the order of the questions is not theirs.
-    labels = probs[: record["compared"]].argmax(2).numpy()
-    questions = _questions(record, labels, prior, candidates[: record["compared"]], folder)
+    questions = _questions(record, probs.argmax(2).numpy(), prior, candidates, folder)
     return _result(record, candidates, graph, method, strategy, questions)
 
 
@@ -217,7 +207,7 @@ def asked_again(folder: str | Path, result: Adaptation) -> Adaptation:
     folder = Path(folder)
     record = _record_of(folder, result.graph)
     probs, prior = _read_candidates(existing_file(folder / CANDIDATES, "folder"))
-    labels = probs[: record["compared"]].argmax(2)
+    labels = probs.argmax(2)
     candidates = compared_candidates(result)
     found = [one.probs.cpu() for one in candidates if one.probs is not None]
     if len(found) != len(labels) or not torch.equal(torch.stack(found).argmax(2), labels):

@@ -63,7 +63,7 @@ def write_checked_json(path: str | Path, value: dict[str, Any]) -> None:
 
 
 def read_checked_json(
-    path: str | Path, argument: str, allowed: str, current: str, older: str | None = None
+    path: str | Path, argument: str, allowed: str, current: str
 ) -> dict[str, Any]:
     """Read an object that `write_checked_json` wrote, without its checksum.
 
@@ -72,7 +72,6 @@ def read_checked_json(
         argument: what errors call it.
         allowed: what errors say instead.
         current: its format, in the field "format".
-        older: a format that is read as well, whose files have no checksum.
 
     Raises:
         InvalidFileError: missing, no JSON object, of another format, or changed after it was
@@ -84,10 +83,8 @@ def read_checked_json(
     except (OSError, ValueError) as error:
         raise InvalidFileError(argument, f"{path} (not JSON)", allowed) from error
     given, form = found.pop(CHECKSUM, None), found.get("format")
-    if form is None or form not in (current, older):
+    if form != current:
         raise InvalidFileError(argument, f"{path} (format {form!r})", f"{allowed}, {current!r}")
-    if given is None and form == older:
-        return found
     if given != _checksum(found):
         got = f"{path} (its checksum is not that of its content: damaged)"
         raise InvalidFileError(argument, got, allowed)

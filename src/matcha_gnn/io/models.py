@@ -32,11 +32,8 @@ from matcha_gnn.registry import installed_names, name_of_class
 FORMAT = TensorFormat(
     "model",
     "matcha-gnn model 6",
-    older=("matcha-gnn model 3", "matcha-gnn model 4", "matcha-gnn model 5"),
     allowed="a .safetensors file as matcha wrote it; for a PyG network of your own: mg.wrap",
 )
-RENAMED = ("matcha-gnn model 3", "matcha-gnn model 4")
-"""Formats in which some tensors had other names, see `_renewed`."""
 MOST = 10_000
 """Sizes in a configuration up to which models are built whatever the file holds."""
 _SUMMARY = "source_summary."
@@ -92,7 +89,6 @@ def load_model(path: str | Path) -> Backbone:
             or with numbers that are not finite.
     """
     metadata, tensors = FORMAT.read(path)
-    tensors = _renewed(tensors, metadata["format"])
     summary, source_arrays = _take(tensors, _SUMMARY), _take(tensors, _ARRAYS)
     model = _build(metadata, tensors, path)
     try:
@@ -109,7 +105,7 @@ def load_model(path: str | Path) -> Backbone:
 
 
 def _answering(model: Backbone, metadata: dict[str, str], path: str | Path) -> BeliefModel:
-    """The model as `Belief` returned it, or as it was fitted to or chosen by answers."""
+    """The model as `Belief` returned it, or as answers chose it."""
     answer, pool = metadata["answer"], metadata.get("pool")
     if answer not in ANSWERS or model.source is None:
         got = f"{path} (answer {answer!r})" if model.source else f"{path} (no source summary)"
@@ -123,7 +119,7 @@ def _answering(model: Backbone, metadata: dict[str, str], path: str | Path) -> B
 
 
 def _pool(text: str, model: Backbone, path: str | Path) -> BiasedPool:
-    """Weights and biases that were fitted to answers."""
+    """Weights and biases of a pool that were fitted to a metric."""
     try:
         found = json_object(text)
         weights, bias = PoolWeights(*map(float, found["weights"])), found["bias"]
@@ -135,23 +131,6 @@ def _pool(text: str, model: Backbone, path: str | Path) -> BiasedPool:
         allowed = "two weights and a bias for each class"
         raise InvalidFileError("model", f"{path} (pool {text})", allowed) from error
     return pool
-
-
-def _renewed(tensors: dict[str, Tensor], given: str) -> dict[str, Tensor]:
-    """Tensors of a file of an older format under their present names.
-
-    Format 3 does not say which nodes its source summary was taken on: the training nodes.
-    """
-    if given not in RENAMED:
-        return tensors
-    renewed = {}
-    for name, tensor in tensors.items():
-        name = name.replace(f"{_SUMMARY}own_", f"{_SUMMARY}node_")
-        name = _ARRAYS + name.removeprefix("artefact.") if name.startswith("artefact.") else name
-        renewed[name] = tensor
-    if any(name.startswith(_SUMMARY) for name in renewed):
-        renewed.setdefault(f"{_SUMMARY}held_out", torch.tensor(0))
-    return renewed
 
 
 def _take(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -207,7 +186,7 @@ def _metadata(model: Backbone) -> dict[str, str]:
     if not isinstance(model, TrainableBackbone):
         raise IncompatibleError(
             f"{model.name} cannot be built again from a file, as it is no TrainableBackbone: keep "
-            "its state_dict; of a wrapped network save its γ with save_delta"
+            "its state_dict; of a wrapped network its gamma"
         )
     name = name_of_class(type(model), BACKBONES, GROUP)
     if name is None:

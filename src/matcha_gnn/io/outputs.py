@@ -12,11 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from matcha_gnn.backbones import AddedHops, Wrapped
 from matcha_gnn.errors import InvalidFileError, MatchaError, optional_imports
 from matcha_gnn.evidence import ACCURACY
 from matcha_gnn.io.asked import QUESTIONS, asked_names, is_asked, keep_answers, write_asked
-from matcha_gnn.io.deltas import save_delta
 from matcha_gnn.io.files import output_folder, replacing
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.io.models import can_save, save_model
@@ -27,10 +25,8 @@ from matcha_gnn.result import Adaptation
 SUMMARY = "summary.json"
 PREDICTIONS, MODEL, HISTORY = "predictions.npz", "model.safetensors", "history.csv"
 CHANGED = "changed.csv"
-DELTA = "delta.safetensors"
-"""In place of the model: what changed in a network of the user's own."""
 PAGE = "report.html"
-RUN_FILES = (PREDICTIONS, CHANGED, MODEL, DELTA, HISTORY, PAGE, SUMMARY)
+RUN_FILES = (PREDICTIONS, CHANGED, MODEL, HISTORY, PAGE, SUMMARY)
 """What one process writes, but for questions."""
 SHARD = re.compile(r"\.?predictions-\d+-of-\d+\.npz")
 """Predictions of one rank; hidden until those of all ranks are there."""
@@ -112,7 +108,7 @@ def write_outputs(
         np.savez(file, **predictions(result))  # type: ignore[arg-type]
     write_changed(result, folder / CHANGED)
     if model:
-        {MODEL: save_model, DELTA: save_delta}[model](result.model, folder / model)
+        save_model(result.model, folder / model)
     write_history(result, folder / HISTORY)
     scored = scorable(labels, mask, *result.probs.shape)
     if page:
@@ -156,10 +152,7 @@ def write_changed(result: Adaptation, path: Path) -> None:
 
 def model_file(result: Adaptation) -> str | None:
     """The name of the file that holds the model; none for a network whose weights stay."""
-    if can_save(result.model):
-        return MODEL
-    moved = not torch.equal(result.gamma, result.gamma_before)
-    return DELTA if moved and isinstance(result.model, Wrapped | AddedHops) else None
+    return MODEL if can_save(result.model) else None
 
 
 def can_report(tell: Callable[[str], None]) -> bool:

@@ -33,13 +33,11 @@ class TensorFormat:
     Attributes:
         argument: what errors call such a file.
         name: the format that is written, such as "matcha-gnn model 6".
-        older: formats that are read as well; their files have no checksum.
         allowed: what errors say instead.
     """
 
     argument: str
     name: str
-    older: tuple[str, ...]
     allowed: str
 
     def write(
@@ -82,7 +80,7 @@ class TensorFormat:
 
     def _check_format(self, path: Path, metadata: dict[str, str]) -> None:
         given = metadata.get("format", "no format")
-        if given == self.name or given in self.older:
+        if given == self.name:
             return
         kind, _, version = self.name.rpartition(" ")
         if given.startswith(f"{kind} ") and given.removeprefix(f"{kind} ").isdecimal():
@@ -95,9 +93,9 @@ class TensorFormat:
         self, path: Path, metadata: dict[str, str], tensors: dict[str, Tensor]
     ) -> None:
         given = metadata.pop(CHECKSUM, None)
-        if given is None and metadata["format"] == self.name:
+        if given is None:
             raise self.refused(path, "no checksum: damaged")
-        if given is not None and given != checksum(metadata, tensors):
+        if given != checksum(metadata, tensors):
             raise self.refused(path, "its checksum is not that of its content: damaged")
         broken = first_non_finite(tensors)
         if broken is not None:

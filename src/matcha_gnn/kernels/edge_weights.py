@@ -7,8 +7,7 @@ the normalisation of its receiver. Memory is O(E) plus the hops: no message per 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
-from types import ModuleType
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -17,9 +16,6 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from matcha_gnn.kernels.propagate import Adjacency, nested
 from matcha_gnn.kernels.sparse import csr_of, row_starts
 from matcha_gnn.typing import HopWeights, Repr
-
-COMPILED_FROM = 3 << 19
-"""Numbers of one hop (6 MB) from which rows of neighbours lie beyond the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +220,7 @@ class _WeightedFilter(torch.autograd.Function):
         if needs_weight:
             sampled = pattern.matrix(torch.zeros_like(values))
             for hop in reversed(hops[:-1]):
-                sampled = _plus_dots(sampled, next(slopes), hop)
+                sampled = torch.sparse.sampled_addmm(sampled, next(slopes), hop.T)
             of_weight = pattern.weight_gradient(sampled.values(), weight)
         if needs_h:
             of_h = _last(slopes)
@@ -242,29 +238,6 @@ def _steps(matrix: Adjacency, h: Tensor, hop_weights: list[float]) -> Iterator[T
     for share in reversed(hop_weights[:-1]):
         mixed = matrix.plus(mixed, share, h)
         yield mixed
-
-
-def _plus_dots(sampled: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """The CSR tensor with ⟨left[v], right[u]⟩ added to each entry (v, u); it may change itself."""
-    if _loop_pays(left, right) and (compiled := _compiled()):
-        compiled.add_dots(sampled, left, right)
-        return sampled
-    added: Tensor = torch.sparse.sampled_addmm(sampled, left, right.T)
-    return added
-
-
-def _loop_pays(left: Tensor, right: Tensor) -> bool:
-    large = left.is_cpu and left.dtype == torch.float32 and left.numel() > COMPILED_FROM
-    return large and left.is_contiguous() and right.is_contiguous()
-
-
-@cache
-def _compiled() -> ModuleType | None:
-    try:
-        from matcha_gnn.kernels import cpu_edges
-    except ImportError:
-        return None
-    return cpu_edges
 
 
 def _last(results: Iterator[Tensor]) -> Tensor:

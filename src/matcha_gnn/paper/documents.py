@@ -4,10 +4,9 @@ A table stands between `<!-- NAME -->` and `<!-- /NAME -->`; `<!-- NAME: ERM, Te
 rows of these base methods only, `<!-- NAME summary: Matcha -->` counts the rows of that name, and
 `<!-- NAME gains -->` sets rows against the rows they are based on.
 `<!-- choosing -->` is the decision table of the base methods, `<!-- default -->` sets the default
-beside the published rows of Table 1, `<!-- harm: FILE -->` sums up a record of the harm study
-(`FILE#real` and `FILE#generated` a part of it), `<!-- ask: FILE#generated -->` a part of one of the
-study of questions, `<!-- evidence: FILE -->` one of the evidence study, `<!-- networks: FILE -->`
-one of the study of networks of others,
+beside the published rows of Table 1, `<!-- ask: FILE#generated -->` a part of a record of the
+study of questions (`FILE#real` the other), `<!-- evidence: FILE -->` one of the evidence study,
+`<!-- networks: FILE -->` one of the study of networks of others,
 `<!-- cost: FILE -->` shows one of what a round costs, `<!-- overall -->` counts all tables,
 `<!-- overview -->` has a line for each with its page, and `<!-- conclusions -->` sets the paper's
 conclusions beside the records. One picture shows all cells, ours over the published.
@@ -35,7 +34,6 @@ from matcha_gnn.paper.experiments import compare, load
 from matcha_gnn.paper.experiments.spec import groups, names, published
 from matcha_gnn.paper.pages import ours_against_paper
 from matcha_gnn.paper.studies import ask, evidence_overview, networks
-from matcha_gnn.paper.studies.harm import kinds, table
 from matcha_gnn.paper.tables import gain_table, markdown_table, summary_line
 
 DOCUMENTS = (
@@ -44,7 +42,6 @@ DOCUMENTS = (
     *(f"docs/results/{name}.md" for name in (*published_tables(), "cost")),
     "docs/method.md",
     "docs/choosing.md",
-    "docs/research/harm-study.md",
     "docs/research/questions.md",
     "docs/research/networks.md",
 )
@@ -73,13 +70,6 @@ def refreshed(text: str, results: Path) -> str:
 def _between(made: Callable[..., str], results: Path, found: re.Match[str]) -> str:
     opening, file, closing = found.groups()
     return f"{opening}{made(results, file) if file else made(results)}\n{closing}"
-
-
-def harm_table(results: Path, name: str) -> str:
-    """What `studies.harm show` says of a record, or of its real or generated graphs."""
-    file, _, kind = name.partition("#")
-    runs = _record(results / file)["runs"]
-    return table(kinds(runs)[kind] if kind else runs)
 
 
 def networks_table(results: Path, name: str) -> str:
@@ -198,7 +188,6 @@ def _filled(name: str, results: Path, found: re.Match[str]) -> str:
 
 MADE: dict[str, Callable[..., str]] = {
     "choosing": choosing_table,
-    "harm": harm_table,
     "ask": ask_table,
     "networks": networks_table,
     "evidence": evidence_table,

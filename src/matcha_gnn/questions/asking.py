@@ -20,8 +20,7 @@ from matcha_gnn.evidence.belief_model import BeliefModel
 from matcha_gnn.evidence.goals import ACCURACY
 from matcha_gnn.graphs.memory import whole_in_memory
 from matcha_gnn.questions.answers import checked_answers, read_answers
-from matcha_gnn.questions.decision import Design, Later, decide
-from matcha_gnn.questions.fitting import fitted_candidates
+from matcha_gnn.questions.decision import Design, decide
 from matcha_gnn.questions.questions import Neighbour, Opinion, Question, Questions
 from matcha_gnn.questions.sampling import IntArray
 from matcha_gnn.questions.surest import surest_candidates
@@ -69,15 +68,10 @@ def answer(result: Adaptation, answers: Mapping[int, int | str] | str | Path) ->
     read = read_answers if isinstance(answers, str | Path) else checked_answers
     known = dict(questions.answers) | read(answers, questions)
     items = tuple(each for each in questions.items if each.node not in known)
-    design, asked = questions.design, questions.asked
-    candidates = questions.candidates
-    believed = bool(result.decision and not result.decision.obstacle)
-    fitted = fitted_candidates(candidates[0], result.graph, asked, known, result.goal, believed)
-    later = [Later(_array(one.probs), start) for start, one in fitted.items()]
-    tried = (*candidates, *fitted.values())
+    tried = questions.candidates
     # Answers test accuracy. Another metric is known from the evidence alone.
     wanted = None if result.goal == ACCURACY else [one.goal.value for one in tried]
-    verdict = decide(design, asked, known, later, wanted)
+    verdict = decide(questions.design, questions.asked, known, wanted)
     return _with_verdict(result, tried, verdict, replace(questions, items=items, answers=known))
 
 

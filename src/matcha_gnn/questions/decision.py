@@ -28,10 +28,6 @@ from matcha_gnn.questions.sequential import Bets, adjusted, lower_bound
 from matcha_gnn.questions.verdict import Verdict
 from matcha_gnn.typing import FloatArray
 
-FITTED_AT = (20, 50, 100)
-"""A candidate is fitted to the answers of so many first questions, once all of them are there."""
-LATER_SHARE = 0.05
-"""Share of the error rate that is set aside for these candidates."""
 BELIEVED = 10
 """Answers that the evidence is worth where it helps to choose among permitted candidates."""
 
@@ -60,42 +56,15 @@ class Design:
         """With which nodes are drawn, [N]; zero where all candidates agree."""
         return node_weights(self.labels, self.shares)
 
-    @cached_property
-    def error_shares(self) -> FloatArray:
-        """The same of the error rate, of which later candidates get some, [M − 1 + later]."""
-        aside = np.full(len(FITTED_AT), LATER_SHARE / len(FITTED_AT))
-        return np.concatenate([(1 - LATER_SHARE) * self.shares, aside])
-
     def order(self, count: int) -> IntArray:
         """The first nodes to ask about, [T], T ≤ count."""
         return draw_order(self.weights, count, self.seed)
-
-
-@dataclass(frozen=True, eq=False)
-class Later:
-    """A candidate that was made from answers.
-
-    Attributes:
-        probs: its class probabilities, [N, C].
-        start: questions whose answers it was made from, the first of the order; one of
-            `FITTED_AT`. Bets on it begin after them.
-    """
-
-    probs: FloatArray
-    start: int
-
-    @cached_property
-    def labels(self) -> IntArray:
-        """The most probable class of each node, [N]."""
-        found: IntArray = self.probs.argmax(1)
-        return found
 
 
 def decide(
     design: Design,
     asked: IntArray,
     answers: Mapping[int, int],
-    later: Sequence[Later] = (),
     wanted: Sequence[float] | None = None,
 ) -> Verdict:
     """Test every candidate against the source and take the best that is permitted.
@@ -110,18 +79,16 @@ def decide(
         design: of the questions.
         asked: nodes in the order of the questions, [T].
         answers: true class by node, for some of them.
-        later: candidates that were made from answers, one for each start; intervals of the verdict
-            are in the order of the design's candidates and then of these.
-        wanted: what is expected of each candidate in the same order, by which the best permitted
-            one is taken; None for accuracy, which answers tell.
+        wanted: what is expected of each candidate in the order of the design, by which the best
+            permitted one is taken; None for accuracy, which answers tell.
     """
-    found = _Comparisons(design, asked, answers, later, wanted)
+    found = _Comparisons(design, asked, answers, wanted)
     tests, wealths = found.tests, found.wealths
     return Verdict(
         taken=found.best,
         answered=int((found.known >= 0).sum()),
         skipped=int((found.known < 0).sum()),
-        accuracies=(found.accuracy(design.labels[0], 0), *map(found.accuracy_of, tests)),
+        accuracies=tuple(map(found.accuracy, design.labels)),
         gains=(Interval(0.0, 0.0, 0.0), *(test.gain for test in tests)),
         wealths=(1.0, *wealths),
         permitted=(True, *(wealth >= 1 / ERROR_RATE for wealth in wealths)),
@@ -129,11 +96,9 @@ def decide(
     )
 
 
-def choose(
-    design: Design, asked: IntArray, answers: Mapping[int, int], later: Sequence[Later] = ()
-) -> int:
+def choose(design: Design, asked: IntArray, answers: Mapping[int, int]) -> int:
     """The number of the candidate that `decide` takes, without estimates of the others."""
-    return _Comparisons(design, asked, answers, later).best
+    return _Comparisons(design, asked, answers).best
 
 
 class _Comparisons:
@@ -144,56 +109,34 @@ class _Comparisons:
         design: Design,
         asked: IntArray,
         answers: Mapping[int, int],
-        later: Sequence[Later],
         wanted: Sequence[float] | None = None,
     ) -> None:
         self.wanted = wanted
         known = np.array([answers.get(node, -1) for node in asked.tolist()], dtype=np.int64)
         last = int(np.flatnonzero(known >= 0).max(initial=-1)) + 1
         self.design, self.nodes, self.known = design, asked[:last], known[:last]
-        self.tests = [self._test(labels, design.prior) for labels in design.labels[1:]]
-        self.early = len(self.tests)
-        self.tests += [self._test(one.labels, one.probs, one.start) for one in later]
-
-    def _test(self, labels: IntArray, beliefs: FloatArray | None, start: int = 0) -> "_Comparison":
-        return _Comparison(self.design, labels, beliefs, self.nodes, self.known, start)
+        self.tests = [
+            _Comparison(design, labels, self.nodes, self.known) for labels in design.labels[1:]
+        ]
 
     @cached_property
     def wealths(self) -> list[float]:
         """The largest that each candidate has had, adjusted for testing all of them."""
-        shares = self.design.error_shares
-        if not len(self.nodes):
-            return [1.0 if share > 0 else math.inf for share in shares[: len(self.tests)]]
-        rows = np.zeros((len(shares), len(self.nodes)))
-        places = [*range(self.early), *(self.early + FITTED_AT.index(t.start) for t in self.later)]
-        for place, test in zip(places, self.tests, strict=True):
-            rows[place] = test.wealth
-        found: list[float] = adjusted(rows, shares, len(FITTED_AT)).max(-1)[places].tolist()
-        return found
-
-    @property
-    def later(self) -> list["_Comparison"]:
-        """Of candidates that were made from answers."""
-        return self.tests[self.early :]
+        shares = self.design.shares
+        if not (len(self.nodes) and self.tests):
+            return [1.0 if share > 0 else math.inf for share in shares]
+        rows = np.stack([test.wealth for test in self.tests])
+        largest: list[float] = adjusted(rows, shares).max(-1).tolist()
+        return largest
 
     @property
     def best(self) -> int:
-        """The permitted candidate with the largest expected gain, or 0 for the source.
-
-        One that was made from answers is compared with the best of the others by the answers after
-        those.
-        """
+        """The permitted candidate with the largest expected gain, or 0 for the source."""
         able = [number for number, wealth in enumerate(self.wealths, 1) if wealth >= 1 / ERROR_RATE]
         if self.wanted is not None:
             return max([0, *able], key=np.nan_to_num(self.wanted, nan=-np.inf).__getitem__)
         able = [number for number in able if self.tests[number - 1].estimate > 0]
-        early = [number for number in able if number <= self.early]
-        best = max(early, key=lambda number: self.tests[number - 1].expected, default=0)
-        for number in able[len(early) :]:
-            one = self.tests[number - 1]
-            other = self.tests[best - 1].since(one.start).expected if best else 0.0
-            best = number if one.expected > other else best
-        return best
+        return max(able, key=lambda number: self.tests[number - 1].expected, default=0)
 
     @property
     def more(self) -> int | None:
@@ -203,14 +146,10 @@ class _Comparisons:
             if test.estimate > 0 and 1 < wealth < 1 / ERROR_RATE:
                 grown = math.log(wealth)
                 missing = math.log(1 / ERROR_RATE) - grown
-                found.append(math.ceil((len(self.nodes) - test.start) * missing / grown))
+                found.append(math.ceil(len(self.nodes) * missing / grown))
         return min(found, default=None)
 
-    def accuracy_of(self, test: "_Comparison") -> Interval:
-        """Of the candidate of a comparison."""
-        return self.accuracy(test.labels, test.start)
-
-    def accuracy(self, labels: IntArray, start: int) -> Interval:
+    def accuracy(self, labels: IntArray) -> Interval:
         """Of one candidate: the disputed nodes and the others are estimated apart."""
         disputed = self.design.weights > 0
         right = (labels[self.nodes] == self.known).astype(float)
@@ -219,53 +158,39 @@ class _Comparisons:
             (disputed, self.design.weights),
             (~disputed, np.ones(len(disputed))),
         ):
-            bets = Bets(self.nodes, weights, inside, start=start)
+            bets = Bets(self.nodes, weights, inside)
             parts.append(share_estimate(right, _importance(bets, self.known), bets.size))
             shares.append(float(inside.mean()))
         return combined(parts, shares)
 
 
 def _importance(bets: Bets, known: IntArray) -> FloatArray:
-    """Importance weights of the answers from the start of the bets on, [T]."""
-    drawn_before = int((bets.hit & ~bets.played).sum())
-    return importance_weights(bets.ratio, bets.played & (known >= 0), bets.size - drawn_before)
+    """Importance weights of the answers, [T]."""
+    return importance_weights(bets.ratio, bets.hit & (known >= 0), bets.size)
 
 
 class _Comparison:
-    """One candidate beside the source, at the nodes that were asked.
-
-    A candidate that was made from answers may change nodes on which the others agree, and of which
-    few are asked. Each of them counts as a loss in the test.
-    """
+    """One candidate beside the source, at the nodes that were asked."""
 
     def __init__(
         self,
         design: Design,
         labels: IntArray,
-        beliefs: FloatArray | None,
         nodes: IntArray,
         known: IntArray,
-        start: int,
     ) -> None:
         both = np.stack([design.labels[0], labels])
         changed, disputed = both[1] != both[0], design.weights > 0
-        expected = None if beliefs is None else believed_gains(both, beliefs)[0]
-        self.given = design, labels, beliefs, nodes, known
-        self.labels, self.start, self.size = labels, start, labels.size
-        self.bets = Bets(nodes, design.weights, changed & disputed, expected, start)
+        expected = None if design.prior is None else believed_gains(both, design.prior)[0]
+        self.size = labels.size
+        self.bets = Bets(nodes, design.weights, changed & disputed, expected)
         self.unasked = int((changed & ~disputed).sum())
         self.known = known >= 0
         right = (both[:, nodes] == known).astype(float)
         self.gains = np.where(self.known, right[1] - right[0], -1.0)
-        self.believed = 0.0
-        if design.prior is not None:
-            self.believed = float(believed_gains(both, design.prior).mean())
+        self.believed = 0.0 if expected is None else float(expected.mean())
         self.weights = _importance(self.bets, known)
         self.answered = int((self.weights != 0).sum())
-
-    def since(self, start: int) -> "_Comparison":
-        """The same by the answers from a question on."""
-        return _Comparison(*self.given, max(start, self.start))
 
     @property
     def wealth(self) -> FloatArray:
@@ -275,12 +200,9 @@ class _Comparison:
     @property
     def estimate(self) -> float:
         """The gain in accuracy over all nodes that can be asked about; NaN if no answer tells."""
-        before = self.bets.hit & ~self.bets.played & self.known
-        left = self.bets.size - int(before.sum())
         if not self.answered:
-            return math.nan if left else float(self.gains[before].sum()) / self.size
-        mean = float(weighted_mean(self.gains, self.weights))
-        return (float(self.gains[before].sum()) + left * mean) / self.size
+            return math.nan if self.bets.size else 0.0
+        return self.bets.size * float(weighted_mean(self.gains, self.weights)) / self.size
 
     @property
     def gain(self) -> Interval:

@@ -35,8 +35,6 @@ class Bets:
         weights: with which they were drawn, [N].
         inside: the set, [N]; other nodes leave wealth as it is.
         beliefs: expected gain at each node, in [−1, 1], [N]; or None.
-        start: drawn nodes whose answers were known when set and beliefs were chosen. Bets begin
-            after them; gains there are facts by then.
     """
 
     def __init__(
@@ -45,10 +43,8 @@ class Bets:
         weights: FloatArray,
         inside: Mask,
         beliefs: FloatArray | None = None,
-        start: int = 0,
     ) -> None:
         self.hit: Mask = inside[nodes]
-        self.played: Mask = self.hit & (np.arange(nodes.shape[-1]) >= start)
         self.size = int(inside.sum())
         self.left = self.size - _before(self.hit.astype(float))
         self.ratio = np.where(self.hit, self._relative(nodes, weights, inside), 1.0)
@@ -78,7 +74,7 @@ class Bets:
             spare = np.maximum(1 - size * (1 + mean), 0)
             for spread in self.spreads:
                 factor = size * (1 + gains) / self.ratio + spare * spread
-                growth = np.log(np.maximum(np.where(self.played, factor, 1.0), _TINY))
+                growth = np.log(np.maximum(np.where(self.hit, factor, 1.0), _TINY))
                 total += share / len(self.spreads) * np.exp(np.cumsum(growth, -1))
         return np.where(possible, total, np.inf)
 
@@ -92,39 +88,31 @@ class Bets:
         return relative
 
 
-def adjusted(wealths: FloatArray, shares: FloatArray, later: int = 0) -> FloatArray:
+def adjusted(wealths: FloatArray, shares: FloatArray) -> FloatArray:
     """Wealth of each candidate that holds for all of them at once (closed testing).
 
     The smallest weighted mean over all groups of candidates that it belongs to. If it reaches
     1 / α, the candidate's hypothesis is rejected; one that is true is, with probability at most α.
 
-    Later candidates are made from answers, so that their hypotheses are not fixed beforehand.
-    They belong to every group, without wealth but where they are tested themselves.
-
     Args:
         wealths: of each candidate, [M, ...].
         shares: weights of the candidates, fixed before any answer, [M].
-        later: how many of them, at the end, are later candidates.
 
     Example:
         >>> adjusted(np.array([100.0, 0.0, 40.0]), np.array([0.5, 0.25, 0.25])).round(1)
         array([60.,  0., 20.])
-        >>> adjusted(np.array([100.0, 40.0]), np.array([0.5, 0.5]), later=1)
-        array([50., 40.])
     """
-    early = len(wealths) - later
-    order = wealths[:early].argsort(0)
-    rising, weights = np.take_along_axis(wealths[:early], order, 0), shares[:early][order]
+    order = wealths.argsort(0)
+    rising, weights = np.take_along_axis(wealths, order, 0), shares[order]
     # Infinite wealth, or no share: the hypothesis is known to be false.
     known = np.isinf(rising)
     rising = np.where(known, 0.0, rising)
     found = np.full_like(wealths, np.inf)
     for k in np.flatnonzero(shares > 0):
-        aside = shares[early:].sum() + (shares[k] if k < early else 0.0)
         others = np.where((order == k) | known, 0.0, weights)
-        sums, total = np.cumsum(others * rising, 0), aside + np.cumsum(others, 0)
-        alone = shares[k] * wealths[k]
-        found[k] = np.minimum(alone / aside, ((alone + sums) / total).min(0, initial=np.inf))
+        sums, total = np.cumsum(others * rising, 0), shares[k] + np.cumsum(others, 0)
+        joined = (shares[k] * wealths[k] + sums) / total
+        found[k] = np.minimum(wealths[k], joined.min(0, initial=np.inf))
     return found
 
 

@@ -8,9 +8,7 @@ from matcha_gnn.report.figures import (
     loss_curve,
     share_curves,
 )
-from matcha_gnn.report.maps import node_map
 from matcha_gnn.report.page import pictures, render_page, write_page
-from matcha_gnn.report.replay import round_curves
 from matcha_gnn.report.shift import shift_card
 
 __all__ = [
@@ -19,10 +17,8 @@ __all__ = [
     "gamma_bars",
     "label_confusion",
     "loss_curve",
-    "node_map",
     "pictures",
     "render_page",
-    "round_curves",
     "share_curves",
     "shift_card",
     "write_page",

@@ -25,8 +25,6 @@ from matcha_gnn.report.figures import (
     loss_curve,
     share_curves,
 )
-from matcha_gnn.report.maps import node_map
-from matcha_gnn.report.replay import round_curves
 from matcha_gnn.report.shift import shift_card
 from matcha_gnn.report.template import render, write
 from matcha_gnn.result import Adaptation
@@ -85,7 +83,6 @@ def write_page(
     labels: Tensor | None = None,
     mask: Tensor | None = None,
     *,
-    projection: str = "pca",
     command: str | None = None,
     graph: str | None = None,
 ) -> None:
@@ -96,16 +93,14 @@ def write_page(
         path: the file to write; it appears whole or not at all.
         labels: true classes [N], to show accuracy.
         mask: the nodes that accuracy counts, bool [N]; all by default.
-        projection: how the map of the nodes is drawn: "pca" or "tsne".
         command: the command line that made the result, to be shown.
         graph: what the title calls the graph; its size by default.
 
     Raises:
-        InvalidArgumentError: labels or mask do not fit the result, or the projection is unknown.
+        InvalidArgumentError: labels or mask do not fit the result.
         InvalidFileError: the folder is missing or cannot be written.
     """
-    html = render_page(result, labels, mask, projection=projection, command=command, graph=graph)
-    write(html, path)
+    write(render_page(result, labels, mask, command=command, graph=graph), path)
 
 
 def render_page(
@@ -113,7 +108,6 @@ def render_page(
     labels: Tensor | None = None,
     mask: Tensor | None = None,
     *,
-    projection: str = "pca",
     command: str | None = None,
     graph: str | None = None,
 ) -> str:
@@ -136,9 +130,7 @@ def render_page(
         scored=_scored(result, mask),
         gains=candidate_gains(result),
         moves=_moves(outlook),
-        pictures=[
-            each for each in (confidence_histograms(result), node_map(result, projection)) if each
-        ],
+        pictures=[picture for picture in [confidence_histograms(result)] if picture],
         workings=workings(result),
         classes=class_rows(outlook.result, labels, mask),
         gamma=_gamma(result),
@@ -181,19 +173,18 @@ def _moves(outlook: Outlook) -> Picture | None:
 
 def workings(result: Adaptation) -> list[Picture]:
     """How the result came about: hop weights, and the rounds where there were some."""
-    rounds = (loss_curve, round_curves, share_curves) if result.trace.loss else ()
+    rounds = (loss_curve, share_curves) if result.trace.loss else ()
     bars = [gamma_bars(result)] if _gamma(result) else []
     drawn = [*bars, *(draw(result) for draw in rounds)]
     return [picture for picture in drawn if picture]
 
 
-def pictures(result: Adaptation, projection: str = "pca") -> list[Picture]:
+def pictures(result: Adaptation) -> list[Picture]:
     """All figures, in the order of the page; those that cannot be drawn are left out."""
     drawn = (
         _moves(outlook_of(result)),
         candidate_gains(result),
         confidence_histograms(result),
-        node_map(result, projection),
         *workings(result),
     )
     return [picture for picture in drawn if picture]

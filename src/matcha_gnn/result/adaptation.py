@@ -1,5 +1,6 @@
 """Step 7: the one object that adaptation returns."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -144,6 +145,43 @@ class Adaptation:
             "strategy_parameters": self.strategy.parameters(),
             "seed": self.seed,
             **(self.goal.figures() if self.decision else {}),
+        }
+
+    def metrics(self) -> dict[str, float]:
+        """The outcome as finite numbers by flat names, such as an experiment tracker logs.
+
+        What cannot be told is left out: losses and estimates of the last entry of the trace, γ,
+        class shares, the metric with its bounds where candidates were compared, seconds by stage.
+        `trace.rows()` has the same for every round, `configuration()` the settings.
+
+        Example:
+            >>> import matcha_gnn as mg
+            >>> graph = mg.datasets.csbm(num_nodes=50, num_features=4, seed=0)
+            >>> result = mg.predict(mg.GPRGNN(4, 2, K=1), graph)
+            >>> list(result.metrics())[:6]
+            ['changed', 'rounds', 'pic_before', 'pic_after', 'loss', 'gamma_0']
+        """
+        values: dict[str, float] = {
+            "changed": self.changed,
+            "rounds": float(self.rounds),
+            "pic_before": self.pic_before,
+            "pic_after": self.pic_after,
+        }
+        if len(self.trace):
+            values |= self.trace.row(-1)
+        values |= self._estimates()
+        values |= {f"seconds_{stage}": each for stage, each in self.seconds.items()}
+        return {name: value for name, value in values.items() if math.isfinite(value)}
+
+    def _estimates(self) -> dict[str, float]:
+        """The metric of the source model and of what was taken, with bounds."""
+        if self.decision is None or self.decision.taken is None:
+            return {}
+        source, taken = self.decision.candidates[0], self.decision.taken
+        return {
+            f"{name}{self.goal.name}{part}": value
+            for name, each in (("source_", source), ("", taken))
+            for part, value in zip(("", "_low", "_high"), each.goal, strict=True)
         }
 
     @property
@@ -341,7 +379,6 @@ class Adaptation:
         labels: Tensor | None = None,
         mask: Tensor | None = None,
         *,
-        projection: str = "pca",
         command: str | None = None,
         graph: str | None = None,
     ) -> None:
@@ -351,7 +388,6 @@ class Adaptation:
             path: the file to write.
             labels: true classes [N], to show accuracy; never used to adapt.
             mask: the nodes that accuracy counts, bool [N]; all by default.
-            projection: how the map of the nodes is drawn: "pca" or "tsne".
             command: the command line to show; the call of `adapt` by default.
             graph: what the title calls the graph; its size by default.
 
@@ -360,4 +396,4 @@ class Adaptation:
         """
         with optional_imports("report"):
             from matcha_gnn.report import write_page
-        write_page(self, path, labels, mask, projection=projection, command=command, graph=graph)
+        write_page(self, path, labels, mask, command=command, graph=graph)

@@ -40,11 +40,6 @@ class AlarmKind(enum.StrEnum):
     FEATURES = "features"
 
     @property
-    def slug(self) -> str:
-        """Its name as a part of other names."""
-        return self.replace(" ", "_")
-
-    @property
     def meaning(self) -> str:
         """When it rings, for a reader."""
         return {

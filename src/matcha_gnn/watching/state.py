@@ -13,7 +13,6 @@ from matcha_gnn.watching.steps import Step
 FORMAT = TensorFormat(
     "state",
     "matcha-gnn watch 2",
-    older=("matcha-gnn watch 1",),
     allowed="a file as a watch wrote it; without it the watch starts anew",
 )
 

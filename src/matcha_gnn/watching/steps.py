@@ -8,7 +8,7 @@ from typing import Any
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.result import Adaptation
 from matcha_gnn.typing import Parameters
-from matcha_gnn.watching.alarms import Alarm, AlarmKind
+from matcha_gnn.watching.alarms import Alarm
 
 UNSAVED = ("result", "alarms")
 """Fields that are not figures."""
@@ -97,18 +97,6 @@ class Step:
         """All of it but the result, as JSON values; what does not exist is null."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in UNSAVED}
         return own | {"alarms": [alarm.figures() for alarm in self.alarms]}
-
-    def numbers(self) -> dict[str, float]:
-        """Figures that are finite numbers, and 1 or 0 for each kind of alarm: for trackers."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in UNSAVED}
-        found = {
-            name: float(value)
-            for name, value in own.items()
-            if type(value) in (int, float) and math.isfinite(value)
-        }
-        rung = {alarm.kind for alarm in self.alarms}
-        ringing = {f"alarm_{kind.slug}": float(kind in rung) for kind in AlarmKind}
-        return found | ringing | {"adapted": float(self.adapted)}
 
     def row(self) -> dict[str, str]:
         """One line of a table: all figures, and the kinds of alarms that ring."""

@@ -3,7 +3,6 @@
 import copy
 import math
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +14,6 @@ from torch import nn
 from matcha_gnn.adaptation import checked_arguments, run_adaptation
 from matcha_gnn.backbones import Backbone, as_backbone
 from matcha_gnn.backbones.checks import require_finite, require_precision
-from matcha_gnn.callbacks import Callback
 from matcha_gnn.diagnosis import Diagnosis, shift_card
 from matcha_gnn.errors import (
     IncompatibleError,
@@ -68,7 +66,6 @@ class Watch:
         level: the lowest accuracy that is good enough; an alarm rings below it.
         resamples: how many graphs are drawn from the source.
         seed: of these draws, and for base methods that draw at random.
-        callbacks: `on_graph` of each is called with every step; `mg.callbacks` has some.
 
     Example:
         >>> import matcha_gnn as mg
@@ -96,9 +93,8 @@ class Watch:
         level: float | None = None,
         resamples: int = 20,
         seed: int = 0,
-        callbacks: Sequence[Callback] = (),
     ) -> None:
-        self.method, self.strategy = checked_arguments(method, strategy, seed, callbacks)
+        self.method, self.strategy = checked_arguments(method, strategy, seed)
         if level is not None:
             require_number("level", level, above=0, below=1)
         require_whole("resamples", resamples, least=1)
@@ -111,7 +107,7 @@ class Watch:
         self._source = _whole(source) if _is_graph(source) else None
         if self._source is not None:
             self._model.accept(self._source.x)
-        self._resamples, self._callbacks = resamples, tuple(callbacks)
+        self._resamples = resamples
         self._resampled: tuple[Step, ...] = ()
         self._last: Backbone | None = None
         self._steps: deque[Step] = deque(maxlen=KEPT)
@@ -302,8 +298,6 @@ class Watch:
     def _done(self, step: Step) -> Step:
         self.number = step.number
         self._steps.append(step.kept())
-        for callback in self._callbacks:
-            callback.on_graph(step)
         return step
 
 

@@ -52,10 +52,10 @@ def results_of(size, work, *arguments):
     return answers
 
 
-def adapt_on_ranks(model, graph, *how, hops=None, seed=0, callbacks=(), **sharing):
+def adapt_on_ranks(model, graph, *how, hops=None, seed=0, progress=None, **sharing):
     """`mg.adapt` by all ranks together; what it does not take goes to `shard`."""
     shared = mg.distributed.shard(graph, **sharing)
-    return mg.adapt(model, shared, *how, hops=hops, seed=seed, callbacks=callbacks)
+    return mg.adapt(model, shared, *how, hops=hops, seed=seed, progress=progress)
 
 
 def _collected(started, answers, expected):

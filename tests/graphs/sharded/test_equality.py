@@ -175,16 +175,13 @@ def test_what_is_less_usual_is_the_same_too():
         assert_equal_to_one_process([answer[name] for answer in answers], result)
 
 
-def brought_together(rank, partition):
-    result = adapted(adapt_on_ranks, "erm", partition=partition, gather=True)
+def brought_together(rank):
+    result = adapted(adapt_on_ranks, "erm", gather=True)
     return type(result).__name__, result.probs, result.probs_before, result.graph.num_nodes
 
 
-@pytest.mark.parametrize("partition", ["contiguous", "metis"])
-def test_predictions_come_together_on_the_first_rank_in_the_order_of_the_graph(partition):
-    if partition == "metis":
-        pytest.importorskip("pymetis")
-    first, *others = results_of(3, brought_together, partition)
+def test_predictions_come_together_on_the_first_rank_in_the_order_of_the_graph():
+    first, *others = results_of(3, brought_together)
     alone = adapted(mg.adapt, "erm")
     kind, probs, before, nodes = first
     assert (kind, nodes) == ("Adaptation", NODES)
@@ -195,7 +192,7 @@ def test_predictions_come_together_on_the_first_rank_in_the_order_of_the_graph(p
 
 def knows_both_ways(rank):
     graphs = small_graph(), small_graph(directed=True)
-    return [shard_of(unlabelled(each), Ranks(), "contiguous").reciprocal for each in graphs]
+    return [shard_of(unlabelled(each), Ranks()).reciprocal for each in graphs]
 
 
 @pytest.mark.parametrize("ranks", [1, 3])

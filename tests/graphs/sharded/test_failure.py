@@ -26,7 +26,7 @@ def dies_in_a_round(rank, folder, how):
 
     started = time.monotonic()
     try:
-        result = adapted(adapt_on_ranks, "erm", callbacks=[mg.callbacks.ShowProgress(progress)])
+        result = adapted(adapt_on_ranks, "erm", progress=progress)
         write_shards(result, folder, Ranks())
     except DistributedError as error:
         return str(error), time.monotonic() - started
@@ -103,7 +103,6 @@ def refused(rank, options):
 
 
 UNUSUAL = {
-    "unheard of": lambda rank: {"partition": "unheard of"},
     "other seeds": lambda rank: {"seed": rank},
     "other methods": lambda rank: {"method": mg.T3A(k=5 + rank)},
     "other strategies": lambda rank: {"strategy": mg.Matcha(rounds=1 + rank)},
@@ -124,7 +123,6 @@ UNUSUAL = {
     ("options", "kinds", "said"),
     [
         ("few nodes", InvalidArgumentError, "3 for 2 nodes"),
-        ("unheard of", InvalidArgumentError, "contiguous, metis"),
         ("other seeds", IncompatibleError, "different"),
         ("other methods", IncompatibleError, "different"),
         ("other strategies", IncompatibleError, "different"),

@@ -8,7 +8,7 @@ from spawning import run_ranks
 
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graphs.sharded.halo import Columns, Halo, ShardAdjacency
-from matcha_gnn.graphs.sharded.partition import Partition, contiguous, metis
+from matcha_gnn.graphs.sharded.partition import Partition, contiguous
 from matcha_gnn.graphs.sharded.ranks import Ranks
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.sparse import csr_tensor
@@ -25,11 +25,10 @@ def directed_matrix():
     return matrix
 
 
-def products(rank, owners):
+def products(rank, cuts):
     ranks, matrix = Ranks(), directed_matrix()
-    partition = Partition.from_owners(np.array(owners), ranks.size)
-    whole = scipy.sparse.csr_array(matrix[partition.order][:, partition.order])
-    rows = scipy.sparse.csr_array(whole[slice(*partition.cuts[rank : rank + 2])])
+    partition = Partition(np.array(cuts))
+    rows = scipy.sparse.csr_array(matrix[slice(*partition.cuts[rank : rank + 2])])
     columns = Columns.of(rows.indices, *partition.cuts[rank : rank + 2])
     halo = Halo.around(columns.needed.astype(np.int64), partition, ranks)
     local = Adjacency(csr_tensor(columns.renumbered(rows), torch.float64))
@@ -45,20 +44,20 @@ def products(rank, owners):
 
 
 SPLITS = {
-    "one rank": [0] * NODES,
-    "two ranks": [node % 2 for node in range(NODES)],
-    "four ranks": [(3 * node) % 4 for node in range(NODES)],
-    "a rank with one isolated node": [1 if node == 5 else 0 for node in range(NODES)],
+    "one rank": [0, NODES],
+    "two ranks": [0, 11, NODES],
+    "four ranks": [0, 4, 12, 17, NODES],
+    "a rank with one isolated node": [0, 5, 6, NODES],
 }
 
 
 @pytest.mark.parametrize("name", SPLITS)
 def test_products_over_ranks_equal_those_with_the_whole_matrix(name):
-    owners = SPLITS[name]
+    cuts = SPLITS[name]
     matrix = directed_matrix().toarray()
     h = torch.randn(NODES, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     seen = []
-    for nodes, forth, back, column, sent, rows in run_ranks(max(owners) + 1, products, owners):
+    for nodes, forth, back, column, sent, rows in run_ranks(len(cuts) - 1, products, cuts):
         seen.extend(nodes)
         np.testing.assert_allclose(forth, (matrix @ h.numpy())[nodes], atol=1e-12)
         np.testing.assert_allclose(back, (matrix.T @ h.numpy())[nodes], atol=1e-12)
@@ -94,23 +93,6 @@ def test_ranges_share_nodes_and_edges_evenly_and_no_rank_is_empty():
 def test_more_ranks_than_nodes_are_refused():
     with pytest.raises(InvalidArgumentError, match="3 for 2 nodes"):
         contiguous(np.array([0, 1, 2]), 3)
-
-
-def test_metis_cuts_fewer_edges_than_ranges():
-    pytest.importorskip("pymetis")
-    draw = np.random.default_rng(0)
-    groups = draw.permutation(np.arange(200) % 2)
-    pairs = draw.integers(0, 200, (2, 2000))
-    pairs = pairs[:, groups[pairs[0]] == groups[pairs[1]]]
-    matrix = scipy.sparse.csr_array((np.ones(pairs.shape[1]), pairs), shape=(200, 200))
-    matrix = (matrix + matrix.T).tocsr()
-
-    def crossing(split):
-        owners = split.owners(split.positions(np.arange(200)))
-        row, column = matrix.nonzero()
-        return int((owners[row] != owners[column]).sum())
-
-    assert crossing(metis(matrix, 2)) < 0.2 * crossing(contiguous(matrix.indptr, 2))
 
 
 def test_matrices_that_are_not_square_have_large_products():

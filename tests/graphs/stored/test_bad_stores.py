@@ -154,8 +154,6 @@ def test_models_and_strategies_that_cannot_stream(store):
         mg.adapt(source_model(), store, mg.Tent())
     with pytest.raises(mg.InvalidGraphError, match="features"):
         mg.adapt(mg.GPRGNN(3, 2), store, strategy=mg.Matcha())
-    with pytest.raises(InvalidArgumentError, match="bfloat16"):
-        mg.GraphStore(store.folder, hops_dtype="int8")
 
 
 def test_appnp_streams(store):

@@ -9,6 +9,7 @@ import pytest
 from small_stores import largest, source_model, target_graph
 
 import matcha_gnn as mg
+from matcha_gnn.graphs.stored.arrays import array_hash
 from matcha_gnn.graphs.stored.writing import Edges
 from matcha_gnn.io.jsontext import write_checked_json
 
@@ -120,18 +121,12 @@ def test_a_pipe_is_no_array_file(store):
         mg.GraphStore(store.folder)
 
 
-def make_old(store):
-    """As the format before checksums had it."""
-    path = store.folder / "meta.json"
-    meta = json.loads(path.read_text()) | {"format": "matcha-gnn graph store 1"}
-    del meta["checksum"], meta["hashes"]
-    path.write_text(json.dumps(meta))
-
-
 @pytest.mark.parametrize("links", [np.zeros((3, 4), np.int64), np.zeros((2, 4)), np.zeros(2, int)])
-def test_links_of_another_form_in_a_store_without_hashes(links, store):
-    make_old(store)
+def test_links_of_another_form_are_refused(links, store):
     np.save(store.folder / "links.npy", links)
+    meta = {name: value for name, value in store.meta.items() if name != "checksum"}
+    hashes = meta["hashes"] | {"links": array_hash(links)}
+    write_checked_json(store.folder / "meta.json", meta | {"hashes": hashes})
     with pytest.raises(mg.InvalidFileError, match=r"links.npy .*int64 \[2, edges\]"):
         _ = mg.GraphStore(store.folder).links
 
@@ -147,6 +142,7 @@ def test_links_of_another_form_in_a_store_without_hashes(links, store):
         {"x_dtype": ["float32"]},
         {"symmetric": "no"},
         {"fingerprint": None},
+        {"hashes": None},
     ],
 )
 def test_meta_values_that_no_store_has(said, store):
@@ -159,11 +155,6 @@ def test_meta_values_that_no_store_has(said, store):
     write_checked_json(path, meta | said)
     with pytest.raises(mg.InvalidFileError, match=r"meta.json.*invalid values"):
         mg.GraphStore(store.folder)
-
-
-def test_stores_of_the_format_before_checksums_are_read(store):
-    make_old(store)
-    assert mg.GraphStore(store.folder).num_nodes == store.num_nodes
 
 
 def test_a_store_is_verified_once_when_it_is_opened(store, monkeypatch):

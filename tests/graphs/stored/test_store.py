@@ -5,7 +5,6 @@ import pytest
 import torch
 from small_stores import (
     FEATURES,
-    HOPS,
     WIDTH,
     largest,
     set_blocks,
@@ -164,19 +163,6 @@ def test_weights_of_float64_models_and_features(tmp_path, monkeypatch):
     store = mg.GraphStore.create(tmp_path / "store", graph)
     inside, outside = (mg.adapt(source_model(), g, **UNGUARDED) for g in (target_graph(), store))
     assert largest(inside.probs, outside.probs) < 1e-5
-
-
-@pytest.mark.parametrize(("dtype", "within"), [("float16", 2e-3), ("bfloat16", 2e-2)])
-def test_hops_in_half_precision_take_half_the_space_and_err_little(store, dtype, within):
-    whole = mg.adapt(source_model(), store, **UNGUARDED)
-    half = mg.adapt(source_model(), mg.GraphStore(store.folder, hops_dtype=dtype), **UNGUARDED)
-    assert 0 < largest(whole.probs, half.probs) < within
-    sizes = {
-        folder.name.split("-")[1]: sum(f.stat().st_size - 128 for f in folder.glob("hop-*"))
-        for folder in (store.folder / "hops").iterdir()
-    }
-    nodes = target_graph().num_nodes
-    assert sizes == {"float32": 4 * nodes * (HOPS + 1) * WIDTH, dtype: sizes["float32"] // 2}
 
 
 def test_model_and_store_stay_as_they_are(store):

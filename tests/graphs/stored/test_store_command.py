@@ -24,7 +24,7 @@ def test_a_drawn_store_is_adapted_to_and_the_estimate_said_first(files, capsys):
     assert json.loads(said)["nodes"] == 900
     adapt = ("adapt", files / "m.safetensors", files / "store", "-o", files / "out")
     options = ("--strategy", "matcha", "--set", "rounds=3", "--memory", "3GB")
-    code, said, err = run(capsys, *adapt, *options, "--hops-dtype", "float16")
+    code, said, err = run(capsys, *adapt, *options)
     assert code == 0
     assert "accuracy" in said
     assert "3 reads" not in err
@@ -50,7 +50,6 @@ def test_any_graph_becomes_a_store(files, capsys):
         (("make-graph", "csbm"), "one of them"),
         (("make-graph", "csbm", "--store", "a", "-o", "b.npz"), "one of them"),
         (("adapt", "m.safetensors", ".", "-o", "out"), "no meta.json"),
-        (("adapt", "m.safetensors", "g.npz", "-o", "out", "--hops-dtype", "float16"), "a store"),
         (("adapt", "m.safetensors", "g.npz", "-o", "out", "--memory", "1GB"), "folder of a store"),
     ],
 )

@@ -96,9 +96,4 @@ def _collected(graph: GraphShard, rows: Tensor) -> Tensor:
     shard, ranks = graph.shard, graph.shard.ranks
     to = [len(rows)] + [0] * (ranks.size - 1)
     of = np.diff(shard.partition.cuts).tolist() if ranks.rank == 0 else [0] * ranks.size
-    received = ranks.exchange(rows.to(ranks.device), to, of, purpose="gathered predictions")
-    if ranks.rank != 0 or shard.partition.order is None:
-        return received
-    ordered = torch.empty_like(received)
-    ordered[torch.from_numpy(shard.partition.order).to(received.device)] = received
-    return ordered
+    return ranks.exchange(rows.to(ranks.device), to, of, purpose="gathered predictions")

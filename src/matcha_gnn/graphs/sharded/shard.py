@@ -8,11 +8,10 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graphs.base import imbalance
 from matcha_gnn.graphs.memory import Graph, LocalGraph
 from matcha_gnn.graphs.sharded.halo import Columns, Halo, ShardAdjacency
-from matcha_gnn.graphs.sharded.partition import PARTITIONS, Nodes, Partition, contiguous, metis
+from matcha_gnn.graphs.sharded.partition import Nodes, Partition, contiguous
 from matcha_gnn.graphs.sharded.ranks import Ranks
 from matcha_gnn.graphs.shards import Shard
 from matcha_gnn.kernels import Adjacency
@@ -24,7 +23,7 @@ LINKS, LINKS_SEED = 20_000, 0
 
 
 class RankShard(Shard):
-    """The nodes of one rank; nodes are numbered by their position in the partition.
+    """The nodes of one rank.
 
     Args:
         ranks: of the run.
@@ -122,7 +121,7 @@ class GraphShard(LocalGraph):
 
 
 class Rows(NamedTuple):
-    """The rows of a graph that a rank reads, nodes by position.
+    """The rows of a graph that a rank reads.
 
     Attributes:
         matrix: rows of P of this rank's nodes, [n, N].
@@ -161,36 +160,23 @@ def _both_ways(edges: Nodes, ranks: Ranks) -> bool:
     return ((high << 32) + low) % 2**64 == 0
 
 
-def shard_of(graph: Graph, ranks: Ranks, kind: str) -> GraphShard:
+def shard_of(graph: Graph, ranks: Ranks) -> GraphShard:
     """This rank's shard of a graph that every rank has in memory.
 
     Args:
         graph: the whole target, the same on all ranks.
         ranks: of the run.
-        kind: "contiguous" ranges of nodes, or "metis": shards with few edges between them.
     """
     with ranks.agreeing("sharding the graph"):
         matrix = scipy_csr(graph.adjacency.matrix)
-        partition = partition_of(matrix, ranks, kind)
-    if kind == "metis":
-        partition = ranks.broadcast(partition)
+        partition = contiguous(matrix.indptr, ranks.size)
     shard = RankShard(ranks, partition)
-    rows = scipy.sparse.csr_array(matrix[shard.nodes])
-    columns = partition.positions(rows.indices.astype(np.int64))
-    rows = scipy.sparse.csr_array((rows.data, columns, rows.indptr), shape=rows.shape)
-    edges = partition.positions(graph.edge_index.cpu().numpy())
+    rows = scipy.sparse.csr_array(matrix[shard.start : shard.stop])
+    edges = graph.edge_index.cpu().numpy()
     ends_here = (edges[1] >= shard.start) & (edges[1] < shard.stop)
-    links = partition.positions(graph.sample_links(LINKS, LINKS_SEED).cpu().numpy())
+    links = graph.sample_links(LINKS, LINKS_SEED).cpu().numpy()
     x = _taken(graph.x, shard.nodes)
     return assembled(shard, Rows(rows, x, edges[:, ends_here], links))
-
-
-def partition_of(matrix: scipy.sparse.csr_array, ranks: Ranks, kind: str) -> Partition:
-    """Partition the rows of a matrix that all ranks have; METIS runs on rank 0 only."""
-    if kind not in PARTITIONS:
-        raise InvalidArgumentError("partition", repr(kind), ", ".join(PARTITIONS))
-    by_ranges = contiguous(matrix.indptr, ranks.size)
-    return metis(matrix, ranks.size) if kind == "metis" and ranks.rank == 0 else by_ranges
 
 
 def _taken(x: Tensor, nodes: Nodes) -> Tensor:

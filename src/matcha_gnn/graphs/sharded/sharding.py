@@ -28,7 +28,6 @@ class ShardedGraph:
     """A graph whose nodes are sharded over the processes of a cluster; see `shard`."""
 
     graph: GraphLike | GraphStore
-    partition: str
     gather: bool
     timeout: float
 
@@ -49,7 +48,7 @@ class ShardedGraph:
                 what = (method.name, method.settings(), strategy.name, strategy.parameters(), seed)
                 digest = f"{content_hash(*model.state_dict().values())} {whole.fingerprint} {what}"
             _require_same(digest, ranks)
-            local, in_memory = _sharded(whole, ranks, self.partition)
+            local, in_memory = _sharded(whole, ranks)
             tell = whole.tell if isinstance(whole, GraphStore) else logger.info
             tell(_estimate(model, local))
             result = shard_result(work(cast(Graph, local), ranks.rank > 0), local)
@@ -59,7 +58,6 @@ class ShardedGraph:
 def shard(
     graph: GraphLike | GraphStore,
     *,
-    partition: str = "contiguous",
     gather: bool = False,
     timeout: float = TIMEOUT,
 ) -> ShardedGraph:
@@ -75,8 +73,6 @@ def shard(
         graph: a graph in memory, the same on all ranks, of which each takes its shard; or a store
             on a shared file system, of which each rank reads its shard, and where it keeps its
             hops.
-        partition: "contiguous" ranges of nodes, or "metis": shards with few edges between them,
-            which needs pymetis.
         gather: gather all predictions on rank 0; the other ranks keep those of their nodes.
         timeout: seconds to wait for another rank; an existing process group keeps its own limit.
 
@@ -90,16 +86,14 @@ def shard(
         >>> result.num_nodes, result.probs.shape
         (100, torch.Size([100, 2]))
     """
-    return ShardedGraph(graph, partition, gather, timeout)
+    return ShardedGraph(graph, gather, timeout)
 
 
-def _sharded(
-    whole: Graph | GraphStore, ranks: Ranks, partition: str
-) -> tuple[GraphShard, Graph | None]:
+def _sharded(whole: Graph | GraphStore, ranks: Ranks) -> tuple[GraphShard, Graph | None]:
     """This rank's shard, and the whole graph where it is in memory."""
     if isinstance(whole, GraphStore):
-        return shard_of_store(whole, ranks, partition), None
-    return shard_of(whole, ranks, partition), whole
+        return shard_of_store(whole, ranks), None
+    return shard_of(whole, ranks), whole
 
 
 def _estimate(model: Backbone, graph: GraphShard) -> str:

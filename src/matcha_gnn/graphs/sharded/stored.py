@@ -11,14 +11,12 @@ import xxhash
 from torch import Tensor
 
 from matcha_gnn.backbones import FilterBackbone
-from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.graphs.sharded.partition import contiguous
 from matcha_gnn.graphs.sharded.ranks import Ranks
 from matcha_gnn.graphs.sharded.shard import GraphShard, RankShard, Rows, assembled
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.graphs.stored.arrays import as_bytes
 from matcha_gnn.graphs.stored.propagation import HopFiles
-from matcha_gnn.graphs.stored.streaming import TORCH_TYPES
 from matcha_gnn.hops import Hops
 from matcha_gnn.io.files import output_folder, sweep
 from matcha_gnn.typing import Repr
@@ -48,18 +46,14 @@ class StoredShard(GraphShard):
         return partial(hops_of, graph=self)
 
 
-def shard_of_store(store: GraphStore, ranks: Ranks, kind: str) -> StoredShard:
+def shard_of_store(store: GraphStore, ranks: Ranks) -> StoredShard:
     """This rank's shard of a store on a file system that all ranks share.
 
     Args:
         store: the graph.
         ranks: of the run.
-        kind: "contiguous".
     """
     with ranks.agreeing("reading the store"):
-        if kind != "contiguous":
-            allowed = "contiguous for a store"
-            raise InvalidArgumentError("partition", repr(kind), allowed)
         shard = RankShard(ranks, contiguous(store.indptr.array, ranks.size))
         rows, digest = _rows(store, shard)
     plain = assembled(shard, rows)
@@ -104,17 +98,17 @@ def hops_of(model: FilterBackbone, graph: StoredShard) -> Hops:
     shape = (graph.num_nodes, model.num_hops + 1, model.head.in_features)
     folder = graph.store.hops_folder(key.encoder, graph.content)
     name = f"rank-{ranks.rank}-of-{ranks.size}"
-    files = HopFiles(folder / name, shape, graph.store.hops_dtype, shape[2])
+    files = HopFiles(folder / name, shape, shape[2])
     with ranks.agreeing("opening the stored hops"):
         output_folder(files.folder)
         sweep(files.folder, "hop-*.npy")
         missing = files.missing()
     ready = min(ranks.counts(missing[0][0] if missing else shape[1]))
-    stack = torch.empty(shape, dtype=TORCH_TYPES[files.dtype], device=graph.device)
+    stack = torch.empty(shape, device=graph.device)
     for hop in range(ready):
         stack[:, hop] = _loaded(files, hop)
     for hop in range(ready, shape[1]):
-        stack[:, hop] = made = _made(model, graph, stack, hop).to(stack.dtype)
+        stack[:, hop] = made = _made(model, graph, stack, hop)
         if not files.path(hop, 0).is_file():
             with files.writing(hop, 0) as file:
                 file.write(files.stored(made).numpy())
@@ -125,8 +119,8 @@ def _made(model: FilterBackbone, graph: StoredShard, stack: Tensor, hop: int) ->
     """A hop from the stored one before it, so that a resumed run gives the same numbers."""
     if hop == 0:
         return model.encode(model.accept(graph.x))
-    return graph.adjacency @ stack[:, hop - 1].to(model.gamma.dtype)
+    return graph.adjacency @ stack[:, hop - 1]
 
 
 def _loaded(files: HopFiles, hop: int) -> Tensor:
-    return torch.from_numpy(files.opened(hop, 0).array).view(TORCH_TYPES[files.dtype])
+    return torch.from_numpy(files.opened(hop, 0).array)

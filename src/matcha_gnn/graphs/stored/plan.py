@@ -18,6 +18,8 @@ RESERVE = 200 << 20
 MOST_BLOCK, LEAST_BLOCK = 4 << 20, 1 << 20
 """Bytes of a block of hops: at most what caches hold, at least what is worth a call."""
 PROBE = 32 << 20
+HOP_BYTES = 4
+"""Of a stored number."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,6 @@ class Work:
         num_hops: K+1.
         width: D.
         num_classes: C.
-        hop_bytes: of a stored number.
         node_bytes: memory of base method and loop per node.
         reads: of the whole stack.
         reads_for_logits: further reads where hop logits cannot be kept in memory.
@@ -42,7 +43,6 @@ class Work:
     num_hops: int
     width: int
     num_classes: int
-    hop_bytes: int
     node_bytes: int
     reads: int
     reads_for_logits: int
@@ -51,7 +51,7 @@ class Work:
     @property
     def stack_bytes(self) -> int:
         """Of all hops on disk."""
-        return self.num_nodes * self.num_hops * self.width * self.hop_bytes
+        return self.num_nodes * self.num_hops * self.width * HOP_BYTES
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from torch import Tensor
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.graphs.stored.mapped import ArrayWriter, MappedArray
 from matcha_gnn.graphs.stored.matrix import StoredMatrix
-from matcha_gnn.graphs.stored.streaming import FILE_TYPES, TORCH_TYPES
+from matcha_gnn.graphs.stored.plan import HOP_BYTES
 from matcha_gnn.io.files import holding, output_folder, replacing, sweep
 from matcha_gnn.typing import Progress
 
@@ -34,14 +34,11 @@ class HopFiles:
     Args:
         folder: `hops/<key>` in the store.
         shape: N, K+1 and D.
-        dtype: of the stored hops.
         block_width: columns of a file.
     """
 
-    def __init__(
-        self, folder: Path, shape: tuple[int, int, int], dtype: str, block_width: int
-    ) -> None:
-        self.folder, self.shape, self.dtype = folder, shape, dtype
+    def __init__(self, folder: Path, shape: tuple[int, int, int], block_width: int) -> None:
+        self.folder, self.shape = folder, shape
         self.widths = [min(block_width, shape[2] - at) for at in range(0, shape[2], block_width)]
 
     def path(self, hop: int, column_block: int) -> Path:
@@ -56,13 +53,12 @@ class HopFiles:
 
     def bytes_of(self, hop: int, column_block: int) -> int:
         """Bytes of a file."""
-        itemsize = TORCH_TYPES[self.dtype].itemsize
-        return self.shape[0] * self.widths[column_block] * itemsize
+        return self.shape[0] * self.widths[column_block] * HOP_BYTES
 
     def opened(self, hop: int, column_block: int) -> MappedArray:
         """The file, checked."""
         shape = (self.shape[0], self.widths[column_block])
-        return MappedArray(self.path(hop, column_block), shape, FILE_TYPES[self.dtype])
+        return MappedArray(self.path(hop, column_block), shape, "float32")
 
     def missing(self) -> list[tuple[int, int]]:
         """Hop and column block of every missing file."""
@@ -82,18 +78,20 @@ class HopFiles:
         """Write a temporary file, and rename it when it is complete."""
         path, shape = self.path(hop, column_block), (self.shape[0], self.widths[column_block])
         try:
-            kind = FILE_TYPES[self.dtype]
-            with replacing(path, durable=False) as beside, ArrayWriter(beside, shape, kind) as file:
+            with (
+                replacing(path, durable=False) as beside,
+                ArrayWriter(beside, shape, "float32") as file,
+            ):
                 yield file
         except OSError as error:
             raise InvalidFileError(
                 "store", f"{path} ({error.strerror})", "room to write"
             ) from error
 
-    def stored(self, rows: Tensor) -> Tensor:
-        """Rows in the stored precision, in a type that NumPy has."""
-        kept = rows.detach().to("cpu", TORCH_TYPES[self.dtype])
-        return kept.view(torch.uint16) if self.dtype == "bfloat16" else kept
+    @staticmethod
+    def stored(rows: Tensor) -> Tensor:
+        """Rows as they are stored."""
+        return rows.detach().to("cpu", torch.float32)
 
 
 def make_hops(
@@ -163,5 +161,5 @@ def _read(
     source = files.opened(hop, column_block)
     h = torch.empty(source.shape, device=device) if into is None else into
     for rows, block in source.blocks(READ_ROWS):
-        h[rows] = torch.from_numpy(block).view(TORCH_TYPES[files.dtype]).to(h)
+        h[rows] = torch.from_numpy(block).to(h)
     return h

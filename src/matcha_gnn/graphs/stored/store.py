@@ -22,7 +22,6 @@ from matcha_gnn.graphs.stored.plan import bytes_of
 from matcha_gnn.graphs.stored.writing import (
     FORMAT,
     META,
-    OLDER,
     Edges,
     finish,
     write_matrix,
@@ -40,7 +39,6 @@ logger = logging.getLogger(__name__)
 
 LOCK = ".lock"
 """Held by the process that writes a store."""
-HOPS_DTYPES = ("float32", "float16", "bfloat16")
 LABELS = "y"
 FLOATS = ("float32", "float64")
 OWN_ARRAYS = ("x", "indptr", "indices", "values", "links")
@@ -57,7 +55,6 @@ class GraphStore:
     Args:
         folder: one that `create` or `write` made.
         memory: the most that may be resident, such as "4GB"; half of what is free by default.
-        hops_dtype: "float32", or "float16" or "bfloat16" for hops in half the space.
         tell: called with one line before work starts: expected bytes, memory, reads and seconds;
             logged by default.
 
@@ -79,17 +76,13 @@ class GraphStore:
         self,
         folder: str | Path,
         memory: int | str | None = None,
-        hops_dtype: str = "float32",
         tell: Callable[[str], None] = logger.info,
     ) -> None:
-        if not isinstance(hops_dtype, str) or hops_dtype not in HOPS_DTYPES:
-            raise InvalidArgumentError("hops_dtype", repr(hops_dtype), ", ".join(HOPS_DTYPES))
         if memory is not None:
             bytes_of(memory)
         if not callable(tell):
             raise InvalidArgumentError("tell", repr(tell), "a function of one line")
-        self.folder, self.memory = a_path(folder, "store"), memory
-        self.hops_dtype, self.tell = hops_dtype, tell
+        self.folder, self.memory, self.tell = a_path(folder, "store"), memory, tell
         self.meta = _read_meta(self.folder)
         self.arrays = StoreArrays.opened(self.folder, self.meta)
         self.arrays.check_rows()
@@ -135,7 +128,7 @@ class GraphStore:
             content: hash of the arrays that they are computed from, so that hops of an earlier
                 graph in this folder are not used.
         """
-        return self.folder / "hops" / f"{encoder}-{self.hops_dtype}-{content}"
+        return self.folder / "hops" / f"{encoder}-float32-{content}"
 
     @property
     def num_nodes(self) -> int:
@@ -198,7 +191,7 @@ class GraphStore:
         except UNREADABLE as error:
             reason = getattr(error, "strerror", None) or "not a plain array file"
             raise InvalidFileError("store", f"{path} ({reason})", "an array file") from error
-        written = self.meta.get("hashes", {}).get(name)
+        written = self.meta["hashes"].get(name)
         if written is not None and array_hash(found) != written:
             got = f"{path} (changed since {META} was written)"
             raise InvalidFileError("store", got, "the file as GraphStore wrote it")
@@ -265,7 +258,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     allowed = "a folder as GraphStore wrote it"
     if not os.path.exists(folder / META):
         raise InvalidFileError("store", f"{folder} (no {META}; it is written last)", allowed)
-    meta = read_checked_json(folder / META, "store", allowed, FORMAT, OLDER)
+    meta = read_checked_json(folder / META, "store", allowed, FORMAT)
     try:
         known = _is_known(meta)
     except (KeyError, TypeError):
@@ -283,7 +276,7 @@ def _is_known(meta: dict[str, Any]) -> bool:
         and meta["x_dtype"] in FLOATS
         and isinstance(meta["symmetric"], bool)
         and isinstance(meta["fingerprint"], str)
-        and isinstance(meta.get("hashes", {}), dict)
+        and isinstance(meta["hashes"], dict)
     )
 
 

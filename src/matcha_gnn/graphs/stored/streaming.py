@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from matcha_gnn import kernels
@@ -20,13 +19,6 @@ from matcha_gnn.hops import Hops, HopsKey
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 
-TORCH_TYPES = {
-    "float32": torch.float32,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-}
-FILE_TYPES = {"float32": "float32", "float16": "float16", "bfloat16": "uint16"}
-"""Their types in NumPy, which has no bfloat16."""
 FILE_BLOCK = 8 << 20
 """Bytes of a hop's file that are summed at a time."""
 
@@ -120,7 +112,6 @@ class StoredHops(StreamedHops):
 
     Args:
         files: by hop, then column block.
-        dtype: a key of `TORCH_TYPES`.
         key: what they were made from.
         block_bytes: of a block in float32.
         logit_bytes: see `StreamedHops`.
@@ -130,7 +121,6 @@ class StoredHops(StreamedHops):
     def __init__(
         self,
         files: list[list[MappedArray]],
-        dtype: str,
         key: HopsKey | None,
         block_bytes: int,
         logit_bytes: int,
@@ -139,7 +129,7 @@ class StoredHops(StreamedHops):
         width = sum(file.shape[1] for file in files[0])
         super().__init__((files[0][0].shape[0], len(files), width), key, logit_bytes, device)
         rows = max(1, block_bytes // (4 * len(files) * width))
-        self.__dict__.update(_files=files, _dtype=TORCH_TYPES[dtype], _rows=rows)
+        self.__dict__.update(_files=files, _rows=rows)
 
     def blocks(self) -> Iterator[tuple[slice, HopStack]]:
         """Rows and their hops side by side, in float32."""
@@ -167,9 +157,8 @@ class StoredHops(StreamedHops):
         block = buffer[:size]
         for k, first, file in self._column_blocks():
             file.ahead(rows.stop, rows.stop + 4 * size)
-            block[:, k, first : first + file.shape[1]] = self._tensor(
-                file.rows(rows.start, rows.stop)
-            )
+            stored = torch.from_numpy(file.rows(rows.start, rows.stop))
+            block[:, k, first : first + file.shape[1]] = stored
             file.drop(rows.start, rows.stop)
         return block
 
@@ -181,9 +170,6 @@ class StoredHops(StreamedHops):
                 yield k, first, file
                 first += file.shape[1]
 
-    def _tensor(self, rows: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(rows).view(self.__dict__["_dtype"])
-
     def _own_class_sums(self, weights: Tensor) -> ClassSums:
         """On the CPU each hop is summed from its mapped file, without a copy."""
         if self.device.type != "cpu":
@@ -192,7 +178,7 @@ class StoredHops(StreamedHops):
         for k, first, file in self._column_blocks():
             width = file.shape[1]
             for rows, block in file.blocks(max(1, FILE_BLOCK // (4 * width))):
-                hop = self._tensor(block).float()[:, None]
+                hop = torch.from_numpy(block)[:, None]
                 sums[:, k, first : first + width] += kernels.class_sums(hop, weights[rows])[:, 0]
         return sums
 

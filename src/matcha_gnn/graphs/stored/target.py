@@ -14,7 +14,7 @@ from matcha_gnn.graphs.stored.matrix import StoredMatrix
 from matcha_gnn.graphs.stored.plan import Plan, Work, estimate, plan_for
 from matcha_gnn.graphs.stored.propagation import HopFiles, make_hops
 from matcha_gnn.graphs.stored.store import GraphStore
-from matcha_gnn.graphs.stored.streaming import TORCH_TYPES, StoredHops
+from matcha_gnn.graphs.stored.streaming import StoredHops
 from matcha_gnn.hops import HopsKey
 from matcha_gnn.kernels.links import Message
 from matcha_gnn.methods import METHODS, BaseMethod, Modifies
@@ -96,8 +96,8 @@ class StoredGraph(BaseGraph):
         files = hop_files(self.store, key, model, plan.block_width)
         if files.missing():
             make_hops(model, self, files, self.progress)
-        where = files.all(), self.store.hops_dtype, key
-        return StoredHops(*where, plan.block_bytes, plan.logit_bytes, self.device)
+        blocks = plan.block_bytes, plan.logit_bytes
+        return StoredHops(files.all(), key, *blocks, self.device)
 
     def __repr__(self) -> str:
         """One line instead of arrays."""
@@ -115,14 +115,12 @@ def hop_files(store: GraphStore, key: HopsKey, model: Backbone, block_width: int
     """
     shape = (store.num_nodes, model.num_hops + 1, model.head.in_features)
     folder = store.hops_folder(key.encoder, key.graph)
-    begun = [
-        HopFiles(folder, shape, store.hops_dtype, width) for width in HopFiles.widths_in(folder)
-    ]
+    begun = [HopFiles(folder, shape, width) for width in HopFiles.widths_in(folder)]
     whole = (files for files in begun if not files.missing())
     # Free memory varies: a resumed run keeps the column blocks that it was started with, unless
     # they are so narrow that P would be read more than twice as often.
     near = (files for files in begun if block_width // 2 <= files.widths[0] <= block_width)
-    return next(whole, None) or next(near, HopFiles(folder, shape, store.hops_dtype, block_width))
+    return next(whole, None) or next(near, HopFiles(folder, shape, block_width))
 
 
 def planned(
@@ -195,5 +193,4 @@ def _work(store: GraphStore, model: "Backbone", method: BaseMethod, strategy: "S
     if guarded:
         node_bytes, reads, for_logits = node_bytes + 72 * classes + 4 * hops + 24, 15, 15
     shape = store.num_nodes, store.num_features, hops, model.head.in_features, classes
-    itemsize = TORCH_TYPES[store.hops_dtype].itemsize
-    return Work(*shape, itemsize, node_bytes, reads, for_logits, guarded)
+    return Work(*shape, node_bytes, reads, for_logits, guarded)

@@ -22,8 +22,7 @@ from matcha_gnn.graphs.stored.mapped import ArrayWriter, append
 from matcha_gnn.graphs.stored.matrix import row_ranges
 from matcha_gnn.io.jsontext import write_checked_json
 
-FORMAT, OLDER = "matcha-gnn graph store 2", "matcha-gnn graph store 1"
-"""The older one has no checksum in its meta file."""
+FORMAT = "matcha-gnn graph store 2"
 META = "meta.json"
 SPOOL = ".spool-"
 SAMPLED_LINKS = 20_000

@@ -152,15 +152,15 @@ def worker_pool(jobs: int) -> ProcessPoolExecutor:
     threads = max(1, (os.cpu_count() or 1) // jobs)
     # A spawned process imports the main module, and NumPy with it, before `start_worker` runs.
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
-    # Spawned, not forked: threads of compiled kernels do not survive a fork.
+    # Spawned, not forked: torch's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(jobs, context, start_worker, (threads,))
 
 
 def start_worker(threads: int) -> None:
     """Prepare a spawned process: its share of the cores, and an end when its parent ends."""
-    # Before torch and numba are imported: a pool of idle threads per process would spin.
-    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(threads))
+    # Before torch is imported: a pool of idle threads per process would spin.
+    os.environ["OMP_NUM_THREADS"] = str(threads)
     import torch
 
     torch.set_num_threads(threads)

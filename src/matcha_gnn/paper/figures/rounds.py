@@ -7,7 +7,6 @@ import sys
 from time import perf_counter
 
 from matcha_gnn.adaptation import adapt
-from matcha_gnn.callbacks import ShowProgress
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.io.jsontext import json_text
 from matcha_gnn.io.models import load_model
@@ -18,9 +17,12 @@ from matcha_gnn.strategies import Matcha
 def main(model: str, folder: str, memory: str, rounds: str) -> None:
     """Adapt as published, and score what came out."""
     store, ends = GraphStore(folder, memory), list[float]()
-    clock = ShowProgress(lambda done, total: ends.append(perf_counter()))
-    strategy = Matcha(rounds=int(rounds))
-    result = adapt(load_model(model), store, strategy=strategy, callbacks=[clock])
+    result = adapt(
+        load_model(model),
+        store,
+        strategy=Matcha(rounds=int(rounds)),
+        progress=lambda done, total: ends.append(perf_counter()),
+    )
     labels = store.labels
     assert labels is not None
     said = {

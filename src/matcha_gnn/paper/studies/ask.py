@@ -34,10 +34,7 @@ Record = dict[str, Any]
 
 
 def work(path: Path, names: Sequence[str], repeats: int) -> Record:
-    """All selectors on one saved run: by rule, mean change and share of harm at each count.
-
-    Beside them the mean accuracy of candidates that are fitted to answers, in percent.
-    """
+    """All selectors on one saved run: by rule, mean change and share of harm at each count."""
     run = SavedRun.load(path)
     accuracies = run.accuracies
     without = 100 * float((run.default == run.truth).mean())
@@ -51,17 +48,12 @@ def work(path: Path, names: Sequence[str], repeats: int) -> Record:
         "no answers": without - float(accuracies[0]),
     }
     changes: dict[str, list[FloatArray]] = {}
-    fitted: list[FloatArray] = []
     for kind in (kind for kind in SELECTORS if kind.name in names):
         for repeat in range(1 if kind in ONCE else repeats):
             selector = kind(run, numpy_stream(repeat, Purpose.SELECTORS))
             selector.ask(max(COUNTS))
-            if type(selector) is Ours:
-                fitted.append(selector.accuracies[len(selector.labels) :])
             for rule, taken in _choices(selector):
                 changes.setdefault(rule, []).append(selector.accuracies[taken] - accuracies[0])
-    if fitted:
-        found["fitted"] = np.mean(fitted, 0).round(2).tolist()
     return found | {"rules": {rule: _summed_up(own) for rule, own in changes.items()}}
 
 

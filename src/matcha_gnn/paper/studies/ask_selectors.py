@@ -15,10 +15,8 @@ import torch
 from scipy.stats import beta
 
 from matcha_gnn.evidence.belief_model import surer
-from matcha_gnn.evidence.weighing import PoolWeights, fit_biased_pool
 from matcha_gnn.paper.studies.ask_saved import SavedRun
-from matcha_gnn.questions.decision import Design, Later, choose
-from matcha_gnn.questions.fitting import complete_starts
+from matcha_gnn.questions.decision import Design, choose
 from matcha_gnn.questions.sampling import IntArray
 from matcha_gnn.questions.surest import margins
 from matcha_gnn.typing import FloatArray
@@ -234,46 +232,28 @@ def _best(density: FloatArray, below: FloatArray) -> FloatArray:
 class Ours(Selector):
     """The order of `Design`, and its test: the source unless a candidate is permitted.
 
-    Candidates that are fitted to answers are compared, too, and the surest changes of the pool.
+    The surest changes of the pool are compared, too.
     """
 
-    name, fits, parts = "ours", True, True
+    name, parts = "ours", True
 
     def __init__(self, run: SavedRun, rng: np.random.Generator) -> None:
         super().__init__(run, rng)
         if self.parts:
             self.labels = np.concatenate([run.labels, _surest(run)])
         self.design = Design(self.labels, run.prior, int(rng.integers(2**31)))
-        self.later = list[Later]()
 
     def ask(self, count: int) -> None:
         """The first nodes of the order."""
         order = self.design.order(count)
         self.nodes = order.tolist()
-        answers = dict(zip(self.nodes, self.run.truth[order].tolist(), strict=True))
-        starts = complete_starts(order, answers) if self.fits else []
-        self.later = [Later(self._fitted(order[:start]), start) for start in starts]
-        labels = np.stack([*self.labels, *(one.labels for one in self.later)])
-        self.accuracies = 100 * (labels == self.run.truth).mean(1)
-
-    def _fitted(self, nodes: IntArray) -> FloatArray:
-        """Class probabilities of the pool, fitted to the answers at some nodes, [N, C]."""
-        run = self.run
-        if run.evidence is None or run.network is None or run.pool is None:
-            same: FloatArray = run.probs[0].astype(np.float64)
-            return same
-        evidence, network = (torch.from_numpy(e).double() for e in (run.evidence, run.network))
-        truth, weights = torch.from_numpy(run.truth), PoolWeights(*run.pool.tolist())
-        pool = fit_biased_pool(evidence[nodes], network[nodes], truth[nodes], weights)
-        found: FloatArray = pool.pool(evidence, network).exp().numpy()
-        return found
+        self.accuracies = 100 * (self.labels == self.run.truth).mean(1)
 
     def choice(self, count: int) -> int:
         """By the sequential test."""
         nodes = self.nodes[:count]
         known = {node: int(self.run.truth[node]) for node in nodes}
-        later = [one for one in self.later if one.start <= len(nodes)]
-        return choose(self.design, np.array(nodes, dtype=np.int64), known, later)
+        return choose(self.design, np.array(nodes, dtype=np.int64), known)
 
 
 def _surest(run: SavedRun) -> IntArray:
@@ -289,12 +269,6 @@ def _surest(run: SavedRun) -> IntArray:
     return np.stack(rows) if rows else found
 
 
-class Unfitted(Ours):
-    """The same without candidates that are fitted to answers."""
-
-    name, fits = "ours, nothing fitted", False
-
-
 class Whole(Ours):
     """The same without candidates that make the surest changes of the pool alone."""
 
@@ -304,7 +278,7 @@ class Whole(Ours):
 class RandomTested(Ours):
     """Our test on nodes at random among disagreements, of the candidates that others have, too."""
 
-    name, fits, parts = "random, our test", False, False
+    name, parts = "random, our test", False
 
     def __init__(self, run: SavedRun, rng: np.random.Generator) -> None:
         super().__init__(run, rng)
@@ -321,6 +295,6 @@ class _Even(Design):
 
 
 SELECTORS: Sequence[type[Selector]] = (
-    *(Ours, Unfitted, Whole, RandomTested),
+    *(Ours, Whole, RandomTested),
     *(Random, Uncertainty, ModelPicker, Coda),
 )
