@@ -37,7 +37,7 @@ trust: .venv/.installed-dev ## attacks: bad calls, damaged files, kills and othe
 # On a machine with a GPU: its own python3, which has torch for CUDA, runs the working tree.
 gpu: ## what only a GPU can show, into results/gpu.json; and each program beside PyTorch
 	PYTHONPATH=src $(PYTHON) tests/gpu_checks.py results/gpu.json
-	PYTHONPATH=src $(PYTHON) benchmarks/programs.py results/bench/programs.json
+	PYTHONPATH=src $(PYTHON) benchmarks/programs.py results/bench/programs-nvidia-h200.json
 
 docs: .venv/.installed-docs ## the documentation, into site/
 	$(BIN)/mkdocs build --strict

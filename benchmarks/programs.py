@@ -2,7 +2,7 @@
 
 A program stays where PyTorch takes more than 1.3 times as long for graphs of 10⁴ to 10⁶ nodes.
 
-Run: python benchmarks/programs.py results/bench/programs.json
+Run: python benchmarks/programs.py results/bench/programs-nvidia-h200.json
 """
 
 import json
