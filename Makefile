@@ -36,7 +36,7 @@ trust: .venv/.installed-dev ## attacks: bad calls, damaged files, kills and othe
 
 # On a machine with a GPU: its own python3, which has torch for CUDA, runs the working tree.
 gpu: ## what only a GPU can show, into results/gpu.json; and each program beside PyTorch
-	PYTHONPATH=src $(PYTHON) tests/gpu_checks.py results/gpu.json
+	PYTHONPATH=src:paper/src $(PYTHON) tests/gpu_checks.py results/gpu.json
 	PYTHONPATH=src $(PYTHON) benchmarks/programs.py results/bench/programs-nvidia-h200.json
 
 docs: .venv/.installed-docs ## the documentation, into site/
@@ -60,7 +60,7 @@ wheel: .venv/.installed-dev ## build sdist and wheel and try the wheel in an emp
 	touch $@
 
 .venv/.installed-dev: .venv/.installed
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,docs]'
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,docs]' -e paper
 	touch $@
 
 .venv/.installed-docs: .venv/.installed
@@ -73,7 +73,7 @@ wheel: .venv/.installed-dev ## build sdist and wheel and try the wheel in an emp
 lock: ## write constraints.txt anew
 	place=$$(mktemp -d) && $(PYTHON) -m venv $$place \
 	&& $$place/bin/pip install --quiet torch \
-	&& $$place/bin/pip install --quiet -e '.[dev,docs]' \
+	&& $$place/bin/pip install --quiet -e '.[dev,docs]' -e paper \
 	&& { sed -n '/^#/p' constraints.txt; \
 	     $$place/bin/pip freeze --exclude-editable | sed '/^#/d; /^nvidia-/d; /^cuda-/d; s/+[a-z0-9]*$$//' | sort -f; } \
 	   > constraints.txt.new \

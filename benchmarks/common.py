@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from matcha_gnn.paper.timing import best_seconds
+from matcha_paper.timing import best_seconds
 
 RESULTS = Path(__file__).parents[1] / "results" / "bench"
 

@@ -11,7 +11,7 @@ from time import perf_counter
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn.paper.timing import best_seconds
+from matcha_paper.timing import best_seconds
 
 ROUNDS = 50
 

@@ -15,7 +15,7 @@ import torch
 import matcha_gnn as mg
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.graphs.stored.host import host_hops, hosted
-from matcha_gnn.paper.timing import best_seconds
+from matcha_paper.timing import best_seconds
 
 FEATURES, WIDTH, HOPS, LIMIT = 32, 32, 9, 512 << 20
 ROUNDS, TEN_ROUNDS = (5, 25), mg.Matcha(rounds=10)

@@ -12,7 +12,7 @@ from propagate import WeightedSum
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import matcha_gnn as mg
-from matcha_gnn.paper.timing import best_seconds
+from matcha_paper.timing import best_seconds
 
 # nodes, features
 SHORT = [(5_000, 2_000), (100_000, 128)]

@@ -15,7 +15,7 @@ from common import arguments, copy_bandwidth, repeats_for, store
 from torch_geometric.nn import MessagePassing
 
 from matcha_gnn.kernels import Adjacency, propagate
-from matcha_gnn.paper.timing import best_seconds
+from matcha_paper.timing import best_seconds
 
 EDGES = 5
 # nodes, width, hops

@@ -19,7 +19,7 @@ import matcha_gnn as mg
 from matcha_gnn import functional
 from matcha_gnn.hops import Hops
 from matcha_gnn.kernels import reference
-from matcha_gnn.paper.timing import best_seconds
+from matcha_paper.timing import best_seconds
 
 ROUNDS = 50
 # nodes, width, hops, classes

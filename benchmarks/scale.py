@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from matcha_gnn.paper.figures import csv_of, drawn, write_rows
-from matcha_gnn.paper.figures.scale import SIZES, measured, rounds_measured
+from matcha_paper.figures import csv_of, drawn, write_rows
+from matcha_paper.figures.scale import SIZES, measured, rounds_measured
 
 RESULTS = Path(__file__).parents[1] / "results"
 RECORD = RESULTS / "scale.json"

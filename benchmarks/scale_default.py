@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from matcha_gnn.io.jsontext import write_json
-from matcha_gnn.paper.figures.scale import made_store, run_command, source_model
+from matcha_paper.figures.scale import made_store, run_command, source_model
 
 RECORD = Path(__file__).parents[1] / "results" / "scale-default.json"
 MEMORY = "4GB"

@@ -17,7 +17,7 @@ from typing import Any
 
 import matcha_gnn as mg
 from matcha_gnn.graphs.stored.plan import bytes_of
-from matcha_gnn.paper.figures.scale import run_command
+from matcha_paper.figures.scale import run_command
 
 RECORD = Path(__file__).parents[1] / "results" / "scale-memory.json"
 CASES: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -20,8 +20,8 @@ from common import peak_memory
 from inference import PlainGPRGNN
 
 import matcha_gnn as mg
-from matcha_gnn.paper.figures.time import METHODS, OWN_STEPS, Clock, source_model
-from matcha_gnn.paper.timing import best_seconds
+from matcha_paper.figures.time import METHODS, OWN_STEPS, Clock, source_model
+from matcha_paper.timing import best_seconds
 
 PUBLISHED = {"ERM": 0.1189, "T3A": 0.2346, "SOGA step": 2.4741, "GTrans step": 4.8563}
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import matcha_gnn as mg
-from matcha_gnn.paper.studies.watch import STREAMS, Stream
+from matcha_paper.studies.watch import STREAMS, Stream
 
 
 def generated(seed: int) -> Iterator[Stream]:

@@ -27,7 +27,7 @@ import matcha_gnn as mg
 from matcha_gnn.io.provenance import versions
 from matcha_gnn.kernels import Adjacency, gpu, propagate
 from matcha_gnn.kernels.links import BeliefMessage, Links
-from matcha_gnn.paper.provenance import commit
+from matcha_paper.provenance import commit
 
 PROJECT = Path(__file__).parents[1]
 SOURCES = ("fallback.py", "gpu.py", "gpu_programs.py")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import matcha_gnn as mg
-from matcha_gnn.paper.conclusions import published_tables
-from matcha_gnn.paper.documents import DOCUMENTS, PICTURE, picture_of_all, refreshed
-from matcha_gnn.paper.figures.theory import PICTURES
+from matcha_paper.conclusions import published_tables
+from matcha_paper.documents import DOCUMENTS, PICTURE, picture_of_all, refreshed
+from matcha_paper.figures.theory import PICTURES
 
 PROJECT = Path(__file__).parents[1]
 
@@ -19,7 +19,7 @@ PROJECT = Path(__file__).parents[1]
 def test_tables_are_those_of_the_records(document):
     text = (PROJECT / document).read_text()
     current = refreshed(text, PROJECT / "results")
-    assert current == text, "run: python -m matcha_gnn.paper.documents"
+    assert current == text, "run: python -m matcha_paper.documents"
     assert re.search(r"<!-- ([\w-]+)[^>]* -->\n[^<]+<!-- /\1 -->", text), "no table is filled"
 
 
@@ -39,7 +39,7 @@ def test_all_tables_together_are_the_sum_of_the_tables():
 
 def test_the_picture_of_all_cells_is_that_of_the_records():
     drawn = re.search(r'aria-label="[^"]*"', picture_of_all(PROJECT / "results"))[0]
-    assert drawn in (PROJECT / PICTURE).read_text(), "run: python -m matcha_gnn.paper.documents"
+    assert drawn in (PROJECT / PICTURE).read_text(), "run: python -m matcha_paper.documents"
 
 
 def test_every_table_of_the_paper_has_a_page_that_is_linked():
@@ -56,7 +56,7 @@ def test_the_pictures_of_the_theory_are_drawn():
         assert f"docs/pictures/{name}.svg" in text
         committed = (PROJECT / "docs" / "pictures" / f"{name}.svg").read_text()
         description = re.search(r'aria-label="[^"]*"', draw())[0]
-        assert description in committed, "run: python -m matcha_gnn.paper.figures.theory"
+        assert description in committed, "run: python -m matcha_paper.figures.theory"
 
 
 def test_the_site_builds_and_every_link_resolves(tmp_path):

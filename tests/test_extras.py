@@ -64,7 +64,6 @@ CALLS = {
     "frame": "result.trace.frame()",
     "report": "result.report('page.html')",
     "plot": "result.plot()",
-    "syn_coauthor_cs": "__import__('matcha_gnn.paper.datasets').paper.datasets.syn_coauthor_cs()",
 }
 SPEAK = """
 result = mg.adapt(model, target)
@@ -85,7 +84,6 @@ for call in {calls!r}:
                 "frame": "pandas",
                 "report": "matplotlib",
                 "plot": "matplotlib",
-                "syn_coauthor_cs": "sklearn",
             },
         ),
         (["jinja2"], {"report": "jinja2"}),
@@ -100,9 +98,8 @@ def test_a_missing_package_is_one_line_that_names_the_extra(blocked, missing, tm
 
 
 def one_line(feature, package):
-    name = {"sklearn": "scikit-learn"}.get(package, package)
     return (
-        f"{feature}: needs {name}, which is not installed; "
+        f"{feature}: needs {package}, which is not installed; "
         f"pip install 'matcha-gnn[{EXTRAS[package]}]'\n"
     )
 

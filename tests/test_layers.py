@@ -54,7 +54,6 @@ LEVELS = {
     "graphs.sharded": 13,
     "cli": 14,
     "__main__": 15,
-    "paper": 16,
 }
 # Imports that go up, inside a function: the result draws its own page, asks questions and takes
 # candidates on demand, questions and watches draw theirs, and a graph on a GPU without room for its
@@ -220,9 +219,9 @@ def test_the_guard_on_labels_sees_every_way_to_read_them(broken):
 def test_only_datasets_metrics_and_training_read_labels():
     summarising = ROOT / "evidence" / "summarising.py"
     readers = {part_of(path) for path in modules() if reads_labels(path) and path != summarising}
-    # The command and the paper's experiments hand labels on to be counted; testing compares with
-    # and without them. The summary of a source needs its labels.
-    assert readers <= {"datasets", "transforms", "metrics", "train", "paper", "cli", "testing"}
+    # The command hands labels on to be counted; testing compares with and without them. The summary
+    # of a source needs its labels.
+    assert readers <= {"datasets", "transforms", "metrics", "train", "cli", "testing"}
 
 
 def loaded_after(statement: str) -> set[str]:
@@ -253,7 +252,7 @@ def test_adapt_is_the_function_whatever_was_imported_first():
 
 def test_the_library_works_without_the_paper():
     code = (
-        "import sys; sys.modules['matcha_gnn.paper'] = None\n"
+        "import sys; sys.modules['matcha_paper'] = None\n"
         "import matcha_gnn as mg\n"
         "graph = mg.datasets.csbm(100, 8, seed=0)\n"
         "model = mg.GPRGNN(8, 2); mg.fit(model, graph, epochs=5)\n"

@@ -14,33 +14,47 @@ import matcha_gnn as mg
 PROJECT = Path(__file__).parents[1]
 
 
+FOLDERS = {"matcha_gnn": PROJECT, "matcha_paper": PROJECT / "paper"}
+"""Where each distribution lies, by its package."""
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def wheels(tmp_path_factory):
     """Built from the working tree; `make wheel` does it in an empty venv and runs the demo."""
-    folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder]
-    subprocess.run([*build, PROJECT], check=True, capture_output=True, cwd=folder)
-    return next(folder.glob("*.whl"))
+    built = {}
+    for package, place in FOLDERS.items():
+        folder = tmp_path_factory.mktemp(package)
+        build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder]
+        subprocess.run([*build, place], check=True, capture_output=True, cwd=folder)
+        built[package] = next(folder.glob("*.whl"))
+    return built
 
 
-def test_the_wheel_holds_code_data_and_the_command(wheel):
-    with zipfile.ZipFile(wheel) as archive:
+@pytest.mark.parametrize(
+    ("package", "entry", "data"),
+    [
+        ("matcha_gnn", "matcha = matcha_gnn.__main__:main", "result.html.j2"),
+        ("matcha_paper", "reproduce = matcha_paper.command:reproduce", "table1.toml"),
+    ],
+)
+def test_a_wheel_holds_code_data_and_entry_points(wheels, package, entry, data):
+    with zipfile.ZipFile(wheels[package]) as archive:
         names = set(archive.namelist())
-        entry = next(n for n in names if n.endswith("entry_points.txt"))
-        assert "matcha = matcha_gnn.__main__:main" in archive.read(entry).decode()
-    source = PROJECT / "src"
+        points = next(n for n in names if n.endswith("entry_points.txt"))
+        assert entry in archive.read(points).decode()
+    source = FOLDERS[package] / "src"
     wanted = {p.relative_to(source).as_posix() for p in source.rglob("*") if p.is_file()}
     wanted = {n for n in wanted if "__pycache__" not in n and ".egg-info" not in n}
     assert wanted <= names
-    assert {n.split("/")[0] for n in names} <= {"matcha_gnn", entry.split("/")[0]}
-    assert any(n.endswith("result.html.j2") for n in wanted)
-    assert "matcha_gnn/py.typed" in wanted
+    assert {n.split("/")[0] for n in names} <= {package, points.split("/")[0]}
+    assert any(n.endswith(data) for n in wanted)
+    assert f"{package}/py.typed" in wanted
 
 
-def test_the_wheel_runs_outside_the_repository(wheel, tmp_path):
+def test_the_wheels_run_outside_the_repository(wheels, tmp_path):
     place = tmp_path / "site"
     install = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", place]
-    subprocess.run([sys.executable, *install, wheel], check=True)
+    subprocess.run([sys.executable, *install, *wheels.values()], check=True)
 
     def matcha(*arguments):
         done = subprocess.run(
@@ -53,7 +67,7 @@ def test_the_wheel_runs_outside_the_repository(wheel, tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    version = re.search(r"matcha_gnn-(.+?)-py3", wheel.name)[1]
+    version = re.search(r"matcha_gnn-(.+?)-py3", wheels["matcha_gnn"].name)[1]
     assert matcha("--version").strip() == f"matcha {version}"
     matcha("make-graph", "csbm", "-o", "g.npz", "--nodes", "200", "--features", "8")
     assert (tmp_path / "g.npz").is_file()

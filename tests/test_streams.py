@@ -9,49 +9,51 @@ import pytest
 import torch
 
 import matcha_gnn
+import matcha_paper
 from matcha_gnn.streams import Purpose, numpy_stream, torch_stream
 
-PACKAGE = Path(matcha_gnn.__file__).parent
+PACKAGES = [Path(each.__file__).parent for each in (matcha_gnn, matcha_paper)]
 SEEDS = range(5)
 ROOT_STREAMS = {
     # Graphs.
-    "datasets/csbm.py",
-    "paper/datasets/arxiv.py",
-    "paper/datasets/preferential.py",
-    "paper/datasets/released.py",
-    "paper/datasets/syn_products.py",
-    "paper/figures/gamma.py",
-    "paper/studies/data_checks.py",
-    "paper/studies/worlds.py",
-    "testing/graphs.py",
-    "testing/losses.py",
+    "matcha_gnn/datasets/csbm.py",
+    "matcha_paper/datasets/arxiv.py",
+    "matcha_paper/datasets/preferential.py",
+    "matcha_paper/datasets/released.py",
+    "matcha_paper/datasets/syn_products.py",
+    "matcha_paper/figures/gamma.py",
+    "matcha_paper/studies/data_checks.py",
+    "matcha_paper/studies/worlds.py",
+    "matcha_gnn/testing/graphs.py",
+    "matcha_gnn/testing/losses.py",
     # Starting values, training and the nodes that it keeps apart.
-    "kernels/contexts.py",
-    "paper/studies/added_hops.py",
-    "paper/studies/evidence.py",
-    "paper/studies/plain_networks.py",
-    "paper/studies/same_bits.py",
-    "testing/backbones.py",
-    "train.py",
+    "matcha_gnn/kernels/contexts.py",
+    "matcha_paper/studies/added_hops.py",
+    "matcha_paper/studies/evidence.py",
+    "matcha_paper/studies/plain_networks.py",
+    "matcha_paper/studies/same_bits.py",
+    "matcha_gnn/testing/backbones.py",
+    "matcha_gnn/train.py",
     # Splits of published data sets and of studies, and how these break features; how the battery
     # renumbers nodes.
-    "paper/datasets/twitch.py",
-    "paper/studies/broken.py",
-    "paper/studies/evidence_cases.py",
-    "paper/studies/gate.py",
-    "paper/studies/harm_cases.py",
-    "paper/studies/networks.py",
-    "paper/studies/shared_rows.py",
-    "paper/studies/watch.py",
-    "testing/methods.py",
+    "matcha_paper/datasets/twitch.py",
+    "matcha_paper/studies/broken.py",
+    "matcha_paper/studies/evidence_cases.py",
+    "matcha_paper/studies/gate.py",
+    "matcha_paper/studies/harm_cases.py",
+    "matcha_paper/studies/networks.py",
+    "matcha_paper/studies/shared_rows.py",
+    "matcha_paper/studies/watch.py",
+    "matcha_gnn/testing/methods.py",
 }
 SEEDERS = {"default_rng", "manual_seed", "seed", "RandomState", "SeedSequence"}
 
 
 def modules():
     return {
-        str(path.relative_to(PACKAGE)): ast.parse(path.read_text())
-        for path in PACKAGE.rglob("*.py")
+        str(path.relative_to(package.parent)): ast.parse(path.read_text())
+        for package in PACKAGES
+        for path in package.rglob("*.py")
         if path.name != "streams.py"
     }
 

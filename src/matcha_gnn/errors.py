@@ -11,7 +11,6 @@ EXTRAS = {
     "matplotlib": "report",
     "pandas": "notebook",
     "rich": "cli",
-    "sklearn": "paper",
     "typer": "cli",
 }
 """Packages that only some features need, by import name, and the extra that installs each."""
@@ -287,6 +286,7 @@ pip install 'matcha-gnn[notebook]'
         package = next((part for part in (error.name or "").split(".") if part in EXTRAS), None)
         if package is None:
             raise
-        name = package.replace("sklearn", "scikit-learn")
         install = f"pip install 'matcha-gnn[{EXTRAS[package]}]'"
-        raise MatchaError(f"{feature}: needs {name}, which is not installed; {install}") from error
+        raise MatchaError(
+            f"{feature}: needs {package}, which is not installed; {install}"
+        ) from error

@@ -45,8 +45,6 @@ class Purpose(IntEnum):
     """The order of the questions."""
     RESAMPLED_NODES = 19
     """Nodes of a graph like the source, by which a watch sets its limits."""
-    SHOWN_NODES = 20
-    """Nodes that the report shows."""
     FEATURE_PAIRS = 25
     """Nodes, edges and pairs on which features of two graphs are compared."""
     SURE_SIGNS = 21

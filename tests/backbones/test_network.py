@@ -14,7 +14,7 @@ import matcha_gnn as mg
 from matcha_gnn.backbones import Network
 from matcha_gnn.backbones.foreign import calling
 from matcha_gnn.datasets import csbm
-from matcha_gnn.paper.studies.plain_networks import KINDS, trained
+from matcha_paper.studies.plain_networks import KINDS, trained
 
 SIZE = {"num_nodes": 400, "num_features": 20, "signal": 2.0, "degree": 6}
 

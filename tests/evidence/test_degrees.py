@@ -8,7 +8,7 @@ import torch
 import matcha_gnn as mg
 from matcha_gnn.evidence.degrees import DegreeLaw, fit_degree_law, incoming_degrees
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.paper.studies.worlds import World
+from matcha_paper.studies.worlds import World
 
 
 @pytest.mark.parametrize("dispersion", [0.0, 0.5])

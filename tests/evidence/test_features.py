@@ -14,8 +14,8 @@ import matcha_gnn as mg
 from matcha_gnn.evidence.features import compare, profile
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.io.graphfiles import write_graph
-from matcha_gnn.paper.studies.worlds import World
 from matcha_gnn.transforms import shifted
+from matcha_paper.studies.worlds import World
 from running import run
 
 WORDS = World(

@@ -7,9 +7,9 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn import cli
-from matcha_gnn.paper.experiments import compare, load
-from matcha_gnn.paper.pages import write_experiment_page
 from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_paper.experiments import compare, load
+from matcha_paper.pages import write_experiment_page
 
 RECORDS = Path(__file__).parents[2] / "results"
 PAGES = ("demo", "adapt-labels", "adapt-bare", "forty", "forty-bare", "kept", "reproduce")

@@ -11,9 +11,9 @@ import torch
 import matcha_gnn as mg
 from matcha_gnn.evidence import Interval
 from matcha_gnn.metrics import evaluate
-from matcha_gnn.paper.studies.networks import CASES, TARGET_SEED
-from matcha_gnn.paper.studies.plain_networks import KINDS, trained
 from matcha_gnn.result import Decision
+from matcha_paper.studies.networks import CASES, TARGET_SEED
+from matcha_paper.studies.plain_networks import KINDS, trained
 
 CLASSES = ("licit", "fraud")
 

@@ -3,7 +3,7 @@
 A changed unit, a join that went wrong or noise in place of features leave numbers that a network
 answers as surely as any. Four statistics need no network and no label of the target. They are
 compared with limits that natural pairs of graphs and generated shifts stay within, and that broken
-features are beyond (`matcha_gnn.paper.studies.broken`). What they do not show: columns exchanged
+features are beyond (`matcha_paper.studies.broken`). What they do not show: columns exchanged
 among many alike, such as one-hots, and rows exchanged where the source's features go with edges
 through the classes alone, as on a block model: there the classes may have changed instead.
 

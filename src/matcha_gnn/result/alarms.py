@@ -10,7 +10,7 @@ JUMP = 0.25
 """Distance between class shares before and after from which it counts as a jump: a quarter of all
 nodes went, on balance, from some classes to others. Of 66 runs of the published algorithm on CSBM
 graphs with equal and unequal classes, 24 were beyond it, of which 22 lost more than five points of
-accuracy; of the 42 others 5 did, 14 points at most (`matcha_gnn.paper.studies.share_jumps`)."""
+accuracy; of the 42 others 5 did, 14 points at most (`matcha_paper.studies.share_jumps`)."""
 NAMED = 5
 """Classes that a sentence names at most."""
 

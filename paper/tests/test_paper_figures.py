@@ -1,0 +1,153 @@
+"""Figures: their numbers against theory and the library, and that they draw from a file alone."""
+
+import shutil
+import subprocess
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import matcha_gnn as mg
+from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_paper.experiments import store
+from matcha_paper.figures import (
+    FIGURES,
+    csv_of,
+    drawn,
+    gamma,
+    margins,
+    reproduced,
+    scale,
+    shifts,
+)
+from matcha_paper.figures.curves import rounds_of
+from matcha_paper.figures.numbers import (
+    Effort,
+    distinct,
+    mean_sd,
+    read_rows,
+    select,
+    write_rows,
+)
+from matcha_paper.figures.settings import Setting, setting
+
+COMMITTED = Path(__file__).parents[2] / "results"
+QUICK = Effort(seeds=(0, 1), quick=True)
+
+
+@pytest.mark.parametrize("name", [n for n in FIGURES if csv_of(n, COMMITTED).is_file()])
+def test_a_committed_figure_draws_from_its_csv(name, tmp_path):
+    copy = csv_of(name, tmp_path)
+    copy.parent.mkdir(parents=True)
+    shutil.copy(csv_of(name, COMMITTED), copy)
+    svg, png = (path.read_bytes() for path in drawn(name, tmp_path)[1:])
+    assert b"<svg" in svg[:2000]
+    assert png.startswith(b"\x89PNG")
+    assert all(
+        (csv_of(name, COMMITTED).parent / f"{name}.{kind}").is_file() for kind in ("svg", "png")
+    )
+
+
+def test_every_panel_of_representations_shows_all_classes():
+    rows = read_rows(csv_of("representations", COMMITTED))
+    for panel in distinct(rows, "panel"):
+        assert set(distinct(select(rows, panel=panel), "class")) == {0, 1}
+
+
+def test_the_path_of_gamma_is_that_of_the_records(tmp_path):
+    effort = Effort(seeds=(0,), quick=True, jobs=1, results=tmp_path)
+    rows = read_rows(reproduced("path", effort)[0])
+    part = select(rows, column="homo-hetero", row="ERM + Matcha")
+    assert [row["round"] for row in part] == list(range(11))
+    assert {row["published"] for row in part} == {89.71}
+    record = store.read("table1", tmp_path)["homo-hetero", "ERM + Matcha", 0]["numbers"]
+    assert part[-1]["accuracy"] == pytest.approx(100 * record["accuracy"], rel=1e-4)
+    assert len(distinct(rows, "column")) == 8
+
+
+def test_drawing_twice_gives_the_same_bytes(tmp_path):
+    rows = gamma.measure(QUICK)
+    first, second = (gamma.draw(rows, tmp_path / each) for each in "ab")
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_numbers_survive_their_file(tmp_path):
+    rows = [{"a": "x", "b": 1, "c": 0.25, "d": None}, {"a": "y z", "b": -2, "c": 1e-9, "d": 3}]
+    write_rows(rows, tmp_path / "rows.csv")
+    assert read_rows(tmp_path / "rows.csv") == rows
+    assert select(rows, a="x") == rows[:1]
+    assert distinct(rows, "b") == [1, -2]
+
+
+def test_a_missing_file_is_one_clear_line(tmp_path):
+    with pytest.raises(mg.InvalidFileError, match="nothing.csv"):
+        read_rows(tmp_path / "nothing.csv")
+
+
+def test_one_value_has_no_deviation():
+    assert mean_sd([3.0]) == (3.0, 0.0)
+    assert mean_sd([1.0, 3.0]) == pytest.approx((2.0, 2**0.5))
+
+
+def test_simulated_examples_of_gamma_have_the_accuracy_of_the_theory():
+    rows = gamma.measure(QUICK)
+    facts = [select(rows, panel=panel)[0] for panel in distinct(rows, "panel")]
+    assert [f["accuracy"] for f in facts] == pytest.approx([f["expected"] for f in facts], abs=0.03)
+    assert facts[1]["expected"] == pytest.approx(0.62, abs=0.005)
+    assert facts[2]["expected"] == pytest.approx(0.84, abs=0.005)
+
+
+def test_attribute_shift_costs_the_classifier_and_structure_shift_the_representation():
+    for row in shifts.measure_gap(QUICK):
+        assert row["delta_f"] == pytest.approx(row["delta_f_theory"], abs=0.04)
+        assert row["delta_g"] == pytest.approx(row["delta_g_theory"], abs=0.04)
+
+
+def test_best_threshold_finds_the_cut_on_either_side():
+    score = np.array([0.1, 0.2, 0.3, 0.9])
+    assert shifts.best_threshold(score, np.array([0, 0, 1, 1])) == (pytest.approx(0.25), 1.0)
+    assert shifts.best_threshold(score, np.array([1, 1, 1, 0])) == (pytest.approx(0.6), 1.0)
+
+
+@pytest.mark.parametrize("moves", ["gamma", "theta", "both"])
+def test_rounds_one_by_one_are_the_rounds_of_a_long_run(moves):
+    model, graph = trained_model(), tiny_graph()
+    of = Setting(model, graph, graph)
+    found = list(islice(rounds_of(of, 0, lr=0.1, moves=moves), 5))
+    whole = mg.adapt(model, graph, strategy=mg.Matcha(lr=0.1, rounds=4, moves=moves))
+    assert [loss for loss, _ in found] == pytest.approx(whole.trace.loss, rel=1e-5)
+    assert found[-1][1] == pytest.approx(mg.metrics.accuracy(whole.probs, graph.y))
+
+
+def test_histograms_hold_every_node_and_the_accuracy():
+    model, _, graph = setting("cover", "attribute", 0, QUICK)
+    found = margins.margins(model, graph)
+    edges = np.linspace(found.min(), found.max() + 1e-9, margins.BINS + 1)
+    rows = margins.histogram_rows({"panel": "p"}, found, graph.y, edges)
+    width = edges[1] - edges[0]
+    assert sum(row["class_0"] for row in rows) * width == pytest.approx(1)
+    expected = mg.metrics.accuracy(model(graph.x, graph.edge_index), graph.y)
+    assert rows[0]["accuracy"] == pytest.approx(expected)
+
+
+def test_columns_with_one_source_share_its_model():
+    attribute, homophily = (setting("cover", c, 0, QUICK) for c in ("attribute", "homophily"))
+    assert attribute.model is homophily.model
+    assert attribute.target.num_edges != homophily.target.num_edges
+
+
+def test_reproduced_writes_numbers_and_pictures(tmp_path):
+    written = reproduced("gap", Effort(seeds=(0,), quick=True, results=tmp_path))
+    assert [path.suffix for path in written] == [".csv", ".svg", ".png"]
+    assert all(path.is_file() for path in written)
+
+
+def test_a_process_of_its_own_tells_its_own_peak():
+    code = "import json; held = bytearray(300_000_000); print(json.dumps({'size': len(held)}))"
+    said, peak = scale.run_process("-c", code, threads=1)
+    assert said == {"size": 300_000_000}
+    assert 300e6 < peak < 400e6
+    with pytest.raises(subprocess.CalledProcessError):
+        scale.run_process("-c", "raise SystemExit(3)", threads=1)
