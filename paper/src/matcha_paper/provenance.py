@@ -51,8 +51,8 @@ def commit() -> str | None:
     """The last commit that changed the code, marked `-dirty` if files of it were changed since.
 
     The code is what lies under src and paper/src, without the settings of tables and the published
-    numbers. None outside the project's own checkout. A copy of it without its history can be told by the
-    variable MATCHA_COMMIT.
+    numbers. None outside the project's own checkout. A copy of it without its history can be told
+    by the variable MATCHA_COMMIT.
     """
     if "MATCHA_COMMIT" in os.environ:
         return os.environ["MATCHA_COMMIT"]
