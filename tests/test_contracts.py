@@ -11,11 +11,11 @@ from torch import nn
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
-from matcha_gnn.backbones import BACKBONES
+from matcha_gnn.gamma.losses import LOSSES
+from matcha_gnn.gamma.methods import METHODS, Prediction
+from matcha_gnn.gamma.models import BACKBONES
+from matcha_gnn.gamma.strategies import STRATEGIES, Strategy
 from matcha_gnn.graphs.extras import LABELS
-from matcha_gnn.losses import LOSSES
-from matcha_gnn.methods import METHODS, Prediction
-from matcha_gnn.strategies import STRATEGIES, Strategy
 from matcha_gnn.testing import (
     check_backbone,
     check_loss,

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import matcha_gnn as mg
-from matcha_gnn.backbones import BACKBONES
 from matcha_gnn.cli.options import names_of
 from matcha_gnn.datasets.catalogue import known_graphs
-from matcha_gnn.losses import LOSSES
-from matcha_gnn.methods import METHODS
-from matcha_gnn.strategies import STRATEGIES
+from matcha_gnn.gamma.losses import LOSSES
+from matcha_gnn.gamma.methods import METHODS
+from matcha_gnn.gamma.models import BACKBONES
+from matcha_gnn.gamma.strategies import STRATEGIES
 
 PROJECT, PACKAGE = Path(__file__).parents[1], Path(mg.__file__).parent
 REGISTRIES = {
@@ -63,23 +63,29 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
 
 
 NEW = {
-    "methods": ("from matcha_gnn.methods.erm import ERM\n\nclass New(ERM):\n    name = 'new'\n"),
+    "methods": (
+        "from matcha_gnn.gamma.methods.erm import ERM\n\nclass New(ERM):\n    name = 'new'\n"
+    ),
     "strategies": (
         "from dataclasses import dataclass\n"
-        "from matcha_gnn.strategies.matcha import Matcha\n\n"
+        "from matcha_gnn.gamma.strategies.matcha import Matcha\n\n"
         "@dataclass(frozen=True)\nclass New(Matcha):\n    name = 'new'\n"
     ),
-    "losses": "from matcha_gnn.losses.pic import PIC\n\nclass New(PIC):\n    name = 'new'\n",
-    "backbones": "from matcha_gnn.backbones.gprgnn import GPRGNN\n\nclass New(GPRGNN):\n    pass\n",
+    "losses": "from matcha_gnn.gamma.losses.pic import PIC\n\nclass New(PIC):\n    name = 'new'\n",
+    "backbones": (
+        "from matcha_gnn.gamma.models.gprgnn import GPRGNN\n\nclass New(GPRGNN):\n    pass\n"
+    ),
     "datasets": (
         "from torch_geometric.data import Data\nfrom matcha_gnn.datasets.csbm import csbm\n\n"
         "def new() -> Data:\n    return csbm(50, 3)\n"
     ),
 }
+FOLDERS = {name: f"gamma/{name}" for name in ("methods", "strategies", "losses")}
+FOLDERS["backbones"] = "gamma/models"
 USE = """
 import matcha_gnn as mg
 from matcha_gnn.cli.options import names_of
-from matcha_gnn.backbones import BACKBONES
+from matcha_gnn.gamma.models import BACKBONES
 graph = mg.datasets.csbm(100, 4, seed=0)
 model = mg.GPRGNN(4, 2)
 for package in ("methods", "strategies", "losses", "backbones", "datasets"):
@@ -92,11 +98,13 @@ assert "New" in mg.__all__ and BACKBONES["new"].__name__ == "New"
 def test_one_file_and_one_line_are_enough(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "matcha_gnn")
     for package, text in NEW.items():
-        (tmp_path / "matcha_gnn" / package / "new.py").write_text(text)
+        place = FOLDERS.get(package, package)
+        folder, dotted = tmp_path / "matcha_gnn" / place, place.replace("/", ".")
+        (folder / "new.py").write_text(text)
         name = "new" if package == "datasets" else "New"
-        exports = tmp_path / "matcha_gnn" / package / "__init__.py"
+        exports = folder / "__init__.py"
         heading, rest = exports.read_text().split("\n\n", 1)
-        line = f"from matcha_gnn.{package}.new import {name} as {name}\n"
+        line = f"from matcha_gnn.{dotted}.new import {name} as {name}\n"
         exports.write_text(f"{heading}\n\n{line}{rest}")
     done = subprocess.run(
         [sys.executable, "-c", USE], cwd=tmp_path, capture_output=True, text=True,
@@ -126,6 +134,6 @@ sys.exit(len(wrong))
 def test_every_module_can_be_imported_first():
     modules = [path.stem for path in PACKAGE.glob("[!_]*") if path.suffix == ".py" or path.is_dir()]
     names = [f"matcha_gnn.{name}" for name in sorted(modules)]
-    assert "matcha_gnn.hops" in names
+    assert "matcha_gnn.gamma" in names
     ended = subprocess.run([sys.executable, "-c", IMPORTS, *names], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr

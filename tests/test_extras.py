@@ -9,7 +9,7 @@ import pytest
 
 import matcha_gnn as mg
 from matcha_gnn.errors import EXTRAS, MatchaError, optional_imports
-from matcha_gnn.methods import METHODS
+from matcha_gnn.gamma.methods import METHODS
 from matcha_gnn.testing import tiny_graph, trained_model
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
@@ -47,7 +47,7 @@ def printed_without(blocked, code):
 def test_every_base_method_runs_on_the_core_alone():
     code = """
 import torch
-from matcha_gnn.methods import METHODS
+from matcha_gnn.gamma.methods import METHODS
 methods = [METHODS[name]() for name in METHODS]
 mg.fit(model, source, epochs=5, methods=[mg.AdaNPC(), mg.GraphPatcher()])
 for method in methods:

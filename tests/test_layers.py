@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import matcha_gnn
-from matcha_gnn.backbones import BACKBONES
-from matcha_gnn.methods import METHODS
-from matcha_gnn.strategies import STRATEGIES
+from matcha_gnn.gamma.methods import METHODS
+from matcha_gnn.gamma.models import BACKBONES
+from matcha_gnn.gamma.strategies import STRATEGIES
 
 ROOT = Path(matcha_gnn.__file__).parent
 

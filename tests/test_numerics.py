@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.errors import NoEvidenceError
-from matcha_gnn.methods import METHODS
+from matcha_gnn.gamma.methods import METHODS
 
 NODES, FEATURES, CLASSES = 80, 6, 3
 

@@ -33,7 +33,7 @@ ROOT_STREAMS = {
     "matcha_paper/studies/plain_networks.py",
     "matcha_paper/studies/same_bits.py",
     "matcha_gnn/testing/backbones.py",
-    "matcha_gnn/train.py",
+    "matcha_gnn/gamma/train.py",
     # Splits of published data sets and of studies, and how these break features; how the battery
     # renumbers nodes.
     "matcha_paper/datasets/twitch.py",

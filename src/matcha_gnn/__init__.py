@@ -22,15 +22,15 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 _PACKAGES = {
-    "matcha_gnn.backbones": "BACKBONES",
-    "matcha_gnn.losses": "LOSSES",
-    "matcha_gnn.methods": "METHODS",
-    "matcha_gnn.strategies": "STRATEGIES",
+    "matcha_gnn.gamma.models": "BACKBONES",
+    "matcha_gnn.gamma.losses": "LOSSES",
+    "matcha_gnn.gamma.methods": "METHODS",
+    "matcha_gnn.gamma.strategies": "STRATEGIES",
 }
 """Packages whose exports are names of this one, each with its registry."""
 _HOME = {
     "matcha_gnn.adaptation": ("adapt", "predict"),
-    "matcha_gnn.backbones": (
+    "matcha_gnn.gamma.models": (
         *("Backbone", "FilterBackbone", "LinearBackbone", "TrainableBackbone"),
         *("add_hops", "find_gamma", "wrap"),
     ),
@@ -41,16 +41,16 @@ _HOME = {
     ),
     "matcha_gnn.graphs.memory": ("Graph", "unlabelled"),
     "matcha_gnn.graphs.stored": ("GraphStore",),
-    "matcha_gnn.hops": ("Hops",),
+    "matcha_gnn.gamma.hops": ("Hops",),
     "matcha_gnn.io.graphfiles": ("read_graph", "write_graph"),
     "matcha_gnn.io.models": ("load_model", "save_model"),
-    "matcha_gnn.losses": ("Loss",),
-    "matcha_gnn.methods": ("BaseMethod", "Modifies", "Prediction", "View"),
+    "matcha_gnn.gamma.losses": ("Loss",),
+    "matcha_gnn.gamma.methods": ("BaseMethod", "Modifies", "Prediction", "View"),
     "matcha_gnn.result": ("Adaptation", "Decision", "Status"),
-    "matcha_gnn.strategies": ("Proposal", "Strategy", "Task"),
+    "matcha_gnn.gamma.strategies": ("Proposal", "Strategy", "Task"),
     "matcha_gnn.evidence.summarising": ("summarise_source",),
     "matcha_gnn.evidence.summary": ("SourceSummary",),
-    "matcha_gnn.train": ("fit",),
+    "matcha_gnn.gamma.train": ("fit",),
     "matcha_gnn.watching": ("Alarm", "AlarmKind", "Step", "Watch"),
 }
 """Where the other public names are."""
@@ -76,7 +76,6 @@ if TYPE_CHECKING:
     from matcha_gnn import transforms as transforms
     from matcha_gnn.adaptation import adapt as adapt
     from matcha_gnn.adaptation import predict as predict
-    from matcha_gnn.backbones import *  # noqa: F403
     from matcha_gnn.diagnosis import AccuracyEstimate as AccuracyEstimate
     from matcha_gnn.diagnosis import Diagnosis as Diagnosis
     from matcha_gnn.diagnosis import diagnose as diagnose
@@ -89,22 +88,23 @@ if TYPE_CHECKING:
     from matcha_gnn.errors import NotAdaptedWarning as NotAdaptedWarning
     from matcha_gnn.evidence.summarising import summarise_source as summarise_source
     from matcha_gnn.evidence.summary import SourceSummary as SourceSummary
+    from matcha_gnn.gamma.hops import Hops as Hops
+    from matcha_gnn.gamma.losses import *  # noqa: F403
+    from matcha_gnn.gamma.methods import *  # noqa: F403
+    from matcha_gnn.gamma.models import *  # noqa: F403
+    from matcha_gnn.gamma.strategies import *  # noqa: F403
+    from matcha_gnn.gamma.train import fit as fit
     from matcha_gnn.graphs import sharded as distributed  # noqa: F401
     from matcha_gnn.graphs.memory import Graph as Graph
     from matcha_gnn.graphs.memory import unlabelled as unlabelled
     from matcha_gnn.graphs.stored import GraphStore as GraphStore
-    from matcha_gnn.hops import Hops as Hops
     from matcha_gnn.io.graphfiles import read_graph as read_graph
     from matcha_gnn.io.graphfiles import write_graph as write_graph
     from matcha_gnn.io.models import load_model as load_model
     from matcha_gnn.io.models import save_model as save_model
-    from matcha_gnn.losses import *  # noqa: F403
-    from matcha_gnn.methods import *  # noqa: F403
     from matcha_gnn.result import Adaptation as Adaptation
     from matcha_gnn.result import Decision as Decision
     from matcha_gnn.result import Status as Status
-    from matcha_gnn.strategies import *  # noqa: F403
-    from matcha_gnn.train import fit as fit
     from matcha_gnn.watching import Alarm as Alarm
     from matcha_gnn.watching import AlarmKind as AlarmKind
     from matcha_gnn.watching import Step as Step
@@ -118,7 +118,7 @@ def __getattr__(name: str) -> Any:
         return _public()
     if name in _MODULES:
         return importlib.import_module(_MODULES[name])
-    # Python asks here before it imports a module by `from matcha_gnn import hops`.
+    # Python asks here before it imports a module by `from matcha_gnn.gamma import hops`.
     if find_spec(f"matcha_gnn.{name}") is not None:
         raise AttributeError(f"module 'matcha_gnn' has no attribute {name!r} yet: import it")
     homes = [home for home, names in _HOME.items() if name in names]

@@ -8,8 +8,6 @@ from time import perf_counter
 import torch
 from torch import nn
 
-from matcha_gnn.backbones import Backbone, Loader, as_backbone
-from matcha_gnn.backbones.checks import require_finite, require_precision
 from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import (
     InvalidArgumentError,
@@ -20,17 +18,19 @@ from matcha_gnn.errors import (
 )
 from matcha_gnn.evidence import Metric, Wanted
 from matcha_gnn.evidence.given import Source, with_source
+from matcha_gnn.gamma.hops import Hops
+from matcha_gnn.gamma.methods import ERM, METHODS, BaseMethod
+from matcha_gnn.gamma.models import Backbone, Loader, as_backbone
+from matcha_gnn.gamma.strategies import STRATEGIES, Guarded, Strategy, Task, Unadapted
 from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
-from matcha_gnn.hops import Hops
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.kernels.devices import device_of
-from matcha_gnn.methods import ERM, METHODS, BaseMethod
 from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.monitoring.timing import Stopwatch
+from matcha_gnn.network.checks import require_finite, require_precision
 from matcha_gnn.registry import METHOD_GROUP, STRATEGY_GROUP, resolve_installed
 from matcha_gnn.result import Adaptation
-from matcha_gnn.strategies import STRATEGIES, Guarded, Strategy, Task, Unadapted
 from matcha_gnn.typing import Progress
 
 logger = logging.getLogger(__name__)

@@ -8,19 +8,19 @@ import torch
 from torch import Tensor, nn
 
 from matcha_gnn.adaptation import run_adaptation, wanted_by
-from matcha_gnn.backbones import Backbone, Loader, MovableBackbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
 from matcha_gnn.evidence.given import Source
 from matcha_gnn.evidence.goals import ACCURACY, Metric
 from matcha_gnn.evidence.posterior import Interval
 from matcha_gnn.evidence.shift_kinds import ShiftKind
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS, SourceSummary
+from matcha_gnn.gamma.methods import ERM, BaseMethod
+from matcha_gnn.gamma.models import Backbone, Loader, MovableBackbone
+from matcha_gnn.gamma.strategies import Guarded
 from matcha_gnn.graphs.memory import GraphLike, whole_in_memory
 from matcha_gnn.kernels.contexts import plain_torch
-from matcha_gnn.methods import ERM, BaseMethod
 from matcha_gnn.metrics import average_degree
 from matcha_gnn.result import Adaptation, Decision
-from matcha_gnn.strategies import Guarded
 
 ADAPT, LEAVE = "adapt", "leave it"
 MEND_FEATURES = "adapt with Tent or T3A (attribute shift)"

@@ -35,15 +35,15 @@ class Halved(mg.Strategy):
         return replace(mg.Matcha(rounds=1, lr=self.share).run(task), strategy=self)
 """
 ENTRIES = """
-[matcha_gnn.strategies]
+[matcha_gnn.gamma.strategies]
 halved = other_package:Halved
 matcha = other_package:Halved
 broken = other_package:Nothing
 
-[matcha_gnn.losses]
+[matcha_gnn.gamma.losses]
 doubt = other_package:Doubt
 
-[matcha_gnn.methods]
+[matcha_gnn.gamma.methods]
 plain = other_package:Plain
 """
 

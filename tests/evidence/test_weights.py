@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import weights
-from matcha_gnn.evidence.weights import _Regression, _spread, fit_hop_weights
+from matcha_gnn.gamma.weights import _Regression, _spread, fit_hop_weights
 
 
 def small_view(backbone=mg.GPRGNN, classes=2, seed=0):

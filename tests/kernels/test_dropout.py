@@ -6,8 +6,8 @@ import torch
 from scipy import stats
 from torch.nn import functional as F  # noqa: N812
 
+from matcha_gnn.gamma.kernels.dropout import MIN_ENTRIES, WORD, masked_dropout
 from matcha_gnn.kernels import dropout
-from matcha_gnn.kernels.dropout import MIN_ENTRIES, WORD, masked_dropout
 
 RATES = [0.1, 0.3, 0.5, 0.75]
 # Two-sided tail that a right implementation leaves once in ten million tests; the seeds are

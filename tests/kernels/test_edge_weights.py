@@ -7,8 +7,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
+from matcha_gnn.gamma.kernels.edge_weights import EdgePattern, weighted_filter
 from matcha_gnn.kernels import Adjacency, filter_hops
-from matcha_gnn.kernels.edge_weights import EdgePattern, weighted_filter
 
 NODES, HOPS, WIDTH = 7, 4, 3
 EDGES = {

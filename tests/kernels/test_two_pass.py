@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from matcha_gnn import functional, kernels
-from matcha_gnn.hops import Hops, MixedSums
+from matcha_gnn.gamma.hops import Hops, MixedSums
 from matcha_gnn.kernels import reference, two_pass
 from matcha_gnn.kernels.devices import DEVICES
 

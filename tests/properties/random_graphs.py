@@ -10,9 +10,9 @@ from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.adaptation import run_adaptation
-from matcha_gnn.backbones import BACKBONES
-from matcha_gnn.methods import METHODS
-from matcha_gnn.strategies import STRATEGIES
+from matcha_gnn.gamma.methods import METHODS
+from matcha_gnn.gamma.models import BACKBONES
+from matcha_gnn.gamma.strategies import STRATEGIES
 
 FEATURES, CLASSES = 5, 3
 EXAMPLES = max(1, settings().max_examples // 10)

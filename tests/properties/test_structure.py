@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import matcha_gnn as mg
-from matcha_gnn.backbones import BACKBONES
+from matcha_gnn.gamma.models import BACKBONES
 from matcha_gnn.graphs.stored import matrix, plan, propagation, streaming
 from matcha_gnn.kernels import reference
 

@@ -10,9 +10,9 @@ from random_graphs import CLASSES, FEATURES, bounded
 
 import matcha_gnn as mg
 from matcha_gnn import functional
+from matcha_gnn.gamma.losses import LOSSES
+from matcha_gnn.gamma.methods import Prediction, View
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.losses import LOSSES
-from matcha_gnn.methods import Prediction, View
 
 K, WIDTH = 2, 4
 

@@ -28,7 +28,7 @@ import json, platform, sys, tempfile
 from pathlib import Path
 import torch, torch_geometric, torch_geometric.nn as pyg
 import matcha_gnn as mg
-from matcha_gnn.methods import METHODS
+from matcha_gnn.gamma.methods import METHODS
 place = Path(tempfile.mkdtemp())
 parts = {"num_features": 16, "signal": 2.0, "degree": 6}
 source = mg.datasets.csbm(400, homophily=0.9, seed=0, **parts)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Mutation testing: small changes of the numerical code that its tests should notice.
 
 A seeded sample of operators, comparisons and numbers is changed, one at a time, in a copy of the
@@ -25,10 +26,14 @@ from matcha_gnn.io.jsontext import write_json
 PROJECT = Path(__file__).parents[2]
 PACKAGE = Path("src/matcha_gnn")
 TESTS = {
-    "functional": ["tests/test_functional.py", "tests/losses", "tests/properties/test_sums.py"],
-    "losses": ["tests/losses", "tests/properties/test_sums.py", "tests/strategies"],
-    "strategies": ["tests/strategies", "tests/properties/test_runs.py"],
-    "evidence": ["tests/evidence", "tests/strategies/test_guarded.py"],
+    "functional": [
+        "tests/test_functional.py",
+        "tests/gamma/losses",
+        "tests/properties/test_sums.py",
+    ],
+    "losses": ["tests/gamma/losses", "tests/properties/test_sums.py", "tests/gamma/strategies"],
+    "strategies": ["tests/gamma/strategies", "tests/properties/test_runs.py"],
+    "evidence": ["tests/evidence", "tests/gamma/strategies/test_guarded.py"],
 }
 PATIENCE = 300
 """Seconds; a change that makes tests run longer is noticed, too."""
@@ -58,13 +63,13 @@ TOLERATED: dict[str, str] = {
     "src/matcha_gnn/evidence/probe.py: 1 → 2": _SEARCH,
     "src/matcha_gnn/evidence/probe.py: 4 → 5": _SEARCH,
     "src/matcha_gnn/evidence/shift_kinds.py: 0.0 → 0.1": "of a mixture that is not taken",
-    "src/matcha_gnn/strategies/closed_form.py: size > 0 → size >= 0": "γ that is not finite is "
+    "src/matcha_gnn/gamma/strategies/closed_form.py: size > 0 → size >= 0": "γ that is not finite is "
     "taken back either way",
-    "src/matcha_gnn/strategies/matcha.py: 1 → 2": "versions are raised by hand",
-    "src/matcha_gnn/losses/sure.py: 1 → 2": "blocks of two rows where one fits; sums are the same",
-    "src/matcha_gnn/losses/pic.py: lowest < loss - functional.rounding_of(view.hops.summed_in) → "
+    "src/matcha_gnn/gamma/strategies/matcha.py: 1 → 2": "versions are raised by hand",
+    "src/matcha_gnn/gamma/losses/sure.py: 1 → 2": "blocks of two rows where one fits; sums are the same",
+    "src/matcha_gnn/gamma/losses/pic.py: lowest < loss - functional.rounding_of(view.hops.summed_in) → "
     "lowest <= loss - functional.rounding_of(view.hops.summed_in)": _EQUAL,
-    "src/matcha_gnn/strategies/belief.py: "
+    "src/matcha_gnn/gamma/strategies/belief.py: "
     "task.wanted.is_default or evidence.shard is not WHOLE or summary is None → "
     "task.wanted.is_default and evidence.shard is not WHOLE and (summary is None)": "accuracy has "
     "no such labels either way; shards are tested in tests/graphs/sharded",

@@ -12,9 +12,9 @@ from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.adaptation import run_adaptation
-from matcha_gnn.backbones import BACKBONES
-from matcha_gnn.methods import METHODS
-from matcha_gnn.strategies import STRATEGIES
+from matcha_gnn.gamma.methods import METHODS
+from matcha_gnn.gamma.models import BACKBONES
+from matcha_gnn.gamma.strategies import STRATEGIES
 
 NODES, FEATURES, CLASSES = 40, 5, 3
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}

@@ -12,7 +12,6 @@ from rich.text import Text
 from torch import Tensor, nn
 
 from matcha_gnn.adaptation import run_adaptation, wanted_by
-from matcha_gnn.backbones import GPRGNN, Backbone, resolve_backbone
 from matcha_gnn.cli import asking, console
 from matcha_gnn.cli.networks import given_model, given_names
 from matcha_gnn.cli.output import require_free
@@ -25,14 +24,17 @@ from matcha_gnn.errors import (
     InvalidGraphError,
 )
 from matcha_gnn.evidence import Wanted
+from matcha_gnn.gamma.losses import LOSSES
+from matcha_gnn.gamma.methods import ERM, METHODS, BaseMethod
+from matcha_gnn.gamma.models import GPRGNN, Backbone, resolve_backbone
+from matcha_gnn.gamma.strategies import STRATEGIES, Guarded, Strategy
+from matcha_gnn.gamma.train import fit
 from matcha_gnn.graphs.memory import GraphLike
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.io.files import output_folder, require_writable
 from matcha_gnn.io.graphfiles import read_graph, write_graph
 from matcha_gnn.io.models import load_model, save_model
 from matcha_gnn.io.outputs import RUN_FILES, Made, can_report, write_outputs
-from matcha_gnn.losses import LOSSES
-from matcha_gnn.methods import ERM, METHODS, BaseMethod
 from matcha_gnn.registry import (
     LOSS_GROUP,
     METHOD_GROUP,
@@ -43,9 +45,7 @@ from matcha_gnn.registry import (
 )
 from matcha_gnn.result import Adaptation
 from matcha_gnn.result.alarms import Severity
-from matcha_gnn.strategies import STRATEGIES, Guarded, Strategy
 from matcha_gnn.streams import Purpose, torch_stream
-from matcha_gnn.train import fit
 from matcha_gnn.transforms import attacked, shifted
 
 STYLES = {

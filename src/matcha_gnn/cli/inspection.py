@@ -10,7 +10,6 @@ from torch import Tensor
 
 from matcha_gnn import metrics
 from matcha_gnn.adaptation import predict
-from matcha_gnn.backbones import Backbone, as_backbone
 from matcha_gnn.cli import console
 from matcha_gnn.cli.networks import given_model, given_names
 from matcha_gnn.diagnosis import diagnose
@@ -18,6 +17,7 @@ from matcha_gnn.errors import InvalidArgumentError, NoEvidenceError
 from matcha_gnn.evidence.given import with_source
 from matcha_gnn.evidence.goals import ACCURACY
 from matcha_gnn.evidence.posterior import Interval
+from matcha_gnn.gamma.models import Backbone, as_backbone
 from matcha_gnn.graphs.memory import GraphLike, unlabelled
 from matcha_gnn.io.graphfiles import read_graph
 

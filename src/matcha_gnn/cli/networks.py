@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
+from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.io.files import existing_file
 from matcha_gnn.io.models import load_model
 

@@ -56,7 +56,14 @@ Positive = Annotated[
 ]
 
 
-BASES = ("base", "linear", "foreign", "unadapted", "catalogue", "stored")
+FOLDERS = {
+    "methods": "gamma/methods",
+    "strategies": "gamma/strategies",
+    "backbones": "gamma/models",
+    "losses": "gamma/losses",
+}
+"""Where packages of other names than their entry points' group are."""
+BASES = ("base", "linear", "networks", "unadapted", "catalogue", "stored")
 """Modules of packages that register nothing, or have a line of their own in the help."""
 
 
@@ -65,8 +72,10 @@ def names_of(package: str) -> str:
 
     Read from its export lines: importing it would take seconds.
     """
-    exports = (Path(__file__).parents[1] / package / "__init__.py").read_text("utf-8")
-    found = re.findall(rf"^from matcha_gnn\.{package}\.(\w+)\S* import (\w+) as \2$", exports, re.M)
+    place = FOLDERS.get(package, package)
+    exports = (Path(__file__).parents[1] / place / "__init__.py").read_text("utf-8")
+    line = rf"^from matcha_gnn\.{place.replace('/', '.')}\.(\w+)\S* import (\w+) as \2$"
+    found = re.findall(line, exports, re.M)
     own = {name if name.islower() else module for module, name in found if module not in BASES}
     offered = {point.name for point in entry_points(group=f"matcha_gnn.{package}")}
     return ", ".join(sorted(own | offered))

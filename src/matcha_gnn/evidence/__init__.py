@@ -2,7 +2,7 @@
 
 from matcha_gnn.evidence.goals import ACCURACY, Goal, Metric, Wanted
 from matcha_gnn.evidence.posterior import Interval, Posterior, feature_shift, infer
-from matcha_gnn.evidence.weights import fit_hop_weights
+from matcha_gnn.gamma.weights import fit_hop_weights
 
 __all__ = [
     "ACCURACY",

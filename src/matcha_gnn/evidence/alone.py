@@ -6,13 +6,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
-from matcha_gnn.backbones.base import evaluating
 from matcha_gnn.errors import NoEvidenceError
 from matcha_gnn.evidence.features import profile
 from matcha_gnn.evidence.measuring import Known, measure_probe
 from matcha_gnn.evidence.summary import SourceSummary, summarise
 from matcha_gnn.evidence.weighing import EvidenceWeights
+from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.models.base import evaluating
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.typing import Probs
 

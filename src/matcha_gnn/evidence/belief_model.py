@@ -5,14 +5,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn.backbones import Backbone, LinearBackbone
-from matcha_gnn.backbones.base import evaluating
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.evidence.posterior import Posterior, infer, network_logs
 from matcha_gnn.evidence.weighing import BiasedPool
+from matcha_gnn.gamma.methods.base import View
+from matcha_gnn.gamma.models import Backbone, LinearBackbone
+from matcha_gnn.gamma.models.base import evaluating
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import LocalGraph
-from matcha_gnn.methods.base import View
 from matcha_gnn.typing import Probs, Repr
 
 ANSWERS = ("pool", "belief", "probe")

@@ -7,13 +7,13 @@ from typing import TypeAlias
 
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
-from matcha_gnn.backbones.foreign.calling import OutputHead
-from matcha_gnn.backbones.foreign.wrap import Foreign
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence.summarising import summarise_source
 from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.networks.wrap import Foreign
 from matcha_gnn.graphs.memory import GraphLike
+from matcha_gnn.network.calling import OutputHead
 
 Source: TypeAlias = SourceSummary | str | Path | GraphLike
 

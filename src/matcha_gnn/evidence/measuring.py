@@ -7,7 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
 from matcha_gnn.evidence.gathering import Gathered, gather, link_ends
 from matcha_gnn.evidence.neighbours import SAMPLE, fit_edge_shares
 from matcha_gnn.evidence.probe import fit_probe
@@ -26,6 +25,7 @@ from matcha_gnn.evidence.weighing import (
     fit_evidence_weights,
     fit_pool_weights,
 )
+from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.graphs.memory import Graph
 
 MOST = 5_000

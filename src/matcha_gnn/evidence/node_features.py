@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
 from matcha_gnn.evidence.shift_kinds import FeatureSample, stride
+from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.graphs.base import BaseGraph
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import IncompatibleError, NoEvidenceError
 from matcha_gnn.evidence.gathering import Gathered, gather
 from matcha_gnn.evidence.node_features import sample_node_features
@@ -17,9 +16,10 @@ from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
 from matcha_gnn.functional import class_softmax
+from matcha_gnn.gamma.hops import joined
+from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.shards import WHOLE, Shard
-from matcha_gnn.hops import joined
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.typing import FloatArray, Probs
 

@@ -9,10 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from matcha_gnn.backbones import Backbone, Loader, as_backbone
-from matcha_gnn.backbones.base import evaluating
-from matcha_gnn.backbones.checks import first_non_finite, require_finite, require_precision
-from matcha_gnn.backbones.foreign.wrap import Foreign
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
@@ -22,8 +18,12 @@ from matcha_gnn.errors import (
 from matcha_gnn.evidence.features import profile
 from matcha_gnn.evidence.measuring import Known, measure_evidence
 from matcha_gnn.evidence.summary import SourceSummary, enough_held_out, summarise
+from matcha_gnn.gamma.models import Backbone, Loader, as_backbone
+from matcha_gnn.gamma.models.base import evaluating
+from matcha_gnn.gamma.networks.wrap import Foreign
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.kernels.contexts import plain_torch
+from matcha_gnn.network.checks import first_non_finite, require_finite, require_precision
 
 Nodes: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 """Some of the nodes: a mask [N], or their indices."""

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones.fingerprint import FINGERPRINT_BYTES
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence.features import FeatureProfile
 from matcha_gnn.evidence.shift_kinds import FeatureStatistics, class_statistics, misfit
 from matcha_gnn.evidence.source import SourceEvidence, require_shapes
 from matcha_gnn.kernels.contexts import plain_torch
+from matcha_gnn.network.fingerprint import FINGERPRINT_BYTES
 from matcha_gnn.typing import Probs
 
 DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])

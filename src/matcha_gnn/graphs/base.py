@@ -17,11 +17,11 @@ from matcha_gnn.kernels.links import Message
 from matcha_gnn.streams import Purpose, torch_stream
 
 if TYPE_CHECKING:
-    from matcha_gnn.backbones import Backbone
+    from matcha_gnn.gamma.methods import BaseMethod
+    from matcha_gnn.gamma.models import Backbone
+    from matcha_gnn.gamma.strategies import Strategy
     from matcha_gnn.graphs.memory import LocalGraph
-    from matcha_gnn.methods import BaseMethod
     from matcha_gnn.result import Adaptation
-    from matcha_gnn.strategies import Strategy
 
 
 @runtime_checkable

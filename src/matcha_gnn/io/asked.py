@@ -12,23 +12,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.evidence import Interval, Wanted
+from matcha_gnn.gamma.methods import BaseMethod
+from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.strategies import Strategy
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.io.archives import Arrays
 from matcha_gnn.io.files import existing_file, replacing, unwritten
 from matcha_gnn.io.jsontext import read_checked_json, write_checked_json
 from matcha_gnn.io.models import can_save, load_model, save_model
-from matcha_gnn.methods import BaseMethod
 from matcha_gnn.questions.answers import answer_rows
 from matcha_gnn.questions.asking import compared_candidates
 from matcha_gnn.questions.decision import Design
 from matcha_gnn.questions.questions import Questions
 from matcha_gnn.questions.sampling import IntArray
 from matcha_gnn.result import Adaptation, Candidate, Decision, Status, Trace
-from matcha_gnn.strategies import Strategy
 from matcha_gnn.typing import FloatArray
 
 ASKED, CANDIDATES = "asked.json", "candidates.npz"

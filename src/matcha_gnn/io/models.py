@@ -8,13 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones import (
-    BACKBONES,
-    GROUP,
-    Backbone,
-    TrainableBackbone,
-    resolve_backbone,
-)
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
@@ -24,6 +17,13 @@ from matcha_gnn.errors import (
 from matcha_gnn.evidence.belief_model import ANSWERS, BeliefModel
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
+from matcha_gnn.gamma.models import (
+    BACKBONES,
+    GROUP,
+    Backbone,
+    TrainableBackbone,
+    resolve_backbone,
+)
 from matcha_gnn.io.jsontext import json_object
 from matcha_gnn.io.tensorfiles import TensorFormat
 from matcha_gnn.kernels.contexts import plain_torch, seeded
@@ -51,7 +51,7 @@ def save_model(model: Backbone, path: str | Path) -> None:
 
     Example:
         >>> import tempfile, torch
-        >>> from matcha_gnn.backbones import GPRGNN
+        >>> from matcha_gnn.gamma.models import GPRGNN
         >>> path = Path(tempfile.mkdtemp()) / "model.safetensors"
         >>> save_model(GPRGNN(4, 2), path)
         >>> load_model(path).num_hops

@@ -12,9 +12,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from matcha_gnn.backbones.checks import first_non_finite
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.io.files import existing_file, replacing, unwritten
+from matcha_gnn.network.checks import first_non_finite
 
 CHECKSUM = "checksum"
 

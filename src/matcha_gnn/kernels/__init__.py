@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import Tensor, device, nn
 
+from matcha_gnn.gamma.kernels.dropout import masked_dropout
 from matcha_gnn.kernels import reference, two_pass
 from matcha_gnn.kernels.devices import device_of, fast_code
-from matcha_gnn.kernels.dropout import masked_dropout
 from matcha_gnn.kernels.fallback import or_plain
 from matcha_gnn.kernels.propagate import (
     Adjacency,

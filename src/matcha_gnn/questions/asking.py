@@ -18,6 +18,7 @@ from matcha_gnn.errors import (
 )
 from matcha_gnn.evidence.belief_model import BeliefModel
 from matcha_gnn.evidence.goals import ACCURACY
+from matcha_gnn.gamma.strategies.taking import with_decision
 from matcha_gnn.graphs.memory import whole_in_memory
 from matcha_gnn.questions.answers import checked_answers, read_answers
 from matcha_gnn.questions.decision import Design, decide
@@ -26,7 +27,6 @@ from matcha_gnn.questions.sampling import IntArray
 from matcha_gnn.questions.surest import surest_candidates
 from matcha_gnn.questions.verdict import Verdict
 from matcha_gnn.result import Adaptation, Candidate, Decision
-from matcha_gnn.strategies.taking import with_decision
 from matcha_gnn.typing import FloatArray
 
 NEIGHBOURS = 12

@@ -2,11 +2,11 @@
 
 import math
 
-from matcha_gnn.backbones import Backbone
 from matcha_gnn.evidence import Interval
 from matcha_gnn.evidence.goals import Goal, expected_confusion
 from matcha_gnn.evidence.posterior import Posterior
 from matcha_gnn.evidence.rating import rater_of
+from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.result import Candidate
 from matcha_gnn.typing import Probs
 

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from matcha_gnn.evidence import ACCURACY
 from matcha_gnn.evidence.belief_model import BeliefModel
+from matcha_gnn.gamma.losses import Loss
+from matcha_gnn.gamma.methods import BaseMethod
+from matcha_gnn.gamma.strategies import Strategy
 from matcha_gnn.io.provenance import versions
-from matcha_gnn.losses import Loss
-from matcha_gnn.methods import BaseMethod
 from matcha_gnn.metrics import evaluate
 from matcha_gnn.report.candidates import candidate_gains
 from matcha_gnn.report.classes import class_rows
@@ -29,7 +30,6 @@ from matcha_gnn.report.shift import shift_card
 from matcha_gnn.report.template import render, write
 from matcha_gnn.result import Adaptation
 from matcha_gnn.result.adaptation import Change as NodeChange
-from matcha_gnn.strategies import Strategy
 
 ONCE = ("inference", "setup", "evidence", "fit")
 """Stages that do not belong to a round."""
@@ -243,8 +243,8 @@ def code_of(value: object) -> str:
     """Python code that builds a method, loss, strategy or plain value.
 
     Example:
-        >>> from matcha_gnn.methods import ERM
-        >>> from matcha_gnn.strategies import ClosedForm
+        >>> from matcha_gnn.gamma.methods import ERM
+        >>> from matcha_gnn.gamma.strategies import ClosedForm
         >>> code_of(ERM()), code_of(ClosedForm())
         ('mg.ERM()', 'mg.ClosedForm(loss=mg.SURE(noise_share=None), rounds=1)')
     """

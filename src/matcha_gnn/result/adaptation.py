@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
 from matcha_gnn.class_names import numbered
 from matcha_gnn.errors import MatchaError, optional_imports
 from matcha_gnn.evidence import ACCURACY, Goal
+from matcha_gnn.gamma.methods import BaseMethod
+from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.trace import Trace
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.kernels.contexts import plain_torch
-from matcha_gnn.methods import BaseMethod
 from matcha_gnn.result.alarms import Severity, class_alarms
 from matcha_gnn.result.decision import Decision
 from matcha_gnn.result.status import DOUBTFUL, NOT_CHECKED, Status, class_counts_of
-from matcha_gnn.result.trace import Trace
 from matcha_gnn.typing import FloatArray, Parameters, Probs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from matcha_gnn.gamma.strategies.base import Strategy
     from matcha_gnn.questions.asking import Table
     from matcha_gnn.questions.questions import Questions
-    from matcha_gnn.strategies.base import Strategy
 
 
 class Change(NamedTuple):
@@ -309,7 +309,7 @@ class Adaptation:
             >>> mg.adapt(model, target).take("fitted").decision.chosen
             'fitted'
         """
-        from matcha_gnn.strategies.taking import take
+        from matcha_gnn.gamma.strategies.taking import take
 
         return take(self, name)
 

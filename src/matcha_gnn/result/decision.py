@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
 from matcha_gnn.evidence import ACCURACY, Goal, Interval, Posterior
 from matcha_gnn.functional import f1, recall
+from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.typing import Parameters, Probs
 
 if TYPE_CHECKING:

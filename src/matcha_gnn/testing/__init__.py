@@ -4,7 +4,7 @@ Each check raises AssertionError with a message that says what was expected. No 
 needed: call them from a script or from any test runner.
 
 Example:
-    >>> from matcha_gnn.methods import ERM
+    >>> from matcha_gnn.gamma.methods import ERM
     >>> check_method(ERM())
 """
 

@@ -9,7 +9,9 @@ import copy
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones import (
+from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.gamma.methods import View
+from matcha_gnn.gamma.models import (
     Backbone,
     FilterBackbone,
     LayeredBackbone,
@@ -17,10 +19,8 @@ from matcha_gnn.backbones import (
     MovableBackbone,
     TrainableBackbone,
 )
-from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.memory import Graph, unlabelled
 from matcha_gnn.kernels import one_hop
-from matcha_gnn.methods import View
 from matcha_gnn.testing.graphs import FEATURES, tiny_graph
 
 

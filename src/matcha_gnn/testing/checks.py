@@ -3,9 +3,9 @@
 import torch
 
 from matcha_gnn.adaptation import run_adaptation as adapt
-from matcha_gnn.backbones import Backbone
-from matcha_gnn.methods import BaseMethod
-from matcha_gnn.strategies import Strategy
+from matcha_gnn.gamma.methods import BaseMethod
+from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.strategies import Strategy
 from matcha_gnn.testing.graphs import snapshot, tiny_graph
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones import GPRGNN, Backbone
 from matcha_gnn.datasets import csbm
+from matcha_gnn.gamma.methods import BaseMethod
+from matcha_gnn.gamma.models import GPRGNN, Backbone
+from matcha_gnn.gamma.train import fit
 from matcha_gnn.graphs.memory import GraphLike, unlabelled
-from matcha_gnn.methods import BaseMethod
-from matcha_gnn.train import fit
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

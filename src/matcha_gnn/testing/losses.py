@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.gamma.hops import Hops
+from matcha_gnn.gamma.losses import Loss
+from matcha_gnn.gamma.methods import Prediction, View
+from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.graphs.memory import unlabelled
-from matcha_gnn.hops import Hops
-from matcha_gnn.losses import Loss
-from matcha_gnn.methods import Prediction, View
 from matcha_gnn.testing.graphs import awkward_graphs, tiny_graph, trained_model
 from matcha_gnn.typing import Probs
 

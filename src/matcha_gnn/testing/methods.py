@@ -3,10 +3,10 @@
 import torch
 
 from matcha_gnn.adaptation import adapt, predict
-from matcha_gnn.backbones import Backbone
 from matcha_gnn.errors import MatchaError, NonFiniteError
-from matcha_gnn.methods import BaseMethod, Modifies, Prediction, Prepared, State, View
-from matcha_gnn.strategies import Matcha, Strategy, Unadapted
+from matcha_gnn.gamma.methods import BaseMethod, Modifies, Prediction, Prepared, State, View
+from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.strategies import Matcha, Strategy, Unadapted
 from matcha_gnn.testing.checks import check_run
 from matcha_gnn.testing.graphs import (
     awkward_graphs,

@@ -8,9 +8,9 @@ import torch
 
 import matcha_gnn
 from matcha_gnn.adaptation import predict, run_adaptation
-from matcha_gnn.backbones import Backbone
-from matcha_gnn.methods import ERM
-from matcha_gnn.strategies import Guarded, Strategy
+from matcha_gnn.gamma.methods import ERM
+from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.strategies import Guarded, Strategy
 from matcha_gnn.testing.checks import check_run
 from matcha_gnn.testing.graphs import tiny_graph, trained_model
 
@@ -27,7 +27,7 @@ def check_strategy(strategy: Strategy, model: Backbone | None = None) -> None:
         AssertionError: says what was expected.
 
     Example:
-        >>> from matcha_gnn.strategies import Matcha
+        >>> from matcha_gnn.gamma.strategies import Matcha
         >>> check_strategy(Matcha(rounds=2))
     """
     model = trained_model() if model is None else model

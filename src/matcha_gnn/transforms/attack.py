@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn.backbones import FilterBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, InvalidGraphError
+from matcha_gnn.gamma.kernels.edge_weights import EdgePattern, weighted_filter
+from matcha_gnn.gamma.models import FilterBackbone
 from matcha_gnn.kernels.contexts import plain_torch, seeded
-from matcha_gnn.kernels.edge_weights import EdgePattern, weighted_filter
 from matcha_gnn.registry import resolve
 from matcha_gnn.streams import Purpose, torch_seed
 

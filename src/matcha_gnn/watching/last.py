@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn.backbones import Backbone
 from matcha_gnn.evidence import Posterior
+from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.strategies import Guarded, Proposal, Strategy, Task, Unadapted
+from matcha_gnn.gamma.strategies.run import Run
 from matcha_gnn.result import Adaptation
-from matcha_gnn.strategies import Guarded, Proposal, Strategy, Task, Unadapted
-from matcha_gnn.strategies.run import Run
 from matcha_gnn.typing import Parameters
 
 LAST = "last"

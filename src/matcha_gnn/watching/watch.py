@@ -12,8 +12,6 @@ from typing import Any
 from torch import nn
 
 from matcha_gnn.adaptation import checked_arguments, run_adaptation
-from matcha_gnn.backbones import Backbone, as_backbone
-from matcha_gnn.backbones.checks import require_finite, require_precision
 from matcha_gnn.diagnosis import Diagnosis, shift_card
 from matcha_gnn.errors import (
     IncompatibleError,
@@ -26,13 +24,15 @@ from matcha_gnn.errors import (
 from matcha_gnn.evidence import Interval
 from matcha_gnn.evidence.given import Source, with_source
 from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.gamma.methods import ERM, BaseMethod
+from matcha_gnn.gamma.models import Backbone, as_backbone
+from matcha_gnn.gamma.strategies import Guarded, Strategy
 from matcha_gnn.graphs.base import PlannedGraph
 from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.kernels.contexts import plain_torch
-from matcha_gnn.methods import ERM, BaseMethod
 from matcha_gnn.metrics import average_degree
+from matcha_gnn.network.checks import require_finite, require_precision
 from matcha_gnn.result import Adaptation, Decision
-from matcha_gnn.strategies import Guarded, Strategy
 from matcha_gnn.typing import Parameters
 from matcha_gnn.watching.alarms import AlarmKind, Chance, Reference, alarms_of, chances_of
 from matcha_gnn.watching.last import changes_of, with_changes, with_last, worth_keeping

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from matcha_gnn.strategies import Belief, ClosedForm, Guarded, Matcha, Strategy, Unadapted
+from matcha_gnn.gamma.strategies import Belief, ClosedForm, Guarded, Matcha, Strategy, Unadapted
 from matcha_paper.experiments.spec import BELIEF, OURS, RowSpec
 
 STRATEGIES: tuple[type[Strategy], ...] = (Unadapted, Matcha, ClosedForm, Guarded, Belief)

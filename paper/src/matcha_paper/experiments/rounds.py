@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from matcha_gnn.methods import BaseMethod, Prediction, View
+    from matcha_gnn.gamma.methods import BaseMethod, Prediction, View
 
 T = TypeVar("T")
 

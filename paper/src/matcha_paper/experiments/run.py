@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch_geometric.data import Data
 
-    from matcha_gnn.backbones import Backbone
-    from matcha_gnn.methods import BaseMethod
+    from matcha_gnn.gamma.methods import BaseMethod
+    from matcha_gnn.gamma.models import Backbone
+    from matcha_gnn.gamma.strategies import Strategy
     from matcha_gnn.result import Adaptation
-    from matcha_gnn.strategies import Strategy
 
 
 EXACT = "exact"
@@ -234,7 +234,7 @@ def target_graph(cell: Cell, model: "Backbone", device: str) -> "Data":
 
 def build_method(spec: RowSpec) -> "BaseMethod":
     """The base method of a row, with the row's options."""
-    from matcha_gnn.methods import METHODS
+    from matcha_gnn.gamma.methods import METHODS
     from matcha_gnn.registry import build, resolve
 
     return build("method_options", resolve("method", spec.method, METHODS), spec.method_options)
@@ -251,9 +251,9 @@ def adapt_cell(
 
 def strategy_of(spec: RowSpec, lr: float, epochs: int) -> "Strategy":
     """What a row runs around its base method, with a given step size and number of rounds."""
-    from matcha_gnn.losses import LOSSES
+    from matcha_gnn.gamma.losses import LOSSES
+    from matcha_gnn.gamma.strategies import Belief, ClosedForm, Guarded, Matcha, Unadapted
     from matcha_gnn.registry import resolve
-    from matcha_gnn.strategies import Belief, ClosedForm, Guarded, Matcha, Unadapted
 
     if epochs == 0:
         return Unadapted()

@@ -16,7 +16,7 @@ from matcha_paper.provenance import commit, hardware
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    from matcha_gnn.backbones import Backbone
+    from matcha_gnn.gamma.models import Backbone
 
 FOLDER = "models"
 """Beside the records; not committed."""
@@ -125,7 +125,7 @@ def hash_of(model: "Backbone") -> str:
 
     Example:
         >>> import torch
-        >>> from matcha_gnn.backbones import GPRGNN
+        >>> from matcha_gnn.gamma.models import GPRGNN
         >>> model = GPRGNN(4, 2)
         >>> before = hash_of(model)
         >>> with torch.no_grad():
@@ -148,9 +148,9 @@ def train_source(cell: Cell, device: str = "cpu", methods: Collection[str] = ())
         device: where to train, as torch names it.
         methods: those whose arrays of the source the model gets, of the cell's `ship`.
     """
-    from matcha_gnn.backbones import BACKBONES
+    from matcha_gnn.gamma.models import BACKBONES
+    from matcha_gnn.gamma.train import fit
     from matcha_gnn.registry import resolve
-    from matcha_gnn.train import fit
 
     graph, spec = make_graph(cell.source).to(device), cell.train
     build: Any = resolve("backbone", spec.backbone, BACKBONES)
@@ -175,7 +175,7 @@ def train_source(cell: Cell, device: str = "cpu", methods: Collection[str] = ())
 
 
 def _shipped(cell: Cell, methods: Collection[str]) -> list[Any]:
-    from matcha_gnn.methods import METHODS
+    from matcha_gnn.gamma.methods import METHODS
     from matcha_gnn.registry import resolve
 
     return [resolve("ship", name, METHODS)() for name in cell.train.ship if name in methods]
@@ -183,7 +183,7 @@ def _shipped(cell: Cell, methods: Collection[str]) -> list[Any]:
 
 def _add_arrays(model: "Backbone", cell: Cell, methods: Collection[str]) -> bool:
     """Add what methods need of the source and the model has not; says whether there was any."""
-    from matcha_gnn.train import add_source_arrays
+    from matcha_gnn.gamma.train import add_source_arrays
 
     lacking = [m for m in _shipped(cell, methods) if m.name not in model.source_arrays]
     if lacking:

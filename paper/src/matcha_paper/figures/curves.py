@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from matcha_gnn.adaptation import adapt
+from matcha_gnn.gamma.strategies import Matcha
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.strategies import Matcha
 from matcha_paper.figures.numbers import Effort, Row, Rows, column, distinct, mean_sd, select
 from matcha_paper.figures.settings import Setting, setting
 from matcha_paper.figures.style import band, label, panels, save

@@ -7,7 +7,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.typing import FloatArray
 from matcha_paper.figures.numbers import Row, Rows, column

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 
 from matcha_gnn.adaptation import adapt
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.gamma.losses import LOSSES
+from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.strategies import ClosedForm, Matcha
 from matcha_gnn.graphs.memory import unlabelled
-from matcha_gnn.losses import LOSSES
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.strategies import ClosedForm, Matcha
 from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.typing import FloatArray
 from matcha_paper.figures.margins import common_bins, draw_histograms, histogram_rows, margins

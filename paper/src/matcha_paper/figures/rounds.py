@@ -7,11 +7,11 @@ import sys
 from time import perf_counter
 
 from matcha_gnn.adaptation import adapt
+from matcha_gnn.gamma.strategies import Matcha
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.io.jsontext import json_text
 from matcha_gnn.io.models import load_model
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.strategies import Matcha
 
 
 def main(model: str, folder: str, memory: str, rounds: str) -> None:

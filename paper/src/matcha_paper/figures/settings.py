@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from matcha_gnn.backbones import Backbone
+from matcha_gnn.gamma.models import Backbone
 from matcha_paper.experiments import Experiment, load, run_all
 from matcha_paper.experiments.source_models import cached_source, make_graph
 from matcha_paper.experiments.spec import Cell, cells, quick, source_model

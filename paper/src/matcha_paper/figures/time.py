@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from matcha_gnn import methods
 from matcha_gnn.adaptation import adapt
-from matcha_gnn.backbones import GPRGNN, Backbone
 from matcha_gnn.datasets import csbm
+from matcha_gnn.gamma import methods
+from matcha_gnn.gamma.methods import BaseMethod
+from matcha_gnn.gamma.models import GPRGNN, Backbone
+from matcha_gnn.gamma.strategies import Matcha, Unadapted
+from matcha_gnn.gamma.train import fit
 from matcha_gnn.graphs.memory import unlabelled
-from matcha_gnn.methods import BaseMethod
 from matcha_gnn.report.palette import BLUE, ORANGE
-from matcha_gnn.strategies import Matcha, Unadapted
-from matcha_gnn.train import fit
 from matcha_paper.experiments.spec import published
 from matcha_paper.figures.numbers import Effort, Row, Rows, column
 from matcha_paper.figures.style import panels, save

@@ -15,8 +15,8 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
+from matcha_gnn.gamma.methods import METHODS
 from matcha_gnn.io.files import output_folder
-from matcha_gnn.methods import METHODS
 from matcha_paper.experiments.run import worker_pool
 from matcha_paper.studies.ask_saved import SavedRun, Shift, saved_run
 from matcha_paper.studies.evidence import dense, trained

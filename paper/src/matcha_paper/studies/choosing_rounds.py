@@ -18,8 +18,8 @@ from matcha_gnn import ERM, Backbone, View, unlabelled
 from matcha_gnn.evidence import infer
 from matcha_gnn.evidence.belief_model import network_probs
 from matcha_gnn.functional import entropy, scaled_stein_risk
+from matcha_gnn.gamma.losses.sure import SteinForms, stein_forms
 from matcha_gnn.io.jsontext import write_json
-from matcha_gnn.losses.sure import SteinForms, stein_forms
 from matcha_gnn.metrics import accuracy
 from matcha_paper.experiments.rounds import watched
 from matcha_paper.experiments.run import adapt_cell

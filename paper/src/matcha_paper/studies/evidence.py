@@ -31,8 +31,8 @@ import matcha_gnn as mg
 from matcha_gnn.evidence.probe import temperature_of
 from matcha_gnn.evidence.simulated import simulated_shifts
 from matcha_gnn.evidence.summarising import held_out_nodes
+from matcha_gnn.gamma.methods import METHODS
 from matcha_gnn.io.jsontext import write_json
-from matcha_gnn.methods import METHODS
 from matcha_gnn.metrics import evaluate
 from matcha_paper.experiments.run import worker_pool
 from matcha_paper.studies.evidence_cases import TEST_SEEDS, TUNING_SEEDS, pairs

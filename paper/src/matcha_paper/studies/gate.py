@@ -33,11 +33,11 @@ from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import ACCURACY
+from matcha_gnn.gamma.strategies.guarded import MOVED_BACK
 from matcha_gnn.io.files import replacing
 from matcha_gnn.io.jsontext import json_text
 from matcha_gnn.io.provenance import versions
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.strategies.guarded import MOVED_BACK
 from matcha_paper.experiments import load
 from matcha_paper.experiments.run import target_graph as target_of_cell
 from matcha_paper.experiments.run import worker_pool

@@ -23,8 +23,8 @@ from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import Posterior, fit_hop_weights
+from matcha_gnn.gamma.methods import METHODS
 from matcha_gnn.io.jsontext import write_json
-from matcha_gnn.methods import METHODS
 from matcha_gnn.metrics import Scores, evaluate
 from matcha_paper.experiments.run import worker_pool
 from matcha_paper.studies.harm_cases import (

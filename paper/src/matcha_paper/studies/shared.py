@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import matcha_gnn as mg
-from matcha_gnn.backbones import BACKBONES
+from matcha_gnn.gamma.models import BACKBONES
 from matcha_gnn.io.files import existing_file
 from matcha_paper.datasets import Domains, syn_cora
 from matcha_paper.experiments import Experiment, load

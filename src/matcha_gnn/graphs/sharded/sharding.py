@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
-from matcha_gnn.backbones import Backbone, FilterBackbone, LinearBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.gamma.methods import BaseMethod, Modifies
+from matcha_gnn.gamma.models import Backbone, FilterBackbone, LinearBackbone
+from matcha_gnn.gamma.strategies import Strategy
 from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.graphs.sharded import costs
 from matcha_gnn.graphs.sharded.ranks import TIMEOUT, Ranks, joined
@@ -16,9 +18,7 @@ from matcha_gnn.graphs.sharded.stored import shard_of_store
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.graphs.stored.plan import in_words
 from matcha_gnn.graphs.stored.target import require_float32
-from matcha_gnn.methods import BaseMethod, Modifies
 from matcha_gnn.result import Adaptation
-from matcha_gnn.strategies import Strategy
 
 logger = logging.getLogger(__name__)
 

@@ -10,14 +10,14 @@ import torch
 import xxhash
 from torch import Tensor
 
-from matcha_gnn.backbones import FilterBackbone
+from matcha_gnn.gamma.hops import Hops
+from matcha_gnn.gamma.models import FilterBackbone
 from matcha_gnn.graphs.sharded.partition import contiguous
 from matcha_gnn.graphs.sharded.ranks import Ranks
 from matcha_gnn.graphs.sharded.shard import GraphShard, RankShard, Rows, assembled
 from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.graphs.stored.arrays import as_bytes
 from matcha_gnn.graphs.stored.propagation import HopFiles
-from matcha_gnn.hops import Hops
 from matcha_gnn.io.files import output_folder, sweep
 from matcha_gnn.typing import Repr
 

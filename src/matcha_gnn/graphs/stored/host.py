@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from matcha_gnn.backbones import Backbone, FilterBackbone, LinearBackbone
+from matcha_gnn.gamma.models import Backbone, FilterBackbone, LinearBackbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.graphs.stored.streaming import HostHops
 from matcha_gnn.graphs.stored.target import require_blocks
 from matcha_gnn.kernels.devices import device_of
 
 if TYPE_CHECKING:
-    from matcha_gnn.methods import BaseMethod
-    from matcha_gnn.strategies import Strategy
+    from matcha_gnn.gamma.methods import BaseMethod
+    from matcha_gnn.gamma.strategies import Strategy
 
 SHARE = 0.8
 """Share of the free memory of the GPU that hops may take by default."""

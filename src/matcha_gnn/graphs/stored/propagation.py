@@ -21,7 +21,7 @@ from matcha_gnn.io.files import holding, output_folder, replacing, sweep
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
-    from matcha_gnn.backbones import FilterBackbone
+    from matcha_gnn.gamma.models import FilterBackbone
     from matcha_gnn.graphs.stored.target import StoredGraph
 
 LOCK = ".lock"

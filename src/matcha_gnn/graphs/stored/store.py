@@ -30,10 +30,10 @@ from matcha_gnn.io.files import a_path, existing_file, holding, output_folder
 from matcha_gnn.io.jsontext import read_checked_json
 
 if TYPE_CHECKING:
-    from matcha_gnn.backbones import Backbone
-    from matcha_gnn.methods import BaseMethod
+    from matcha_gnn.gamma.methods import BaseMethod
+    from matcha_gnn.gamma.models import Backbone
+    from matcha_gnn.gamma.strategies import Strategy
     from matcha_gnn.result import Adaptation
-    from matcha_gnn.strategies import Strategy
 
 logger = logging.getLogger(__name__)
 

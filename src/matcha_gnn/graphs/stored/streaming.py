@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from matcha_gnn import kernels
 from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.gamma.hops import Hops, HopsKey
 from matcha_gnn.graphs.shards import WHOLE
 from matcha_gnn.graphs.stored.mapped import MappedArray
-from matcha_gnn.hops import Hops, HopsKey
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 

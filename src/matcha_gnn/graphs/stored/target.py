@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from matcha_gnn.backbones import Backbone, FilterBackbone
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.gamma.hops import HopsKey
+from matcha_gnn.gamma.methods import METHODS, BaseMethod, Modifies
+from matcha_gnn.gamma.models import Backbone, FilterBackbone
 from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.graphs.stored.matrix import StoredMatrix
@@ -15,14 +17,12 @@ from matcha_gnn.graphs.stored.plan import Plan, Work, estimate, plan_for
 from matcha_gnn.graphs.stored.propagation import HopFiles, make_hops
 from matcha_gnn.graphs.stored.store import GraphStore
 from matcha_gnn.graphs.stored.streaming import StoredHops
-from matcha_gnn.hops import HopsKey
 from matcha_gnn.kernels.links import Message
-from matcha_gnn.methods import METHODS, BaseMethod, Modifies
 from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.typing import Progress
 
 if TYPE_CHECKING:
-    from matcha_gnn.strategies import Strategy
+    from matcha_gnn.gamma.strategies import Strategy
 
 
 class StoredGraph(BaseGraph):

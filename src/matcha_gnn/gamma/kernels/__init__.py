@@ -1,0 +1,1 @@
+"""Sums that only γ and its methods need."""

@@ -1,0 +1,212 @@
+"""Stein's unbiased estimate of the distance of mixed logits from noise-free node-only logits.
+
+Node-only logits l_0 = H_0 Wᵀ are those of the class plus noise that is independent between nodes. A
+structure shift does not change this and only changes what the neighbours add, so the risk of hop
+weights is how well the mixed logits Σ_k c_k ℓ_k estimate the noise-free l_0. The estimate needs no
+label and no prediction, is quadratic in c, and so has one minimum, in closed form.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from matcha_gnn import functional
+from matcha_gnn.errors import IncompatibleError, require_number
+from matcha_gnn.gamma.losses.base import Loss
+from matcha_gnn.gamma.methods.base import Prediction, View
+from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.kernels import Operator
+from matcha_gnn.kernels.devices import device_of
+from matcha_gnn.streams import Purpose, torch_stream
+from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
+
+PROBES = 16
+"""Most random sign vectors for the traces of the powers of P."""
+TRACE_ERROR = 0.005
+"""Standard deviation that the estimate of tr P^k / N may have."""
+
+
+class SteinForms(NamedTuple):
+    """The numbers of a target graph that determine the estimate.
+
+    Attributes:
+        gram: S_jk = mean_i ⟨ℓ_j[i], ℓ_k[i]⟩, [K+1, K+1].
+        signal: S_0k − σ² t_k, the covariance of ℓ_k with the noise-free l_0, [K+1].
+        noise: σ², the variance of l_0 within classes, summed over logits.
+    """
+
+    gram: HopForm
+    signal: FloatArray
+    noise: float
+
+
+class SURE(Loss):
+    """E‖Σ_k c_k ℓ_k − E[l_0 | class]‖² by Stein's estimate, per node, for the best scale of c.
+
+    ℓ_k = P^k (l_0 − mean l_0), with logits taken relative to their mean over classes. Like PIC it
+    does not change when γ is scaled; unlike PIC it depends on the sign.
+
+    Args:
+        noise_share: share of the variance of the node-only logits that is noise; by default σ²
+            comes from the source summary in the model.
+
+    Example:
+        >>> import matcha_gnn as mg
+        >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
+        >>> strategy = mg.ClosedForm(SURE(noise_share=0.5))
+        >>> result = mg.adapt(mg.GPRGNN(8, 2), graph, strategy=strategy)
+        >>> result.trace.loss[1] <= result.trace.loss[0]
+        True
+    """
+
+    name = "sure"
+    needs_filter = True
+
+    def __init__(self, noise_share: float | None = None) -> None:
+        if noise_share is not None:
+            require_number("noise_share", noise_share, least=0, most=1)
+        self.noise_share = noise_share
+
+    def __call__(self, z: Repr, logits: Tensor, probs: Probs) -> Tensor:
+        """Refused: the estimate is a function of hop weights, not of representations."""
+        raise IncompatibleError("loss 'sure' is not defined on representations, only on hops")
+
+    def prepare(self, view: View) -> SteinForms:
+        """The quadratic form; the same in every round."""
+        return stein_forms(view, self.noise_share)
+
+    def from_sums(
+        self, view: View, prediction: Prediction, prepared: SteinForms
+    ) -> tuple[float, FloatArray]:
+        """The estimate and its gradient in the hop weights; predictions are not used."""
+        return functional.scaled_stein_risk(view.hop_weights_array, *prepared)
+
+    def minimiser(self, view: View, prediction: Prediction, prepared: SteinForms) -> FloatArray:
+        """The hop weights of the smallest estimate."""
+        return functional.stein_hop_weights(prepared.gram, prepared.signal)
+
+
+def stein_forms(view: View, noise_share: float | None = None) -> SteinForms:
+    """Compute the estimate's few numbers on a target graph.
+
+    Args:
+        view: the model on the target graph.
+        noise_share: see `SURE`.
+
+    Raises:
+        IncompatibleError: no `noise_share`, and the model has no source summary.
+    """
+    head = view.model.head.weight.detach()
+    own_mean = (head[:-1] - head[-1]) @ torch.from_numpy(view.hops.mean[0]).to(head)
+    ones, traces = _powers(view)
+    sums = torch.zeros((), dtype=torch.float64, device=head.device)
+    for rows, logits in view.hops.hop_logits(view.model.head):
+        apart = torch.addcmul(logits, ones[:, None, rows], own_mean[:, None].double(), value=-1)
+        # Relative to the last class, a sum of squares over classes is C times their mean too much.
+        flat, over_classes = apart.flatten(1), apart.sum(1)
+        sums = sums + flat @ flat.T - over_classes @ over_classes.T / len(head)
+    gram = view.graph.shard.total(sums.cpu().numpy())[0] / view.hops.num_nodes
+    noise = float(gram[0, 0]) * noise_share if noise_share is not None else _source_noise(view)
+    return SteinForms(gram, gram[0] - noise * traces, noise)
+
+
+def _powers(view: View) -> tuple[Tensor, FloatArray]:
+    """P^k 1, [K+1, N], and estimates of tr P^k / N, [K+1], by random signs."""
+    num_nodes, num_hops, _ = view.hops.shape
+    like = view.model.head.weight.detach()
+    columns = _ones_and_signs(view, num_nodes)
+    probes = columns.shape[1] - 1
+    if isinstance(view.graph, Graph) and view.graph.symmetric:
+        powers, sums = half_way(view.graph.adjacency, columns.to(like), num_hops)
+        return powers, sums / (probes * num_nodes)
+    powers, traces = like.new_ones(num_hops, num_nodes), np.zeros(num_hops)
+    for group in torch.split(columns, min(probes + 1, max(2, view.graph.most_columns)), 1):
+        h = group.to(like)
+        for k in range(num_hops):
+            h = view.graph.adjacency @ h if k else h
+            traces[k] += float(_dot(h, group))
+            if group.data_ptr() == columns.data_ptr():
+                powers[k] = h[:, 0]
+                traces[k] -= float(h[:, 0].sum(dtype=torch.float64))
+    (total,) = view.graph.shard.total(traces)
+    return powers, total / (probes * view.hops.num_nodes)
+
+
+def half_way(
+    adjacency: Operator, ones_and_signs: Tensor, num_hops: int
+) -> tuple[Tensor, FloatArray]:
+    """P^k 1, [K+1, N], and Σ ⟨s, P^k s⟩ over columns of signs s, [K+1], for a symmetric P.
+
+    Signs go half as far: ⟨s, P^2j s⟩ is ⟨P^j s, P^j s⟩, and likewise for odd powers.
+
+    Args:
+        adjacency: P.
+        ones_and_signs: ones, then signs, [N, 1+S].
+        num_hops: K+1.
+    """
+    h = ones_and_signs
+    powers, sums = h.new_ones(num_hops, len(h)), [_dot(h[:, 1:], h[:, 1:])]
+    for k in range(1, num_hops):
+        before, h = h, adjacency @ h
+        powers[k] = h[:, 0]
+        if len(sums) < num_hops:
+            sums += [_dot(h[:, 1:], before[:, 1:]), _dot(h[:, 1:], h[:, 1:])]
+        if len(sums) >= num_hops:
+            h = h[:, :1]
+    return powers, torch.stack(sums[:num_hops]).cpu().numpy()
+
+
+def _dot(h: Tensor, signs: Tensor) -> Tensor:
+    """Σ h · signs in float64, by blocks: their product is as large as h."""
+    size = max(1, device_of(h).block_floats // h.shape[1])
+    pairs = zip(torch.split(h, size), torch.split(signs, size), strict=True)
+    sums = [(rows * of_rows).sum(dtype=torch.float64) for rows, of_rows in pairs]
+    return torch.stack(sums).sum()
+
+
+def probes_for(num_nodes: int) -> int:
+    """Sign vectors for a graph of so many nodes.
+
+    The estimate of tr P^k / N by one of them has a variance of at most 2 ‖P^k‖² / N² ≤ 2 / N, as
+    no eigenvalue of a symmetric P is larger than 1: the larger a graph, the fewer are needed.
+
+    Example:
+        >>> probes_for(1_000), probes_for(10_000), probes_for(1_000_000)
+        (16, 8, 1)
+    """
+    return min(PROBES, math.ceil(2 / (num_nodes * TRACE_ERROR**2)))
+
+
+def _ones_and_signs(view: View, num_nodes: int) -> Tensor:
+    """Ones, and random signs as drawn for all nodes of the graph at once; bytes, [N, 1+S].
+
+    They are drawn where the graph is: a seed means other signs on a GPU than on the CPU.
+    """
+    place, first = view.graph.device, view.graph.shard.start
+    probes = probes_for(view.hops.num_nodes)
+    generator = torch_stream(view.seed, Purpose.SURE_SIGNS, place)
+    columns = torch.ones(num_nodes, 1 + probes, dtype=torch.int8, device=place)
+    block = device_of(place).block_floats // (2 * PROBES)
+    for start in range(0, first + num_nodes, block):
+        size = min(block, first + num_nodes - start)
+        drawn = torch.randint(
+            0, 2, (size, probes), generator=generator, dtype=torch.int8, device=place
+        )
+        here = drawn[max(0, first - start) :]
+        at = max(0, start - first)
+        columns[at : at + len(here), 1:] = 2 * here - 1
+    return columns
+
+
+def _source_noise(view: View) -> float:
+    source = view.model.source
+    if source is None:
+        raise IncompatibleError(
+            "loss 'sure' needs a model with a source summary, as mg.fit makes it; or give "
+            "noise_share"
+        )
+    covariance = source.node_logit_covariance.double()
+    return float(covariance.trace() - covariance.mean(0).sum())

@@ -1,0 +1,312 @@
+"""Gradient descent on a loss of the logits in a model's parameters, shared by Tent and SOGA.
+
+Features are read once for each set of weights, and only the columns that the softmax depends on are
+propagated.
+"""
+
+import abc
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from matcha_gnn import kernels
+from matcha_gnn.errors import InvalidArgumentError, require_number, require_whole
+from matcha_gnn.gamma.hops import Hops
+from matcha_gnn.gamma.methods.base import Prediction, View
+from matcha_gnn.graphs.shards import WHOLE, Shard, tensor_total
+from matcha_gnn.kernels import Operator, propagate
+from matcha_gnn.typing import HopStack, Repr
+
+Values: TypeAlias = dict[str, Tensor]
+"""Trained tensors by their name in the model; leaves of the autograd graph."""
+Logits: TypeAlias = Tensor
+"""Logits less that of the last class, which determine the softmax, [N, C−1]."""
+Slope: TypeAlias = Callable[[Tensor], Tensor]
+"""From log probabilities, class-major [C, N], to a loss's derivative in the logits, [C, N]."""
+
+OPTIMIZERS = ("sgd", "adam")
+SCALE, SHIFT = "norm.weight", "norm.bias"
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Values of the trained tensors, and what is computed from them on the target.
+
+    Attributes:
+        values: the trained tensors.
+        narrow: the narrowest tensor that determines the logits at any γ, with autograd history.
+        weight: the head's rows less its last, [C−1, D].
+        bias: the same of its bias, [C−1].
+        h0: H_0, [N, D], where the tuner computes it.
+        kept: hops of `narrow`, [N, ·, K+1], where many rounds start at this point.
+    """
+
+    values: Values
+    narrow: Tensor
+    weight: Tensor
+    bias: Tensor
+    h0: Repr | None = None
+    kept: Tensor | None = None
+
+
+class Tuner(abc.ABC):
+    """Logits on the view's graph as a function of some of the model's tensors."""
+
+    def __init__(self, view: View) -> None:
+        self.head, self.num_hops = view.model.head, view.model.num_hops
+        self.adjacency: Operator = view.graph.adjacency.to(self.head.weight.dtype)
+
+    @abc.abstractmethod
+    def at(self, values: Values) -> Point:
+        """The point of these values on the target; called with gradients enabled."""
+
+    @abc.abstractmethod
+    def mixer(self, view: View) -> Callable[[Point], Logits]:
+        """Logits at the γ of one round, with history."""
+
+    @abc.abstractmethod
+    def stack(self, point: Point) -> HopStack:
+        """H_0 … H_K of the tuned model, [N, K+1, D]."""
+
+    def start(self, source: Values) -> "Tuned":
+        """The source's values, as a state that any number of rounds can start from."""
+        with torch.enable_grad():
+            return Tuned(self, self.at({name: _leaf(value) for name, value in source.items()}))
+
+    def relative_head(self, values: Values) -> tuple[Tensor, Tensor]:
+        """Weight [C−1, D] and bias [C−1] of the head, less those of the last class."""
+        weight = values.get("head.weight", self.head.weight)
+        bias = values.get("head.bias", self.head.bias)
+        offset = weight.new_zeros(len(weight) - 1) if bias is None else bias[:-1] - bias[-1]
+        return weight[:-1] - weight[-1], offset
+
+
+class FilterTuner(Tuner):
+    """For any encoder: K sparse products forward and K backward, on the narrower side of the head.
+
+    The head acts on rows and P on columns, so they commute: with C − 1 < D the columns of H_0 Wᵀ
+    are propagated instead of those of H_0.
+
+    Args:
+        view: the source model and the target.
+        encode: H_0 from the trained values.
+    """
+
+    def __init__(self, view: View, encode: Callable[[Values], Repr]) -> None:
+        super().__init__(view)
+        self.encode = encode
+        self.transpose = self.adjacency.transposed
+
+    def at(self, values: Values) -> Point:
+        """Encode, and apply the head first where that is narrower."""
+        h0, (weight, bias) = self.encode(values), self.relative_head(values)
+        narrow = h0 @ weight.T if len(weight) < h0.shape[1] else h0
+        return Point(values, narrow, weight, bias, h0)
+
+    def start(self, source: Values) -> "Tuned":
+        """Keep the hops of the first point: its logits are a mix of them in every round."""
+        tuned = super().start(source)
+        stack = propagate(self.adjacency, tuned.point.narrow.detach(), self.num_hops)
+        kept = stack.transpose(1, 2).contiguous()
+        return tuned._replace(point=replace(tuned.point, kept=kept))
+
+    def mixer(self, view: View) -> Callable[[Point], Logits]:
+        """Filter the narrow tensor, then apply the head if it was not applied yet."""
+
+        def logits(point: Point) -> Logits:
+            mixed: Tensor = _Filter.apply(  # type: ignore[no-untyped-call]
+                point.narrow, self, view, point.kept
+            )
+            return (mixed @ point.weight.T if point.narrow is point.h0 else mixed) + point.bias
+
+        return logits
+
+    def stack(self, point: Point) -> HopStack:
+        """K products as wide as H_0."""
+        return propagate(self.adjacency, cast(Tensor, point.h0).detach(), self.num_hops)
+
+
+class AffineTuner(Tuner):
+    """For H_0 = s·û + t: the hops of û and of a column of ones are computed once.
+
+    Args:
+        view: the source model and the target.
+        normal: û, [N, D].
+    """
+
+    def __init__(self, view: View, normal: Tensor) -> None:
+        super().__init__(view)
+        columns = torch.cat([normal, torch.ones_like(normal[:, :1])], 1)
+        self.hops = propagate(self.adjacency, columns, self.num_hops)
+
+    def at(self, values: Values) -> Point:
+        """Fold scale and shift into the head: [C−1, D+1]."""
+        weight, bias = self.relative_head(values)
+        folded = torch.cat([weight * values[SCALE], (weight @ values[SHIFT])[:, None]], 1)
+        return Point(values, folded, weight, bias)
+
+    def mixer(self, view: View) -> Callable[[Point], Logits]:
+        """One read of the kept hops for all steps of a round."""
+        mixed = kernels.mix(self.hops, view.hop_weights)
+        return lambda point: mixed @ point.narrow.T + point.bias
+
+    def stack(self, point: Point) -> HopStack:
+        """P^k H_0 = s·(P^k û) + (P^k 1) tᵀ."""
+        scale, shift = point.values[SCALE].detach(), point.values[SHIFT].detach()
+        return torch.addcmul(self.hops[..., :-1] * scale, self.hops[..., -1:], shift)
+
+
+class _Filter(torch.autograd.Function):
+    """Σ_k c_k P^k h by Horner's rule, forward and backward: K products each, no stored hops."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, tuner: FilterTuner, view: View, kept: Tensor | None) -> Tensor:
+        ctx.transpose, ctx.hop_weights = tuner.transpose, view.hop_weights_array.tolist()
+        return (
+            horner(tuner.adjacency, h, ctx.hop_weights) if kept is None else kept @ view.hop_weights
+        )
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        return horner(ctx.transpose, gradients[0], ctx.hop_weights), None, None, None
+
+
+def horner(adjacency: Operator, h: Tensor, hop_weights: Sequence[float]) -> Tensor:
+    """Σ_k c_k P^k h without keeping the hops, for h [N, ·].
+
+    Example:
+        >>> edges = torch.tensor([[0, 1], [1, 0]])
+        >>> pair = kernels.Adjacency.normalised(edges, 2, None, torch.float32)
+        >>> horner(pair, torch.tensor([[1.0], [0.0]]), [1.0, 2.0])
+        tensor([[2.],
+                [1.]])
+    """
+    # A product with a vector takes half the time of one with a single column.
+    columns = h.squeeze(1)
+    mixed = columns * hop_weights[-1]
+    for weight in reversed(hop_weights[:-1]):
+        mixed = (adjacency @ mixed).add_(columns, alpha=weight)
+    return mixed.view_as(h)
+
+
+class Moments(NamedTuple):
+    """Adam's running means of gradients and of their squares, after some steps."""
+
+    steps: int
+    mean: list[Tensor]
+    square: list[Tensor]
+
+
+class Tuned(NamedTuple):
+    """A method's state: the current point, and Adam's moments."""
+
+    tuner: Tuner
+    point: Point
+    moments: Moments | None = None
+
+    def also(self, values: Values) -> "Tuned":
+        """The same with more tensors to train, or with other values for some of them."""
+        leaves = {name: _leaf(value) for name, value in values.items()}
+        with torch.enable_grad():
+            return self._replace(point=self.tuner.at(self.point.values | leaves))
+
+
+class Descent(NamedTuple):
+    """Gradient steps that return new tensors; torch's optimizers work in place."""
+
+    optimizer: str
+    lr: float
+
+    def step(
+        self, values: Values, slopes: Sequence[Tensor], moments: Moments | None
+    ) -> tuple[Values, Moments | None]:
+        """One step: the new values as leaves, and Adam's moments."""
+        if self.optimizer == "adam":
+            slopes, moments = adam(slopes, moments)
+        moved = zip(values.items(), slopes, strict=True)
+        return {name: _leaf(v.detach().sub(g, alpha=self.lr)) for (name, v), g in moved}, moments
+
+
+def adam(slopes: Sequence[Tensor], moments: Moments | None) -> tuple[list[Tensor], Moments]:
+    """Adam's direction for each gradient, β = (0.9, 0.999), ε = 1e-8 (Kingma and Ba, ICLR 2015).
+
+    Example:
+        >>> adam([torch.tensor([-4.0, 0.5], dtype=torch.float64)], None)[0][0].round(decimals=3)
+        tensor([-1.,  1.], dtype=torch.float64)
+    """
+    zeros = [torch.zeros_like(g) for g in slopes]
+    steps, old_mean, old_square = moments or Moments(0, zeros, zeros)
+    mean = [torch.lerp(m, g, 0.1) for m, g in zip(old_mean, slopes, strict=True)]
+    square = [torch.lerp(q, g * g, 0.001) for q, g in zip(old_square, slopes, strict=True)]
+    share, root = 1 - 0.9 ** (steps + 1), math.sqrt(1 - 0.999 ** (steps + 1))
+    ratio = [m / share / (q.sqrt() / root + 1e-8) for m, q in zip(mean, square, strict=True)]
+    return ratio, Moments(steps + 1, mean, square)
+
+
+def descend(
+    tuned: Tuned, view: View, slope: Slope, steps: int, descent: Descent
+) -> tuple[Prediction, Tuned]:
+    """Take steps down a loss of the logits, and predict after the last one."""
+    tuner, point, moments = tuned
+    logits_at, shard = tuner.mixer(view), view.graph.shard
+    with torch.enable_grad():
+        logits = logits_at(point)
+        # The loss is a mean over the nodes of all shards.
+        share = len(logits) / shard.count(len(logits))
+        for _ in range(steps):
+            upward = slope(_class_major(logits).log_softmax(0))[:-1].T
+            if share != 1:
+                upward = share * upward
+            trained = list(point.values.values())
+            # Later rounds may start at this point again, so the graph is retained.
+            slopes = torch.autograd.grad(logits, trained, upward, True, materialize_grads=True)
+            totals = [tensor_total(shard, each) for each in slopes]
+            values, moments = descent.step(point.values, totals, moments)
+            point = tuner.at(values)
+            logits = logits_at(point)
+    probs = kernels.turned(_class_major(logits).softmax(0))
+    hops = LazyHops(partial(tuner.stack, point), shard)
+    return Prediction(probs, hops=hops), Tuned(tuner, point, moments)
+
+
+class LazyHops(Hops):
+    """Hops whose stack is computed when it is first read."""
+
+    def __init__(self, make: Callable[[], HopStack], shard: Shard = WHOLE) -> None:
+        self.__dict__.update(key=None, shard=shard, _kept={}, _logits=[], _make=make)
+
+    @cached_property
+    def stack(self) -> HopStack:
+        """[N, K+1, D]."""
+        with torch.no_grad():
+            return cast(HopStack, self.__dict__["_make"]())
+
+
+def _leaf(value: Tensor) -> Tensor:
+    return value.detach().requires_grad_()
+
+
+def _class_major(logits: Logits) -> Tensor:
+    """The logits of all classes, [C, N]: torch's softmax is fastest across few long rows."""
+    rows = logits.detach().T
+    return torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
+
+
+def check_descent(steps: int, lr: float, optimizer: str) -> None:
+    """Refuse what cannot be a number of steps, a step size or an optimizer."""
+    require_whole("steps", steps, least=0)
+    require_number("lr", lr, above=0)
+    check_choice("optimizer", optimizer, OPTIMIZERS)
+
+
+def check_choice(argument: str, got: str, allowed: Sequence[str]) -> None:
+    """Raise InvalidArgumentError for a value that is not among the allowed ones."""
+    if got not in allowed:
+        raise InvalidArgumentError(argument, repr(got), ", ".join(allowed))

@@ -1,0 +1,266 @@
+"""Step 3: a backbone says how a graph becomes a representation, and which numbers γ decide it.
+
+What more is known of a model is said by its class: `LinearBackbone` and `FilterBackbone` (in
+`linear`) have cached hops, `TrainableBackbone` can be trained by `fit` and saved, and
+`MovableBackbone` takes corrections besides γ.
+"""
+
+import abc
+import copy
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from matcha_gnn.errors import IncompatibleError, InvalidGraphError
+from matcha_gnn.gamma.hops import Hops, HopsKey
+from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.extras import Extras
+from matcha_gnn.graphs.memory import Graph, GraphLike, LocalGraph, content_hash, unlabelled
+from matcha_gnn.kernels.contexts import drawing_alone
+from matcha_gnn.network.fingerprint import fingerprint
+from matcha_gnn.typing import HopStack, Repr
+
+if TYPE_CHECKING:
+    from matcha_gnn.evidence.summary import SourceSummary
+
+_TABLES = (dict, OrderedDict, set)
+
+
+class Backbone(nn.Module, abc.ABC):
+    """A node classifier with a few numbers γ that say how far a node looks, and a head on Z.
+
+    A subclass gives `representation`. Of such a model Z itself is the only hop, made again
+    whenever γ moves; models that are known to be linear in cached hops are `LinearBackbone`s.
+
+    Attributes:
+        gamma: the hop-aggregation parameters, what adaptation moves.
+        head: the linear classifier on Z.
+        num_hops: K; 0 where Z is the only hop.
+        in_channels: features F; 0 where the model does not say.
+        source: what training recorded of the source graph, or None before training.
+        source_arrays: arrays made from the source graph that travel with the model, by the name
+            of the base method that needs them.
+        gamma_decides: whether the representation has gradients to γ.
+        gamma_is_hop_weights: whether γ are the hop weights themselves, so that any weights can be
+            reached.
+    """
+
+    gamma: nn.Parameter
+    head: nn.Linear
+    num_hops: int = 0
+    in_channels: int
+    source: "SourceSummary | None" = None
+    gamma_decides: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.source_arrays: dict[str, dict[str, Tensor]] = {}
+
+    @property
+    def name(self) -> str:
+        """What messages call this architecture."""
+        return type(self).__name__
+
+    @property
+    def gamma_is_hop_weights(self) -> bool:
+        """Not known of a model in general."""
+        return False
+
+    @property
+    def fingerprint(self) -> Tensor | None:
+        """Of all weights and buffers but γ, which adaptation moves; None where there are none."""
+        return fingerprint({n: part for n, part in self.state_dict().items() if n != "gamma"})
+
+    @abc.abstractmethod
+    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
+        """Z with gradients to every parameter, [N, D].
+
+        Args:
+            graph: a checked graph.
+            constants: from `constants`, for models that have some; parameters that decided them
+                get no gradient then.
+        """
+
+    def constants(self, graph: LocalGraph) -> Any:
+        """What `representation` can use again as long as only γ moves; None for nothing."""
+        return None
+
+    def node_features(self, graph: LocalGraph) -> Tensor:
+        """What is known of nodes by themselves, no edge seen, [N, D'].
+
+        The logits on the graph without its edges, unless the model has something before its first
+        non-linearity: that is closer to Gaussian, and an offset of all features is an offset there.
+        """
+        none = torch.zeros(0, dtype=torch.long, device=graph.device)
+        logits: Tensor = self.head(self.representation(graph.at_edges(none)))
+        return logits
+
+    def node_logits(self, own: Tensor) -> Tensor:
+        """From `node_features` to logits, [N, C]."""
+        return own
+
+    def encoder_parameters(self) -> list[nn.Parameter]:
+        """θ: all parameters but γ and the head's, in a fixed order."""
+        outside = {id(self.gamma), *(id(p) for p in self.head.parameters())}
+        return [p for p in self.parameters() if id(p) not in outside]
+
+    def stack(self, graph: LocalGraph) -> HopStack:
+        """The hops of a checked graph, [N, K+1, D]: here Z as the only one, [N, 1, D]."""
+        return self.representation(graph, self.constants(graph))[:, None]
+
+    def hops(self, graph: BaseGraph | GraphLike, *, keyed: bool = True) -> Hops:
+        """The hops on a graph, in evaluation mode and without gradients.
+
+        Args:
+            graph: a PyG `Data`, or a checked graph.
+            keyed: record what they were made from, so that they can be handed to `adapt` later.
+                Hashing reads the features once; hops that are used on the spot can go without.
+        """
+        checked = graph if isinstance(graph, BaseGraph) else unlabelled(graph)
+        if checked.make_hops is not None:
+            made: Hops = checked.make_hops(self)
+            return made
+        assert isinstance(checked, LocalGraph), "other graphs make the hops themselves"
+        with torch.no_grad(), evaluating(self):
+            stack = self.stack(checked)
+        return Hops(stack, self.hops_key(checked) if keyed else None, checked.shard)
+
+    def mixed_hops(self, graph: BaseGraph) -> Hops | None:
+        """Z at the model's γ as the only hop; None where hops are as easily made, or not here."""
+        return None
+
+    def hops_key(self, graph: BaseGraph | GraphLike) -> HopsKey:
+        """Content hashes of the graph and of all that decides the hops in this model."""
+        checked = graph if isinstance(graph, BaseGraph) else unlabelled(graph)
+        return HopsKey(checked.fingerprint, content_hash(*self._hop_tensors()))
+
+    def _hop_tensors(self) -> list[Tensor]:
+        """All that decides the hops in this model: γ too, as Z is the only one."""
+        return [*self._encoder_tensors(), self.gamma]
+
+    def _encoder_tensors(self) -> list[Tensor]:
+        return [*self.encoder_parameters(), *self.buffers(), torch.tensor(self.num_hops)]
+
+    def forward(
+        self,
+        x: Tensor | GraphLike,
+        edge_index: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        **fields: Any,
+    ) -> Tensor:
+        """Logits at the model's γ, [N, C], in both of PyG's calling conventions.
+
+        Args:
+            x: features, [N, F]; or a `Data`, and nothing else.
+            edge_index: senders and receivers, [2, E].
+            edge_weight: [E], or None for ones.
+            fields: further fields that a network asks for, such as `edge_attr`.
+        """
+        if not isinstance(x, Tensor):
+            graph = unlabelled(x)
+        elif edge_index is None:
+            raise InvalidGraphError("edge_index", "none", "edges [2, E] beside features")
+        else:
+            graph = Graph(x, edge_index, edge_weight, Extras.of(fields, x, edge_index.shape[1]))
+        logits: Tensor = self.head(self.representation(graph))
+        return logits
+
+    def forms(self, graph: BaseGraph) -> "Iterator[tuple[str, Backbone]]":
+        """The same model with γ elsewhere, each by a name; none unless a subclass has some.
+
+        Each predicts as the model does until its γ moves.
+        """
+        yield from ()
+
+    def accept(self, x: Tensor) -> Tensor:
+        """Return the features in the model's precision, or say what does not fit."""
+        if x.shape[1] != self.in_channels:
+            allowed = f"{self.in_channels} features, as the model was trained with"
+            raise InvalidGraphError("graph.x", f"{x.shape[1]} features", allowed)
+        if x.device != self.gamma.device:
+            raise IncompatibleError(f"graph is on {x.device}, the model on {self.gamma.device}")
+        return x.to(self.gamma.dtype)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """What travels with the model moves with it to another device or precision."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.source_arrays = {
+            method: {name: fn(part) for name, part in parts.items()}
+            for method, parts in self.source_arrays.items()
+        }
+        return self
+
+    def copied(self) -> Self:
+        """A copy to be changed; what the source left, which nobody changes, is shared."""
+        arrays = [part for parts in self.source_arrays.values() for part in parts.values()]
+        known: dict[int, Any] = {id(part): part for part in (self.source, *arrays)}
+        # Most of a small model is empty tables of hooks, which are slow to copy one by one.
+        tables = (part for module in self.modules() for part in vars(module).values())
+        empty = (part for part in tables if type(part) in _TABLES and not part)
+        return copy.deepcopy(self, known | {id(part): type(part)() for part in empty})
+
+    def frozen(self) -> Self:
+        """In evaluation mode with no parameter asking for gradients."""
+        return self.eval().requires_grad_(False)
+
+
+class TrainableBackbone(Backbone):
+    """A model that `fit` can train and `save_model` can write: it can be built again.
+
+    Attributes:
+        trains_gamma: training moves γ; False where γ is a constant of the architecture.
+    """
+
+    trains_gamma: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Weights are drawn when no other thread trains."""
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = drawing_alone(cls.__init__)  # type: ignore[method-assign]
+
+    @abc.abstractmethod
+    def config(self) -> dict[str, Any]:
+        """Arguments that build this architecture again, as JSON values."""
+
+    @abc.abstractmethod
+    def reset_parameters(self) -> None:
+        """Draw fresh parameters from torch's global generator."""
+
+
+class MovableBackbone(Backbone):
+    """A model that takes an intercept of its logits, and perhaps an offset of node features.
+
+    Attributes:
+        takes_offset: whether there is a bias in front of the node features.
+    """
+
+    takes_offset: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def move(self, *, offset: Tensor | None = None, intercept: Tensor | None = None) -> None:
+        """Change the model in place.
+
+        Args:
+            offset: taken off the node features of every node, [D'].
+            intercept: added to the logits, [C].
+        """
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """A model in evaluation mode; afterwards each of its modules is in the mode it was in."""
+    if not model.training:
+        yield
+        return
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

@@ -1,0 +1,156 @@
+"""Backbones that are linear in cached hops, and among them the filters of an encoder."""
+
+import abc
+from collections.abc import Callable
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from matcha_gnn.gamma.hops import Hops
+from matcha_gnn.gamma.models.base import Backbone, evaluating
+from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.memory import LocalGraph
+from matcha_gnn.kernels import filter_hops, propagate
+from matcha_gnn.typing import HopStack, HopWeights, Repr
+
+
+class LinearBackbone(Backbone):
+    """Z = Σ_k c_k(γ) H_k with hops that do not depend on γ, so adaptation needs their sums alone.
+
+    A subclass gives `stack`, and may override `hop_weights` where c is not γ itself.
+    """
+
+    @abc.abstractmethod
+    def stack(self, graph: LocalGraph) -> HopStack:
+        """H_0 … H_K of a checked graph, with gradients to what decides them, [N, K+1, D]."""
+
+    def hop_weights(self, gamma: Tensor) -> HopWeights:
+        """c(γ), the weight of each hop, [K+1]; differentiable in γ."""
+        return gamma
+
+    @property
+    def gamma_is_hop_weights(self) -> bool:
+        """Whether γ are the hop weights themselves, so that any weights can be reached."""
+        return type(self).hop_weights is LinearBackbone.hop_weights
+
+    def gamma_gradient(self, gamma: Tensor, hop_weight_gradient: Tensor) -> Tensor:
+        """Carry a gradient in c back to γ; a subclass with its own `hop_weights` needs its own."""
+        return hop_weight_gradient.to(gamma)
+
+    def mixed(self, hops: list[Repr]) -> Repr:
+        """Z of hops at the model's γ, [N, D]."""
+        return torch.stack(hops, -1) @ self.hop_weights(self.gamma)
+
+    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
+        """Z with gradients to every parameter, [N, D]."""
+        return self.mixed([*self.stack(graph).unbind(1)])
+
+    def _hop_tensors(self) -> list[Tensor]:
+        return self._encoder_tensors()
+
+
+class LayeredBackbone(Backbone):
+    """A model that is known for any way to take a hop, and not for the graph's own P alone."""
+
+    @abc.abstractmethod
+    def layers(self, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:
+        """H_0 … H_K, or Z alone of a model that is not linear in hops, each [N, D].
+
+        Args:
+            x: features as `accept` returns them, [N, F].
+            hop: from [N, ·] to [N, ·]; any function that is linear and acts on columns.
+        """
+
+
+class FilterBackbone(LinearBackbone, LayeredBackbone):
+    """Z = Σ_k c_k(γ) P^k encode(X): a polynomial filter of what an encoder makes of each node.
+
+    A subclass gives `encode`. Methods have fast ways for filters, which rely on all of the model
+    being said by `encode` and `hop_weights`: `stack`, `layers` and `representation` cannot be
+    overridden.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in ("stack", "layers", "representation"):
+            if getattr(cls, name) is not getattr(FilterBackbone, name):
+                raise TypeError(
+                    f"{cls.__name__} overrides {name!r} of FilterBackbone: its hops would be no "
+                    "powers of P; derive it from LinearBackbone or Backbone"
+                )
+
+    @abc.abstractmethod
+    def encode(self, x: Tensor) -> Repr:
+        """H_0, what the model makes of nodes by themselves: [N, F] to [N, D]."""
+
+    def node_features(self, graph: LocalGraph) -> Tensor:
+        """The head on H_0, [N, C]."""
+        logits: Tensor = self.head(self.encode(self.accept(graph.x)))
+        return logits
+
+    @final
+    def stack(self, graph: LocalGraph) -> HopStack:
+        """H_0 … H_K of a checked graph, [N, K+1, D]."""
+        return propagate(graph.adjacency, self.encode(self.accept(graph.x)), self.num_hops)
+
+    @final
+    def mixed_hops(self, graph: BaseGraph) -> Hops | None:
+        """Z as the only hop, in the memory of two: no hop is kept."""
+        if not isinstance(graph, LocalGraph) or graph.make_hops is not None:
+            return None
+        with torch.no_grad(), evaluating(self):
+            return Hops(self.representation(graph)[:, None], shard=graph.shard, mixed=True)
+
+    @final
+    def layers(self, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:
+        """H_0 and K hops from there."""
+        hops = [self.encode(x)]
+        for _ in range(self.num_hops):
+            hops.append(hop(hops[-1]))
+        return hops
+
+    @final
+    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
+        """Z with gradients to every parameter, [N, D]."""
+        h0 = self.encode(self.accept(graph.x))
+        return filter_hops(graph.adjacency, h0, self.hop_weights(self.gamma))
+
+
+class NormedFilterBackbone(FilterBackbone):
+    """A filter whose encoder has one batch norm: encode(x) = after_norm(norm(before_norm(x))).
+
+    Attributes:
+        norm: the batch norm.
+    """
+
+    norm: nn.BatchNorm1d
+
+    @abc.abstractmethod
+    def before_norm(self, x: Tensor) -> Tensor:
+        """The encoder up to its batch norm: [N, F] to [N, D]."""
+
+    @abc.abstractmethod
+    def after_norm(self, h: Tensor) -> Repr:
+        """The encoder from its batch norm on: [N, D] to [N, D]."""
+
+    def encode(self, x: Tensor) -> Repr:
+        """H_0 from features [N, F]: [N, D]."""
+        return self.after_norm(self.norm(self.before_norm(x)))
+
+    def node_features(self, graph: LocalGraph) -> Tensor:
+        """What enters the batch norm, [N, D]."""
+        return self.before_norm(self.accept(graph.x))
+
+    def node_logits(self, own: Tensor) -> Tensor:
+        """The head on H_0, [N, C]."""
+        h0 = self.after_norm(self.norm(own.to(self.gamma)))
+        return F.linear(h0, self.head.weight)
+
+
+def hop_weights_of(model: Backbone, gamma: Tensor) -> HopWeights:
+    """c(γ) of a model's hops, [K+1]; one where Z is the only hop."""
+    if isinstance(model, LinearBackbone):
+        return model.hop_weights(gamma)
+    return gamma.new_ones(1)

@@ -1,0 +1,139 @@
+"""Neutral hop weights on the representation of a network that has none of its own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from matcha_gnn.errors import as_whole
+from matcha_gnn.gamma.models.linear import LinearBackbone
+from matcha_gnn.gamma.networks.sites import require_module, require_path
+from matcha_gnn.gamma.networks.wrap import Foreign
+from matcha_gnn.graphs.memory import LocalGraph
+from matcha_gnn.kernels import Adjacency, filter_hops, mix, propagate
+from matcha_gnn.network.arguments import signature_of
+from matcha_gnn.network.calling import Given, find_head, given_graph
+from matcha_gnn.network.outputs import read_output
+from matcha_gnn.network.patches import Patch
+from matcha_gnn.typing import HopStack, Repr
+
+
+class AddedHops(Foreign):
+    """Z' = Σ_k γ_k P^k Z with γ = (1, 0, …, 0) at first; see `add_hops`.
+
+    Before a head that is not linear the sums over hops do not give every loss: autograd does, on
+    hops that are kept all the same.
+    """
+
+    def __init__(self, net: nn.Module, head: str | None, num_hops: int) -> None:
+        super().__init__(net, head)
+        like = next((p for p in self.net.parameters() if p.is_floating_point()), torch.zeros(()))
+        self.gamma = nn.Parameter(torch.eye(1, as_whole("K", num_hops, least=1) + 1)[0].to(like))
+
+    @torch.no_grad()
+    def constants(self, graph: LocalGraph) -> HopStack | None:
+        """The hops."""
+        return self.added_hops(graph)
+
+    def representation(self, graph: LocalGraph, constants: HopStack | None = None) -> Repr:
+        """Z' with gradients to γ and, without `constants`, to the network's parameters, [N, D]."""
+        if constants is not None:
+            return mix(constants, self.gamma)
+        return filter_hops(graph.adjacency, self.seen(graph), self.gamma)
+
+    def added_hops(self, graph: LocalGraph) -> HopStack:
+        """Z and K hops from there, [N, K+1, D]."""
+        return propagate(graph.adjacency, self.seen(graph), len(self.gamma) - 1)
+
+
+class LinearAddedHops(AddedHops, LinearBackbone):
+    """The same before a linear head, where the sums over hops give every loss."""
+
+    def __init__(self, net: nn.Module, head: str | None, num_hops: int) -> None:
+        super().__init__(net, head, num_hops)
+        self.num_hops = len(self.gamma) - 1
+
+    @property
+    def gamma_is_hop_weights(self) -> bool:
+        """No: a fit has a scale of the logits beside γ, so that γ is not spent on sureness."""
+        return False
+
+    def constants(self, graph: LocalGraph) -> None:
+        """None: rounds need sums over the hops alone."""
+        return None
+
+    def stack(self, graph: LocalGraph) -> HopStack:
+        """Z and K hops from there, [N, K+1, D]."""
+        return self.added_hops(graph)
+
+
+def mixing_patches(
+    net: nn.Module, head: str | None, gamma: Tensor, classes: int | None
+) -> Iterator[Patch]:
+    """What makes a network itself put hops with weights γ before its head.
+
+    Args:
+        net: the network.
+        head: path of its head; None for its output.
+        gamma: [K+1].
+        classes: see `read_output`.
+    """
+    seen: list[Given] = []
+    forward = net.forward
+    signature = signature_of(net)
+
+    def mixed(z: Tensor) -> Tensor:
+        given = seen[-1]
+        adjacency = Adjacency.normalised(given.edges, len(z), given.weight, z.dtype)
+        return filter_hops(adjacency, z, gamma.to(z))
+
+    def noting(*arguments: Any, **options: Any) -> Any:
+        given = given_graph(signature.bind(*arguments, **options).arguments)
+        seen[:] = [given]
+        output = forward(*arguments, **options)
+        if head is not None:
+            return output
+        number, edges = given.num_nodes, given.edges.shape[1]
+        reading = read_output(type(net).__name__, output, number, edges, classes)
+        return reading.restored(mixed(reading.logits))
+
+    yield Patch(net, "forward", noting)
+    if head is not None:
+        module = net.get_submodule(head)
+        classify = module.forward
+        yield Patch(module, "forward", lambda z: classify(mixed(z)))
+
+
+def add_hops(
+    net: nn.Module,
+    head: str | None = None,
+    K: int = 2,  # noqa: N803 (the field's name for it)
+) -> AddedHops:
+    """Give a trained network without hop weights (GCN, GraphSAGE, GAT) neutral ones to adapt.
+
+    What enters the head becomes Z' = Σ_k γ_k P^k Z with P the normalised adjacency with self
+    loops and γ = (1, 0, …, 0): until it is adapted, the model answers as the network does. The
+    network runs once; rounds need the sums of the hops alone.
+
+    The hops lie behind the network's own aggregation. They can smooth further, sharpen (a
+    negative γ_1 subtracts what neighbours have in common), and shift weight between the two;
+    they cannot take back a mixture that its layers have made. docs/your-model.md has numbers.
+
+    Args:
+        net: any module that takes `x`, `edge_index` and further fields of a `Data` by name
+            (`edge_weight`, `edge_attr`, `pos`, …), or a `Data`.
+        head: path of the classifying layer, the hops go before it. None: on the output, as for
+            networks whose last layer is a convolution.
+        K: hops to add.
+
+    Example:
+        >>> from torch_geometric.nn import GCN
+        >>> model = add_hops(GCN(8, 16, num_layers=2, out_channels=3))
+        >>> model.gamma.tolist()
+        [1.0, 0.0, 0.0]
+    """
+    require_module(net)
+    require_path("head", head)
+    linear = isinstance(find_head(net, head).layer, nn.Linear)
+    return LinearAddedHops(net, head, K) if linear else AddedHops(net, head, K)

@@ -1,0 +1,222 @@
+"""A trained network that somebody else wrote, as a backbone."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from matcha_gnn.errors import (
+    IncompatibleError,
+    InvalidArgumentError,
+    InvalidGraphError,
+    require_kind,
+)
+from matcha_gnn.gamma.models.base import Backbone
+from matcha_gnn.gamma.networks.sites import find_gamma, find_sites, require_module, require_path
+from matcha_gnn.graphs.memory import LocalGraph, content_hash
+from matcha_gnn.network.batches import Batches, collected
+from matcha_gnn.network.calling import (
+    Head,
+    OutputHead,
+    Run,
+    call,
+    check_head_decides,
+    densified,
+    find_head,
+    representation_of,
+    to_full_precision,
+    uncached_copy,
+    watch_head,
+)
+from matcha_gnn.network.fingerprint import fingerprint_of
+from matcha_gnn.network.patches import Patch, patched
+from matcha_gnn.typing import Repr
+
+logger = logging.getLogger(__name__)
+
+
+class Foreign(Backbone):
+    """A private copy of a network, run on checked graphs.
+
+    Its head may be any layer of one node alone; methods that need a linear one say so.
+
+    Attributes:
+        net: the copy, in evaluation mode and without cached graphs.
+        head_path: where its head is; None for its output.
+        base_hash: of the network as it was given.
+        origin: its fingerprint, which stays where adaptation changes the copy.
+        classes: how many the source shows, to tell logits from other outputs; None where unknown.
+        batches: of the network's own loader, where it runs through one.
+    """
+
+    in_channels = 0
+    classes: int | None = None
+    batches: Batches | None = None
+
+    def __init__(self, net: nn.Module, head: str | None) -> None:
+        super().__init__()
+        require_module(net)
+        self.net = uncached_copy(net)
+        to_full_precision(self.net)
+        self.base_hash, self.origin = weights_hash(self.net), fingerprint_of(self.net)
+        found = find_head(self.net, head)
+        self.head_path, self.head = found.path, cast(nn.Linear, found.layer)
+        self._head_checked = self._needs_dense = False
+
+    @property
+    def name(self) -> str:
+        """The class of the network itself."""
+        return type(self.net).__name__
+
+    @property
+    def fingerprint(self) -> Tensor | None:
+        """The network's; γ is outside of it."""
+        return fingerprint_of(self.net)
+
+    def accept(self, x: Tensor) -> Tensor:
+        """The features in the network's precision; how many it takes only a summary says."""
+        features = None if self.source is None else self.source.num_features
+        if features not in (None, x.shape[1]):
+            allowed = f"{features}, as the source summary says"
+            raise InvalidGraphError("graph.x", f"{x.shape[1]} features", allowed)
+        if x.device != self.gamma.device:
+            raise IncompatibleError(f"graph is on {x.device}, {self.name} on {self.gamma.device}")
+        return x.to(self.gamma.dtype)
+
+    def seen(self, graph: LocalGraph, patches: Callable[[], Iterable[Patch]] = tuple) -> Repr:
+        """What enters the head on a graph, with some patches in place, [N, D]."""
+        batches = None if self.batches is None else self.batches.of(graph)
+        if batches is None:
+            return self._seen(graph, patches)
+        parts, seeds = [], []
+        for batch in batches:
+            parts.append(self._seen(batch.graph, patches, len(batch.seeds)))
+            seeds.append(batch.seeds)
+        return collected(parts, seeds, graph.num_nodes)
+
+    def _seen(
+        self,
+        graph: LocalGraph,
+        patches: Callable[[], Iterable[Patch]],
+        seeds: int | None = None,
+    ) -> Repr:
+        entered: list[Tensor] = []
+        head = Head(self.head_path, self.head)
+        # The watch comes first: a patch that mixes what enters the same layer goes around it.
+        with patched(watch_head(self.net, head, entered)), patched(patches()):
+            run = Run(self._answer(graph, entered), entered)
+        z = representation_of(self.net, head, run, graph, seeds, self.classes)
+        if isinstance(self.head, OutputHead) and self.head.out_features != z.shape[1]:
+            self.head.widen(z.shape[1], z.detach())
+        if not self._head_checked and seeds is None:
+            with torch.no_grad():
+                check_head_decides(self.net, head, run, z)
+            self._head_checked = True
+        return z
+
+    def _answer(self, graph: LocalGraph, entered: list[Tensor]) -> Any:
+        """What the network returns; on dense features where it has failed on sparse ones."""
+        x = self.accept(graph.x)
+        if not self._needs_dense:
+            try:
+                return call(self.net, graph, x)
+            except IncompatibleError as error:
+                if x.layout == torch.strided:
+                    raise
+                logger.debug("%s is tried with dense features: %s", self.name, error)
+        entered.clear()
+        answer = call(self.net, graph, densified(self.name, x))
+        self._needs_dense = True
+        return answer
+
+    def node_features(self, graph: LocalGraph) -> Tensor:
+        """Logits of the network on the nodes without their edges, [N, C]."""
+        none = torch.zeros(0, dtype=torch.long, device=graph.device)
+        logits: Tensor = self.head(self.seen(graph.at_edges(none)))
+        return logits
+
+
+class Wrapped(Foreign):
+    """A network whose own hop weights are γ; see `wrap`.
+
+    Attributes:
+        sites: where they are.
+    """
+
+    def __init__(self, net: nn.Module, gamma: Sequence[str], head: str | None) -> None:
+        super().__init__(net, head)
+        self.sites = find_sites(self.net, gamma)
+        self.gamma = nn.Parameter(torch.cat([site.start for site in self.sites]))
+
+    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
+        """Z with gradients to γ and to the network's parameters, [N, D]."""
+        z = self.seen(graph, self._patches)
+        if torch.is_grad_enabled() and self.gamma.requires_grad and not z.requires_grad:
+            paths = ", ".join(site.path for site in self.sites)
+            place = "the output" if self.head_path is None else f"the head {self.head_path!r}"
+            raise IncompatibleError(f"γ ({paths}) does not reach {place} of {self.name}")
+        return z
+
+    def _patches(self) -> Iterator[Patch]:
+        parts = torch.split(self.gamma, [len(site.start) for site in self.sites])
+        for site, values in zip(self.sites, parts, strict=True):
+            yield from site.patches(self.net, values)
+
+
+def wrap(
+    net: nn.Module, gamma: str | Sequence[str] | None = None, head: str | None = None
+) -> Wrapped:
+    """Make a trained network adaptable: say which numbers mix its hops, and which layer classifies.
+
+    The network is copied; the caller's stays as it is. Layers that keep the first graph they see
+    (`cached=True`) forget it in the copy.
+
+    Args:
+        net: any module that takes `x`, `edge_index` and further fields of a `Data` by name
+            (`edge_weight`, `edge_attr`, `pos`, …), or a `Data`.
+        gamma: paths of parameters or plain floats ("prop.alpha", "prop.temp"), with * for any
+            part ("convs.*.alpha"); a layer of PyG whose hops can be reweighted (SGConv, TAGConv,
+            MixHopConv, JumpingKnowledge) is named by its own path ("conv1"). By default what
+            `find_gamma` finds, head included.
+        head: path of the classifying layer; Z is what enters it. None: Z is the output, less its
+            mean over classes, as for networks that propagate last.
+
+    Returns:
+        A model for `adapt`; each round runs the network once, by autograd.
+
+    Raises:
+        InvalidArgumentError: no such path; the message names near ones.
+        IncompatibleError: `find_gamma` found nothing.
+
+    Example:
+        >>> from torch_geometric.nn import APPNP, Linear
+        >>> from torch_geometric.nn import Sequential as Net
+        >>> net = Net("x, edge_index", [
+        ...     (Linear(8, 4), "x -> x"), (APPNP(K=3, alpha=0.1), "x, edge_index -> x"),
+        ...     (Linear(4, 2), "x -> x")])
+        >>> model = wrap(net)
+        >>> [site.path for site in model.sites], model.head_path, model.gamma.tolist()
+        (['module_1.alpha'], 'module_2', [0.10000000149011612])
+    """
+    require_path("head", head)
+    if gamma is None:
+        found = find_gamma(net)
+        if not found.gamma:
+            raise IncompatibleError(f"gamma: {found}")
+        return Wrapped(net, found.gamma, found.head if head is None else head)
+    paths = [gamma] if isinstance(gamma, str) else gamma
+    require_kind("gamma", paths, Sequence, 'paths such as "prop.alpha"')
+    if not paths:
+        raise InvalidArgumentError("gamma", "no path", 'at least one, such as "prop.alpha"')
+    for path in paths:
+        require_path("gamma", path)
+    return Wrapped(net, list(paths), head)
+
+
+def weights_hash(net: nn.Module) -> str:
+    """A hash of every parameter and buffer of a network, by name."""
+    state = {k: v for k, v in sorted(net.state_dict().items()) if isinstance(v, Tensor)}
+    names = torch.tensor(list("\n".join(state).encode()), dtype=torch.uint8)
+    return content_hash(names, *state.values())

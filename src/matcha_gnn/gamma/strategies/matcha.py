@@ -1,0 +1,190 @@
+"""Algorithm 1 of the paper.
+
+Each round the base method predicts, then γ takes one step down the loss; after the last step the
+base method predicts once more.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from matcha_gnn.errors import (
+    IncompatibleError,
+    InvalidArgumentError,
+    require_kind,
+    require_number,
+    require_whole,
+)
+from matcha_gnn.evidence import Posterior
+from matcha_gnn.gamma.losses import PIC, Loss
+from matcha_gnn.gamma.methods import BaseMethod, Modifies
+from matcha_gnn.gamma.models import Backbone, FilterBackbone, LinearBackbone
+from matcha_gnn.gamma.strategies.base import Proposal, Strategy, Task, with_gamma
+from matcha_gnn.gamma.strategies.run import Run, Ways, finished
+from matcha_gnn.result import Adaptation, Trace, outcome
+
+MOVES = ("gamma", "theta", "both")
+FEATURES = ("source", "base")
+CHECKPOINTS = (0.1, 0.4, 1.0)
+"""Shares of the rounds after which γ is proposed as a candidate."""
+Move = Callable[[], object]
+
+
+class SGD:
+    """Plain gradient steps. `torch.optim.SGD` spends longer on bookkeeping than on K+1 numbers."""
+
+    def __init__(self, parameters: list[torch.nn.Parameter], lr: float) -> None:
+        self.parameters, self.lr = parameters, lr
+
+    def step(self) -> None:
+        """One step down the gradients."""
+        for parameter in self.parameters:
+            if parameter.grad is not None:
+                parameter.detach().add_(parameter.grad, alpha=-self.lr)
+
+
+OPTIMIZERS = {"sgd": SGD, "adam": torch.optim.Adam}
+
+
+@dataclass(frozen=True)
+class Matcha(Strategy):
+    """The published algorithm: a fixed number of steps of γ down a loss, the last one kept.
+
+    Args:
+        loss: what γ minimises.
+        lr: step size.
+        rounds: number of steps.
+        optimizer: "sgd", as in the published runs, or "adam".
+        moves: which parameters take the steps: "gamma"; "theta", the encoder; or "both".
+        restart: run the base method from its start in each round; otherwise it carries on, which
+            is an error for methods that keep nothing from round to round.
+        features: whose representation enters the loss where the base method changes it: the
+            "source" model's at the current γ, as in the published runs, or the "base" method's,
+            which is an error for methods that do not change it.
+
+    Example:
+        >>> import matcha_gnn as mg
+        >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
+        >>> result = mg.adapt(mg.GPRGNN(8, 2), graph, strategy=Matcha(rounds=3))
+        >>> len(result.trace.loss)
+        4
+    """
+
+    name = "matcha"
+    version = 2
+
+    loss: Loss = field(default_factory=PIC)
+    lr: float = 1.0
+    rounds: int = 50
+    optimizer: str = "sgd"
+    moves: str = "gamma"
+    restart: bool = True
+    features: str = "source"
+
+    def __post_init__(self) -> None:
+        require_kind("loss", self.loss, Loss, "a Loss, such as mg.PIC()")
+        require_number("lr", self.lr, above=0, below=1e30)
+        require_whole("rounds", self.rounds, least=1)
+        require_kind("restart", self.restart, bool, "True or False")
+        choices = {"optimizer": OPTIMIZERS, "moves": MOVES, "features": FEATURES}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in tuple(allowed):
+                got = repr(getattr(self, name))
+                raise InvalidArgumentError(name, got, ", ".join(allowed))
+        if self.features == "base" and self.moves != "gamma":
+            raise InvalidArgumentError("features", "'base'", "source, unless moves is gamma")
+
+    @property
+    def blockwise(self) -> bool:
+        """Where γ alone moves and the loss sees the source model's representation."""
+        return self.shardable and self.features == "source"
+
+    @property
+    def shardable(self) -> bool:
+        """Where γ alone moves."""
+        return self.moves == "gamma"
+
+    @property
+    def predictions(self) -> int:
+        """One before each step, and one after the last."""
+        return self.rounds + 1
+
+    def require(self, model: Backbone, method: BaseMethod) -> None:
+        """The loss may need a filter, and the method's features need cached hops."""
+        require_loss(self.loss, model, self.moves)
+        if self.features == "base" and not isinstance(model, LinearBackbone):
+            raise IncompatibleError(
+                f"features: 'base' needs cached hops, which {model.name} has not"
+            )
+        if self.features == "base" and not method.modifies - {Modifies.HEAD}:
+            raise IncompatibleError(
+                f"features: 'base' has no effect with {method.name}, which leaves the "
+                "representation as it is"
+            )
+        if not (self.restart or method.keeps_state):
+            raise IncompatibleError(
+                f"restart: False has no effect with {method.name}, which keeps nothing from round "
+                "to round"
+            )
+
+    def run(self, task: Task) -> Adaptation:
+        """All rounds, and the prediction after the last."""
+        run = Run(task, self.loss, Ways(self.moves, self.restart, self.features))
+        move = OPTIMIZERS[self.optimizer](run.moving, self.lr).step
+        return descend(self, task, run, move, self.rounds)
+
+    def proposals(self, task: Task, base: Run, evidence: Posterior) -> Iterator[Proposal]:
+        """γ of a few rounds; all that moved, if more than γ did."""
+        result = self.run(task)
+        base.watch.add(result.seconds)
+        if self.moves != "gamma":
+            yield Proposal(f"round {self.rounds}", result.model)
+            return
+        done = len(result.trace.gamma) - 1
+        for number in sorted({max(1, round(share * done)) for share in CHECKPOINTS}):
+            model = with_gamma(task.model, result.trace.gamma[min(number, done)])
+            yield Proposal(f"round {number}", model, base.hops if base.hops_stay else None)
+
+
+def require_loss(loss: Loss, model: Backbone, moves: str = "gamma") -> None:
+    """Raise IncompatibleError if a loss cannot be taken of a model."""
+    if loss.needs_filter and not (moves == "gamma" and isinstance(model, FilterBackbone)):
+        raise IncompatibleError(
+            f"loss {loss.name!r} needs moves 'gamma' and a model that is a filter of its own logits"
+        )
+
+
+def descend(strategy: Strategy, task: Task, run: Run, move: Move, rounds: int) -> Adaptation:
+    """Predict, take the loss, move; predict once more after the last move.
+
+    Args:
+        strategy: whose rounds these are.
+        task: what it runs on.
+        run: the base method around a copy of the model.
+        move: one step of the parameters, by the gradients that `run` has left on them.
+        rounds: number of steps.
+    """
+    trace, finite = Trace(), True
+    first = run.predict()
+    run.require_finite()
+    before = first, PIC().value(run.view, first)
+    for number in range(rounds):
+        value = run.descend_direction()
+        finite = math.isfinite(value)
+        if not finite:
+            run.rewind(trace)
+            break
+        trace.add(value, run.view.gamma, run.prediction.class_shares)
+        run.step(move)
+        run.predict()
+        task.progress(number + 1, rounds)
+    if not run.prediction.finite:
+        finite = False
+        run.rewind(trace)
+        run.require_finite()
+    last = run.prediction
+    trace.add(run.descend_direction(), run.view.gamma, last.class_shares)
+    status = outcome(trace, first, last, finite)
+    return finished(strategy, task, run, first=run, trace=trace, status=status, before=before)

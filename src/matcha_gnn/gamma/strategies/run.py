@@ -1,0 +1,270 @@
+"""The base method around a private copy of a model, with all that is cached for it.
+
+For models that mix cached hops linearly a round reads the hops once and needs no autograd graph.
+For others a round runs the model once, with an autograd graph: its representation is the one hop
+that the base method sees.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from matcha_gnn.class_names import checked_names
+from matcha_gnn.errors import NonFiniteError
+from matcha_gnn.gamma.hops import Hops
+from matcha_gnn.gamma.losses import PIC, Loss
+from matcha_gnn.gamma.methods import Prediction, View
+from matcha_gnn.gamma.models import Backbone, LinearBackbone
+from matcha_gnn.gamma.strategies.base import Strategy, Task
+from matcha_gnn.graphs.memory import LocalGraph
+from matcha_gnn.monitoring.timing import Stopwatch
+from matcha_gnn.network.patches import Patch, patched
+from matcha_gnn.result import Adaptation, Decision, Status, Trace
+from matcha_gnn.typing import Repr
+
+
+class Ways(NamedTuple):
+    """Points that the paper leaves open, as in its published runs.
+
+    Attributes:
+        moves: which parameters take the steps: "gamma"; "theta", the encoder; or "both".
+        restart: run the base method from its start in each round; otherwise it carries on.
+        features: whose representation enters the loss where the base method changes it: the
+            "source" model's at the current γ, or the "base" method's.
+    """
+
+    moves: str = "gamma"
+    restart: bool = True
+    features: str = "source"
+
+
+PUBLISHED = Ways()
+
+
+class Run:
+    """The state of one adaptation: a private copy of the model, and what is cached for it.
+
+    Attributes:
+        model: the copy that is adapted.
+        moving: its parameters that take steps.
+        view: the model at the γ of the last prediction.
+        prediction: the base method's last answer.
+
+    Args:
+        task: what to run on.
+        loss: what γ moves down; None where it is not moved by rounds.
+        ways: points that the paper leaves open.
+        gamma_stays: γ is not going to move, so that Z may stand for the hops.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        loss: Loss | None = None,
+        ways: Ways = PUBLISHED,
+        *,
+        gamma_stays: bool = False,
+    ) -> None:
+        model, graph, method = task.model, task.graph, task.method
+        self.graph, self.method, self.seed, self.ways = graph, method, task.seed, ways
+        self.loss, self.takes_rounds = loss or PIC(), loss is not None
+        self.watch = Stopwatch(graph.device)
+        self.z: Repr | None = None
+        with self.watch.stage("inference"):
+            self.model = (model if task.owns_model else model.copied()).frozen()
+            self.gamma = self.model.gamma
+            self.encoder_stays = ways.moves == "gamma"
+            self.hops_stay = self.encoder_stays and isinstance(model, LinearBackbone)
+            self.keeps_z_alone = gamma_stays and not method.needs_hops
+            self.moving = _moving_parameters(self.model, ways.moves)
+            local = graph if self.encoder_stays and isinstance(graph, LocalGraph) else None
+            self.constants = None if local is None else self.model.constants(local)
+            self.hops = task.hops or self._fresh_hops()
+        with self.watch.stage("setup"), torch.no_grad():
+            self.view = self._fresh_view()
+            self.prepared = method.prepare(self.view)
+            self.state = method.start(self.view, self.prepared)
+
+    @cached_property
+    def loss_prepared(self) -> Any:
+        """What the loss needs in every round; a candidate whose loss nobody asks for needs none."""
+        with self.watch.stage("setup"), torch.no_grad():
+            return self.loss.prepare(self.view)
+
+    def predict(self) -> Prediction:
+        """Run the base method at the current γ."""
+        with self.watch.stage("forward"), torch.no_grad():
+            self.view = self._fresh_view()
+            if not self.encoder_stays:
+                self.prepared = self.method.prepare(self.view)
+            if self.ways.restart:
+                self.state = self.method.start(self.view, self.prepared)
+            self.prediction, self.state = self.method.predict(self.view, self.state)
+            self.prediction.shard = self.graph.shard
+        return self.prediction
+
+    def require_finite(self) -> None:
+        """Refuse to go on from numbers that are not finite: they would still have a largest class.
+
+        Raises:
+            NonFiniteError: the model's hops on this graph, or the method's predictions.
+        """
+        if not np.isfinite(self.view.hops.mean).all():
+            raise NonFiniteError(
+                f"the representation of this graph by {self.model.name} is not finite: its "
+                "features or edge weights are too large for the model's weights"
+            )
+        if not self.prediction.finite:
+            raise NonFiniteError(
+                f"{self.method.name}: its predictions on this graph are not finite; smaller "
+                "features, or a smaller step size, may help"
+            )
+
+    def step(self, move: Callable[[], object]) -> None:
+        """Move, and make anew what is no longer valid."""
+        with self.watch.stage("update"):
+            move()
+        self._refresh()
+
+    def rewind(self, trace: Trace) -> None:
+        """Go back to the γ of the last recorded round, and predict there."""
+        if trace.gamma:
+            with torch.no_grad():
+                self.gamma.copy_(trace.gamma[-1])
+            self._refresh()
+            self.predict()
+
+    def logits_at(self, gamma: Tensor) -> Tensor:
+        """Logits of a model without cached hops, with gradients to another γ alone, [N, C]."""
+        with patched([Patch(self.model, "gamma", gamma)]):
+            logits: Tensor = self.model.head(self._representation())
+        return logits
+
+    def descend_direction(self) -> float:
+        """Leave the gradient on the moving parameters and return the loss.
+
+        Returns NaN if the loss or any part of the gradient is not finite.
+        """
+        if self.hops_stay:
+            return self._from_sums()
+        return self._by_autograd()
+
+    def _from_sums(self) -> float:
+        own = self.ways.features == "base"
+        view, prepared = (
+            self.prediction.own_view(self.view) if own else self.view,
+            self.loss_prepared,
+        )
+        with self.watch.stage("loss"):
+            value, slope = self.loss.from_sums(view, self.prediction, prepared)
+        with self.watch.stage("backward"):
+            assert isinstance(self.model, LinearBackbone), "others have no hops that stay"
+            self.gamma.grad = self.model.gamma_gradient(view.gamma, torch.from_numpy(slope))
+        return value if math.isfinite(slope @ slope) else math.nan
+
+    def _by_autograd(self) -> float:
+        with self.watch.stage("forward"):
+            self.model.zero_grad()
+            z = self._representation() if self.z is None else self.z
+            self.z = None
+        with self.watch.stage("loss"):
+            value = self.loss(z, self.model.head(z), self.prediction.probs)
+        with self.watch.stage("backward"):
+            value.backward()  # type: ignore[no-untyped-call]
+        gradients = [p.grad for p in self.moving if p.grad is not None]
+        finite = all(bool(g.isfinite().all()) for g in gradients)
+        return float(value.detach()) if finite else math.nan
+
+    def _representation(self) -> Repr:
+        assert isinstance(self.graph, LocalGraph), "stores take models with cached hops alone"
+        return self.model.representation(self.graph, self.constants)
+
+    def _refresh(self) -> None:
+        if not self.hops_stay:
+            with self.watch.stage("forward"):
+                self.hops = self._fresh_hops()
+
+    def _fresh_hops(self) -> Hops:
+        if self.keeps_z_alone and (mixed := self.model.mixed_hops(self.graph)):
+            return mixed
+        if isinstance(self.model, LinearBackbone):
+            return self.model.hops(self.graph, keyed=False)
+        # Kept with its history: the loss of the same round differentiates it.
+        self.z = self._representation()
+        return Hops(self.z.detach()[:, None], shard=self.graph.shard)
+
+    def _fresh_view(self) -> View:
+        gamma = self.gamma.detach().clone()
+        return View(self.model, self.graph, self.hops, gamma, self.seed, sums=self.takes_rounds)
+
+
+def pic_value(view: View, prediction: Prediction) -> float:
+    """The PIC loss at a view; of hops whose Gram matrix nobody needed, from Z alone."""
+    hops = view.hops
+    if hops.one_block and "gram" not in vars(hops):
+        z = hops.mix(view.hop_weights)
+        view = replace(view, hops=Hops(z[:, None], shard=hops.shard, mixed=True))
+    return PIC().value(view, prediction)
+
+
+def finished(
+    strategy: Strategy,
+    task: Task,
+    run: Run,
+    *,
+    first: Run,
+    trace: Trace,
+    status: Status,
+    decision: Decision | None = None,
+    before: tuple[Prediction, float] | None = None,
+    watch: Stopwatch | None = None,
+) -> Adaptation:
+    """The result of a strategy.
+
+    Args:
+        strategy: that ran.
+        task: what it ran on.
+        run: the base method around the model that is returned.
+        first: the base method around the source model.
+        trace: of its rounds.
+        status: how it ended.
+        decision: what was tried and taken, where there was a choice.
+        before: prediction and PIC loss of the source model where `first` has moved on.
+        watch: the seconds by stage; those of `run` by default.
+    """
+    watch = watch or run.watch
+    with watch.stage("loss"):
+        source, pic = before or (first.prediction, pic_value(first.view, first.prediction))
+        after = pic if run.prediction is source else pic_value(run.view, run.prediction)
+    return Adaptation(
+        probs=run.prediction.probs,
+        probs_before=source.probs,
+        model=run.model.frozen(),
+        gamma=run.gamma.detach().clone(),
+        gamma_before=task.model.gamma.detach().clone(),
+        pic_before=pic,
+        pic_after=after,
+        trace=trace,
+        status=status,
+        seconds=watch.seconds,
+        method=task.method,
+        strategy=strategy,
+        seed=task.seed,
+        graph=task.graph,
+        decision=decision,
+        class_names=checked_names(task.wanted.classes or None, run.prediction.probs.shape[1]),
+    )
+
+
+def _moving_parameters(model: Backbone, moves: str) -> list[torch.nn.Parameter]:
+    gamma, theta = [model.gamma], model.encoder_parameters()
+    moving = {"gamma": gamma, "theta": theta, "both": gamma + theta}[moves]
+    for parameter in moving:
+        parameter.requires_grad_(True)
+    return moving

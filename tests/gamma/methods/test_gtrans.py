@@ -1,0 +1,798 @@
+"""GTrans against a plain dense implementation, torch's Adam and SciPy, and its known pitfalls."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.optimize
+import torch
+from torch.nn import functional as F  # noqa: N812
+from torch_geometric.data import Data
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from unknown_models import Unknown
+
+import matcha_gnn as mg
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.gamma.kernels.edge_weights import EdgePattern
+from matcha_gnn.gamma.methods import View
+from matcha_gnn.gamma.methods.gtrans import features as gtrans_features
+from matcha_gnn.gamma.methods.gtrans.editing import SMALLEST, Draw, FilterEditor, contrast, project
+from matcha_gnn.gamma.methods.gtrans.features import EncodedFeatures, LinearFeatures
+from matcha_gnn.gamma.methods.gtrans.method import GTrans, editor_of
+from matcha_gnn.gamma.methods.gtrans.whole import ForeignEditor, LayersEditor
+from matcha_gnn.graphs.memory import Graph, unlabelled
+from matcha_gnn.streams import Purpose, torch_stream
+from matcha_gnn.testing import check_method, tiny_graph, trained_model
+
+
+def view_of(graph=None, model=None, seed=0, dtype=torch.float64):
+    model = (trained_model() if model is None else model).to(dtype).frozen()
+    graph = unlabelled(tiny_graph() if graph is None else graph)
+    graph = Graph(graph.x.to(dtype), graph.edge_index, graph.edge_weight)
+    return View(model, graph, model.hops(graph, keyed=False), model.gamma.detach().clone(), seed)
+
+
+def draw(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def hops_after(method, view):
+    return method.edited(view).target.hops_at(view)
+
+
+def pattern_of(view):
+    graph = view.graph
+    return EdgePattern.of(graph.edge_index, graph.num_nodes, graph.edge_weight, graph.x.dtype)
+
+
+# A plain GTrans: dense matrices, autograd through everything, torch's own optimizers.
+
+
+class Plain:
+    """The method as published, O(N²), from the same random draws."""
+
+    def __init__(self, method, view):
+        self.method, self.view, self.pattern = method, view, pattern_of(view)
+        self.draws = torch_stream(view.seed, Purpose.GTRANS_EDITS)
+        self.delta = torch.zeros_like(view.graph.x, requires_grad=True)
+        self.adam = torch.optim.Adam([self.delta], lr=method.lr_feat)
+        self.p = torch.full((self.pattern.num_pairs,), SMALLEST, dtype=view.graph.x.dtype)
+        self.budget = int(method.ratio * self.pattern.num_pairs)
+
+    def matrix(self, p, kept):
+        raw = torch.cat([1 - p, p.new_ones(1)])[self.pattern.pair] * self.pattern.weight * kept
+        n = self.view.graph.num_nodes
+        dense = torch.zeros(n, n, dtype=p.dtype).index_put(
+            (self.pattern.row, self.pattern.col), raw
+        )
+        degree = dense.sum(1)
+        return dense / (degree[:, None] * degree).sqrt()
+
+    def z(self, x, p, kept):
+        matrix, hop = self.matrix(p, kept), self.view.model.encode(x)
+        total = 0
+        for c in self.view.hop_weights:
+            total, hop = total + c * hop, matrix @ hop
+        return total
+
+    def chance(self):
+        drawn = torch.rand(len(self.pattern.row), generator=self.draws)
+        kept = (drawn >= self.method.drop_rate) | (self.pattern.row == self.pattern.col)
+        return kept, torch.randperm(self.view.graph.num_nodes, generator=self.draws)
+
+    def loss(self, x, p, kept, order):
+        clean, shuffled = self.z(x, p, kept * 0 + 1), self.z(x[order], p, kept * 0 + 1)
+        apart = 1 - F.cosine_similarity(clean, shuffled)
+        if self.method.margin is not None:
+            apart = F.relu(apart - self.method.margin)
+        return (1 - F.cosine_similarity(self.z(x, p, kept), clean)).mean() - apart.mean()
+
+    def run(self):
+        x, edit = self.view.graph.x, self.method.edit
+        loops = (
+            (edit != "edges") * self.method.loop_feat,
+            (edit != "features") * self.method.loop_adj,
+        )
+        for _ in range(self.method.epochs // sum(loops)):
+            for _ in range(loops[0]):
+                self.adam.zero_grad()
+                self.loss(x + self.delta, self.p.detach(), *self.chance()).backward()
+                self.adam.step()
+            for _ in range(loops[1]):
+                p = self.p.detach().clone().requires_grad_()
+                fresh = {"sign": torch.optim.Adam, "gradient": torch.optim.SGD}
+                optimizer = fresh[self.method.edge_step]([p], lr=self.method.lr_adj)
+                self.loss((x + self.delta).detach(), p, *self.chance()).backward()
+                optimizer.step()
+                self.p = project(p.detach().clamp_min(SMALLEST), self.budget)
+        removed = self.choose((x + self.delta).detach())
+        return self.z(
+            (x + self.delta).detach(), removed, torch.ones(len(self.pattern.row))
+        ), removed
+
+    def choose(self, x):
+        p = self.p * (self.p > SMALLEST)
+        if not p.any():
+            return p
+        chance, found = self.chance(), []
+        top = torch.zeros_like(p).scatter(0, p.argsort(descending=True)[: self.budget], 1) * (p > 0)
+        draws = [torch.bernoulli(p, generator=self.draws) for _ in range(self.method.samples - 1)]
+        for candidate in (top, *draws):
+            if candidate.sum() <= self.budget:
+                found.append((float(self.loss(x, candidate, *chance)), candidate))
+        return min(found, key=lambda pair: pair[0])[1]
+
+
+SETTINGS = {
+    "script's schedule": {"epochs": 10},
+    "features": {"epochs": 6, "loop_feat": 3, "edit": "features"},
+    "edges": {"epochs": 4, "loop_adj": 2, "edit": "edges", "lr_adj": 0.3, "ratio": 0.2},
+    "margin": {"epochs": 10, "margin": 0.4},
+    "plain gradient": {"epochs": 4, "edit": "edges", "edge_step": "gradient", "lr_adj": 50.0},
+    "no dropped edges": {"epochs": 5, "drop_rate": 0.0},
+    "many samples": {"epochs": 5, "samples": 12, "ratio": 0.3},
+    "other loops": {"epochs": 7, "loop_feat": 1, "loop_adj": 2},
+}
+SETTINGS = {
+    name: given if given.get("edit") == "edges" else given | {"lr_feat": 0.02}
+    for name, given in SETTINGS.items()
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_equals_the_plain_dense_implementation(name):
+    method, view = GTrans(**SETTINGS[name]), view_of(seed=5)
+    expected, removed = Plain(method, view).run()
+    edit = method.edited(view)
+    assert torch.equal(edit.removed, removed > 0)
+    hops = edit.target.hops_at(view)
+    torch.testing.assert_close(hops.mix(view.hop_weights), expected, rtol=1e-5, atol=1e-6)
+    assert (name in ("features", "no dropped edges")) or removed.any()
+
+
+def test_equals_the_plain_one_on_a_directed_weighted_graph_with_loops():
+    index = torch.randint(40, (2, 150), generator=torch.Generator().manual_seed(0))
+    weight = torch.rand(150, generator=torch.Generator().manual_seed(1)).double() + 0.1
+    view = view_of(Data(x=draw(40, 6), edge_index=index, edge_weight=weight))
+    method = GTrans(lr_feat=0.02, epochs=10, ratio=0.2)
+    expected, removed = Plain(method, view).run()
+    edit = method.edited(view)
+    assert removed.any()
+    assert torch.equal(edit.removed, removed > 0)
+    hops = edit.target.hops_at(view)
+    torch.testing.assert_close(hops.mix(view.hop_weights), expected, rtol=1e-5, atol=1e-6)
+
+
+# The battery
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"refresh": "each"}, {"edit": "features"}, {"edit": "edges"}], ids=str
+)
+def test_passes_the_battery(settings):
+    check_method(GTrans(**({"epochs": 5} | settings)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_both_precisions(dtype):
+    view = view_of(dtype=dtype)
+    method = GTrans(epochs=5)
+    prediction, _ = method.predict(view, method.start(view, method.prepare(view)))
+    assert prediction.probs.dtype == prediction.hops.stack.dtype == dtype
+
+
+def test_the_global_generator_is_left_alone_and_the_seed_decides():
+    before = torch.random.get_rng_state()
+    first, again, other = (hops_after(GTrans(epochs=5), view_of(seed=s)).stack for s in (1, 1, 2))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_the_target_is_not_overwritten():
+    """TSA's version writes the edited features and edges into the caller's graph."""
+    view = view_of()
+    x, edges = view.graph.x.clone(), view.graph.edge_index.clone()
+    GTrans(epochs=5, lr_feat=0.5).edited(view)
+    assert torch.equal(view.graph.x, x)
+    assert torch.equal(view.graph.edge_index, edges)
+
+
+DEGENERATE = {
+    "constant features": Data(x=torch.ones(30, 6), edge_index=tiny_graph().edge_index % 30),
+    "zero features": Data(x=torch.zeros(30, 6), edge_index=tiny_graph().edge_index % 30),
+    "no edges": Data(x=torch.randn(9, 6), edge_index=torch.empty(2, 0, dtype=torch.long)),
+    "one node": Data(x=torch.randn(1, 6), edge_index=torch.zeros(2, 1, dtype=torch.long)),
+    "two nodes": Data(x=torch.randn(2, 6), edge_index=torch.tensor([[0, 1], [1, 0]])),
+    "a hub": Data(
+        x=torch.randn(200, 6),
+        edge_index=torch.stack([torch.zeros(199, dtype=torch.long), torch.arange(1, 200)]),
+    ),
+    "weights of zero": Data(
+        x=torch.randn(3, 6),
+        edge_index=torch.tensor([[0, 1, 2], [1, 0, 2]]),
+        edge_weight=torch.zeros(3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+@pytest.mark.parametrize("ratio", [0.1, 1.0])
+def test_degenerate_targets_give_finite_rows(name, ratio):
+    method = GTrans(epochs=5, ratio=ratio)
+    probs = mg.adapt(trained_model(), DEGENERATE[name], method, mg.Matcha(rounds=2)).probs
+    assert probs.isfinite().all()
+    torch.testing.assert_close(probs.sum(1), torch.ones(len(probs)))
+
+
+def test_one_class_only_predicted():
+    model = trained_model()
+    with torch.no_grad():
+        model.head.weight.copy_(torch.tensor([[1.0], [0.0], [-1.0]]).expand(3, 8) * 100)
+    probs = mg.adapt(model, tiny_graph(), GTrans(epochs=5), mg.Matcha(rounds=2)).probs
+    assert probs.isfinite().all()
+    torch.testing.assert_close(probs.sum(1), torch.ones(120))
+
+
+# The loss
+
+
+@pytest.mark.parametrize("margin", [None, 0.0, 0.7])
+def test_the_contrast_and_its_slopes_equal_autograd(margin):
+    both, dropped = draw(50, 8).requires_grad_(), draw(50, 4, seed=1).requires_grad_()
+    clean, shuffled = both.chunk(2, dim=1)
+    apart = 1 - F.cosine_similarity(clean, shuffled)
+    apart = apart if margin is None else F.relu(apart - margin)
+    expected = (1 - F.cosine_similarity(dropped, clean)).mean() - apart.mean()
+    value, slopes = contrast(both, dropped, margin)
+    torch.testing.assert_close(value, expected)
+    for got, slope in zip(slopes, torch.autograd.grad(expected, (both, dropped)), strict=True):
+        torch.testing.assert_close(got, slope)
+
+
+def test_rows_of_zeros_count_as_orthogonal_and_have_no_slope():
+    both, dropped = draw(5, 8), draw(5, 4, seed=1)
+    both[0], dropped[1] = 0, 0
+    value, (of_both, of_dropped) = contrast(both, dropped, None)
+    assert value.isfinite()
+    assert not of_both[0].any()
+    assert not of_dropped[1].any()
+    assert of_both[2:].any()
+    assert all(part.isfinite().all() for part in (of_both, of_dropped))
+
+
+@pytest.mark.parametrize("edit", ["features", "edges"])
+def test_the_steps_lower_the_loss(edit):
+    view = view_of()
+    own = {"lr_feat": 0.01} if edit == "features" else {"ratio": 0.3}
+    method = GTrans(epochs=20, edit=edit, **own)
+    with torch.no_grad():
+        editor = editor_of(method, view)
+        seen = editor.draw()
+
+        def loss():
+            return contrast(*editor.views(seen, editor.removal), None)[0]
+
+        start = loss()
+        for _ in range(10):
+            editor.feature_step() if edit == "features" else editor.edge_step()
+        assert loss() < start - 0.01
+
+
+# The projection
+
+
+@pytest.mark.parametrize("budget", [0.5, 2.0, 4.0, 100.0])
+def test_the_projection_is_the_nearest_point(budget):
+    p = draw(12).abs() * 0.8 + draw(12, seed=1) * 0.3
+    ours = project(p, budget)
+    found = scipy.optimize.minimize(
+        lambda q: 0.5 * np.sum((q - p.numpy()) ** 2),
+        x0=np.full(12, budget / 24).clip(0.01, 0.9),
+        jac=lambda q: q - p.numpy(),
+        bounds=[(SMALLEST, 1 - SMALLEST)] * 12,
+        constraints={"type": "ineq", "fun": lambda q: budget - q.sum()},
+        tol=1e-12,
+    )
+    torch.testing.assert_close(ours, torch.from_numpy(found.x), rtol=0, atol=1e-6)
+    assert ours.sum() <= budget
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_projection_keeps_budget_and_bounds_and_no_more(dtype):
+    for seed in range(20):
+        p = (draw(3000, seed=seed) * 2).to(dtype)
+        budget = [1, 30, 500][seed % 3]
+        q = project(p, budget)
+        assert q.min() >= SMALLEST * 0.99
+        assert q.max() < 1
+        assert budget * (1 - 1e-3) < q.double().sum() <= budget, "as much as the budget allows"
+
+
+def test_a_point_inside_stays():
+    p = torch.tensor([0.2, 0.5, 0.1])
+    assert torch.equal(project(p, 1.0), p)
+
+
+# The steps
+
+
+def test_the_first_edge_step_goes_lr_adj_where_removal_lowers_the_loss():
+    view = view_of()
+    with torch.no_grad():
+        editor = editor_of(GTrans(epochs=5, lr_adj=0.2, ratio=1.0), view)
+        editor.edge_step()
+    p = editor.removal.detach()
+    moved = p > SMALLEST
+    assert moved.any()
+    assert (~moved).any()
+    torch.testing.assert_close(p[moved], torch.full_like(p[moved], 0.2), rtol=1e-2, atol=0)
+
+
+def test_the_plain_step_removes_nothing_with_the_published_step_size():
+    view = view_of()
+    method = GTrans(epochs=50, edit="edges", edge_step="gradient")
+    with torch.no_grad():
+        editor = editor_of(method, view)
+        for _ in range(50):
+            editor.edge_step()
+    assert editor.removal.max() < 0.1, "against 1 for certain removal"
+
+
+@pytest.mark.parametrize("kind", [LinearFeatures, EncodedFeatures])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_features_move_as_with_the_adam_of_torch(monkeypatch, kind, sparse):
+    view, slopes = view_of(), draw(3, 120, 8, seed=1) * 1e-6
+    x = view.graph.x.clone().requires_grad_()
+    adam = torch.optim.Adam([x], lr=0.1)
+    monkeypatch.setattr(gtrans_features, "BLOCK_ENTRIES", 7 * x.shape[1])
+    features = kind(view.model, view.graph.x.to_sparse_csr() if sparse else view.graph.x, 0.1)
+    assert len(features.adam.rows) == 18, "of seven rows, the last of one"
+    for slope in slopes:
+        x.grad = None
+        view.model.encode(x).backward(slope)
+        adam.step()
+        features.step(slope)
+    torch.testing.assert_close(features.h, view.model.encode(x).detach())
+
+
+def test_blocks_do_not_change_the_answer(monkeypatch):
+    whole = hops_after(GTrans(epochs=5), view_of()).stack
+    monkeypatch.setattr(gtrans_features, "BLOCK_ENTRIES", 50)
+    torch.testing.assert_close(hops_after(GTrans(epochs=5), view_of()).stack, whole)
+
+
+def test_the_features_are_read_once_where_the_encoder_begins_with_a_linear_layer(monkeypatch):
+    view, calls = view_of(), []
+    enter = type(view.model).enter
+    monkeypatch.setattr(
+        type(view.model), "enter", lambda self, x: (calls.append(len(x)), enter(self, x))[1]
+    )
+    GTrans(epochs=10).edited(view)
+    assert calls == [120]
+
+
+class OwnEncoder(mg.GPRGNN):
+    """A filter whose encoder is not known to begin with a linear layer."""
+
+    def before_norm(self, x):
+        return self.enter(x)
+
+
+def test_an_encoder_pass_serves_all_views_of_a_step(monkeypatch):
+    calls, encode = [], OwnEncoder.encode
+    view = view_of(model=copied_as(trained_model(), OwnEncoder))
+    monkeypatch.setattr(
+        OwnEncoder, "encode", lambda self, x: (calls.append(len(x)), encode(self, x))[1]
+    )
+    again = hops_after(GTrans(epochs=10), view).stack
+    assert calls == [120] * (1 + 8), "once at the start and once for each of 8 feature steps"
+    torch.testing.assert_close(again, hops_after(GTrans(epochs=10), view_of()).stack)
+
+
+def test_only_whole_rounds_are_run(monkeypatch):
+    steps = []
+    for part in ("feature_step", "edge_step"):
+        monkeypatch.setattr(FilterEditor, part, lambda self, part=part: steps.append(part))
+    GTrans(epochs=9, loop_feat=2, loop_adj=2).edited(view_of())
+    assert steps == (["feature_step"] * 2 + ["edge_step"] * 2) * 2
+
+
+def test_no_epochs_is_the_source_model():
+    edit = GTrans(epochs=0).edited(view_of())
+    assert not edit.removed.any()
+    torch.testing.assert_close(edit.target.hops_at(view_of()).stack, view_of().hops.stack)
+
+
+# The edges in the end
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.02, 0.1, 0.5])
+def test_the_budget_holds(ratio):
+    view = view_of()
+    edit = GTrans(epochs=10, edit="edges", ratio=ratio, lr_adj=0.5).edited(view)
+    budget = int(ratio * pattern_of(view).num_pairs)
+    assert edit.removed.sum() <= budget
+    assert edit.removed.any() == (budget > 0)
+
+
+def test_the_prediction_is_that_of_the_graph_without_both_directions_of_removed_pairs():
+    view = view_of()
+    pattern = pattern_of(view)
+    method = GTrans(epochs=10, edit="edges", ratio=0.2)
+    edit = method.edited(view)
+    apart = pattern.row != pattern.col
+    lost = torch.cat([edit.removed, torch.tensor([False])])[pattern.pair] & apart
+    assert lost.sum() == 2 * edit.removed.sum() > 0
+    edges = torch.stack([pattern.col, pattern.row])[:, apart & ~lost]
+    expected = view.model.hops(Graph(view.graph.x, edges), keyed=False)
+    torch.testing.assert_close(edit.target.hops_at(view).stack, expected.stack)
+    prediction, _ = method.predict(view, edit)
+    logits = view.model.head(expected.mix(view.hop_weights))
+    torch.testing.assert_close(prediction.probs, logits.softmax(-1))
+
+
+def test_edited_features_enter_the_prediction_and_the_choice_of_edges():
+    """TSA's version chooses the edges with the features as they were."""
+    view, seen = view_of(), []
+    method = GTrans(epochs=5, lr_feat=0.1)
+    with torch.no_grad():
+        editor = editor_of(method, view)
+        untouched = editor.h.clone()
+        for _ in range(4):
+            editor.feature_step()
+        editor.edge_step()
+        views = editor._views
+        editor._views = lambda both, h, *rest: (seen.append((both, h)), views(both, h, *rest))[1]
+        editor.final_edges()
+    assert len(seen) >= 1
+    assert not torch.allclose(seen[0][1], untouched)
+    assert torch.equal(seen[0][0][:, :8], seen[0][1])
+
+
+def test_the_candidate_of_lowest_loss_wins_and_the_dear_ones_are_not_considered():
+    view = view_of()
+    method = GTrans(epochs=5, edit="edges", ratio=0.1, samples=40, drop_rate=0.5)
+    with torch.no_grad():
+        editor = editor_of(method, view)
+        editor.removal.uniform_(0, 0.2, generator=torch.Generator().manual_seed(0))
+        once = editor.draw()
+        editor.draw, tried = lambda: once, []
+        weights = editor.weights
+        editor.weights = lambda p: (tried.append(p), weights(p))[1]
+        best = editor.final_edges()
+        editor.weights = weights
+        losses = [float(contrast(*editor.views(once, p), None)[0]) for p in tried]
+    assert 1 < len(tried) < 40, "some draws went over the budget"
+    assert all(p.sum() <= editor.budget for p in tried)
+    assert torch.equal(best, tried[losses.index(min(losses))])
+    assert losses.index(min(losses)) > 0, "a draw beat the top of p, or the test shows nothing"
+
+
+def test_pairs_without_a_removal_step_stay():
+    """PyGDA's version, whose p never moves, deletes an arbitrary budget of edges."""
+    view = view_of()
+    with torch.no_grad():
+        editor = editor_of(GTrans(epochs=5, ratio=0.5, samples=1), view)
+        assert not editor.final_edges().any()
+        editor.removal[[3, 5]] = 0.4
+        assert editor.final_edges().nonzero().flatten().tolist() == [3, 5]
+
+
+def test_both_directions_and_parallel_edges_share_one_variable():
+    edges = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 0, 1, 2, 0]])
+    view = view_of(Data(x=draw(4, 6), edge_index=edges))
+    editor = editor_of(GTrans(epochs=5, ratio=1.0), view)
+    assert len(editor.removal) == 3
+    assert editor.budget == 3
+
+
+def test_self_loops_are_never_dropped_or_removed():
+    view = view_of(Data(x=draw(5, 6), edge_index=torch.arange(5).repeat(2, 1)))
+    with torch.no_grad():
+        editor = editor_of(GTrans(epochs=5, drop_rate=0.9), view)
+        assert editor.draw()[0].all()
+    assert len(editor.removal) == 0
+
+
+def test_the_dropped_view_loses_its_share_of_directed_edges():
+    view = view_of()
+    editor = editor_of(GTrans(epochs=5, drop_rate=0.3), view)
+    pattern = editor.pattern
+    apart = pattern.row != pattern.col
+    kept = torch.stack([editor.draw()[0] for _ in range(50)])[:, apart]
+    assert abs(kept.double().mean() - 0.7) < 0.02
+    forward, backward = (apart & (pattern.row < pattern.col))[apart], (pattern.row > pattern.col)
+    by_pair = kept[:, forward].double().mean(), kept[:, backward[apart]].double().mean()
+    assert abs(by_pair[0] - by_pair[1]) < 0.03
+    one = kept[0]
+    pairs = pattern.pair[apart]
+    both = torch.zeros(pattern.num_pairs).index_add(0, pairs, one.float())
+    assert (both == 1).any(), "one direction without the other"
+
+
+# Sparse features
+
+
+def test_sparse_features_give_the_same_edit():
+    dense = tiny_graph()
+    sparse = Data(x=dense.x.to_sparse_csr(), edge_index=dense.edge_index)
+    for edit in ("both", "edges"):
+        method = GTrans(epochs=5, edit=edit)
+        torch.testing.assert_close(
+            mg.adapt(trained_model(), sparse, method, mg.Matcha(rounds=1)).probs,
+            mg.adapt(trained_model(), dense, method, mg.Matcha(rounds=1)).probs,
+        )
+
+
+def test_sparse_features_too_large_to_be_dense_are_refused_and_edges_are_not(monkeypatch):
+    monkeypatch.setattr(gtrans_features, "MAX_DENSE_BYTES", 2 * 120 * 6 * 4 - 1)
+    dense = tiny_graph()
+    sparse = Data(x=dense.x.to_sparse_csr(), edge_index=dense.edge_index)
+    with pytest.raises(IncompatibleError, match='use edit="edges"'):
+        mg.predict(trained_model(), sparse, GTrans(epochs=5))
+    mg.predict(trained_model(), sparse, GTrans(epochs=5, edit="edges"))
+    mg.predict(trained_model(), dense, GTrans(epochs=5))
+
+
+# Inside Matcha
+
+
+def count_edits(monkeypatch):
+    made, edited = [], GTrans.edited
+    monkeypatch.setattr(
+        GTrans, "edited", lambda self, view: (made.append(view.gamma), edited(self, view))[1]
+    )
+    return made
+
+
+@pytest.mark.parametrize(
+    ("refresh", "restart", "edits"),
+    [("once", True, 1), ("once", False, 1), ("each", True, 7), ("each", False, 7)]
+    + [(1, True, 7), (1, False, 7), (3, False, 3), (6, False, 2), (7, False, 1)],
+)
+def test_how_often_the_graph_is_edited(monkeypatch, refresh, restart, edits):
+    made = count_edits(monkeypatch)
+    method = GTrans(epochs=5, refresh=refresh)
+    mg.adapt(trained_model(), tiny_graph(), method, mg.Matcha(lr=0.1, rounds=6, restart=restart))
+    assert len(made) == edits, "in 7 predictions"
+    assert all(not torch.equal(made[0], later) for later in made[1:]), "at the γ of their round"
+
+
+def test_every_r_rounds_needs_a_state_that_is_carried_on():
+    with pytest.raises(IncompatibleError, match="restart=False"):
+        mg.adapt(trained_model(), tiny_graph(), GTrans(epochs=5, refresh=3), mg.Matcha(rounds=4))
+
+
+def test_restart_makes_no_difference_where_the_edit_is_made_once():
+    runs = [
+        mg.adapt(
+            trained_model(), tiny_graph(), GTrans(epochs=5), mg.Matcha(rounds=3, restart=r)
+        ).probs
+        for r in (True, False)
+    ]
+    assert torch.equal(*runs)
+
+
+def test_the_state_goes_in_unchanged_and_comes_out_older():
+    view, method = view_of(), GTrans(epochs=5, refresh=2)
+    state = method.start(view, method.prepare(view))
+    _, after = method.predict(view, state)
+    assert (state.age, after.age) == (0, 1)
+    assert after.target is state.target
+    _, again = method.predict(view, replace(after, age=2))
+    assert again.age == 1
+    assert again.target is not state.target
+
+
+def test_the_prediction_brings_its_own_hops_and_their_sums():
+    view, method = view_of(dtype=torch.float32), GTrans(epochs=5)
+    state = method.prepare(view)
+    prediction, _ = method.predict(view, state)
+    assert prediction.hops is state.target.hops_at(view)
+    np.testing.assert_allclose(prediction.mass, prediction.probs.double().sum(0), rtol=1e-4)
+    for hops, where in ((prediction.hops, prediction.own_view(view)), (view.hops, view)):
+        fresh, _ = method.predict(view, state)
+        expected = hops.class_sums(prediction.probs)
+        np.testing.assert_allclose(fresh.class_sums(where), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_whose_representation_enters_the_loss_is_the_callers_choice():
+    gammas = [
+        mg.adapt(
+            trained_model(), tiny_graph(), GTrans(epochs=5), mg.Matcha(rounds=3, features=f)
+        ).gamma
+        for f in ("source", "base")
+    ]
+    assert not torch.allclose(*gammas)
+
+
+def test_no_edit_inside_matcha_is_erm_inside_matcha():
+    ours = mg.adapt(trained_model(), tiny_graph(), GTrans(epochs=0), mg.Matcha(rounds=3))
+    erm = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=3))
+    torch.testing.assert_close(ours.probs, erm.probs)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("lr_feat", 0.0), ("lr_feat", float("nan")), ("lr_adj", -1.0), ("lr_adj", float("inf"))]
+    + [("epochs", -1), ("epochs", 3), ("epochs", 5.0), ("epochs", True), ("ratio", 1.5)]
+    + [("ratio", -0.1), ("loop_feat", 0), ("loop_adj", 0), ("loop_adj", 1.0), ("drop_rate", 1.0)]
+    + [("drop_rate", -0.1), ("samples", 0), ("margin", -1.0), ("margin", 2.0), ("edit", "nodes")]
+    + [("refresh", 0), ("refresh", "never"), ("refresh", True), ("edge_step", "adam")]
+    + [("drift", -1), ("drift", 0.5), ("drift", True)],
+)
+def test_bad_arguments_are_named(argument, value):
+    with pytest.raises(InvalidArgumentError) as caught:
+        GTrans(**{argument: value})
+    assert caught.value.argument == argument
+
+
+def test_epochs_smaller_than_a_round_say_what_a_round_is():
+    GTrans(epochs=4, edit="features")
+    GTrans(epochs=1, edit="edges")
+    with pytest.raises(InvalidArgumentError, match="integer >= 5, the steps of one round"):
+        GTrans(epochs=4)
+
+
+def test_settings_are_the_arguments():
+    given = {"lr_feat": 1e-5, "epochs": 10, "refresh": "each", "margin": 0.5}
+    assert GTrans(**given).settings().items() >= given.items()
+    assert len(GTrans().settings()) == 13
+
+
+def test_a_model_with_hops_of_another_kind_is_refused():
+    class Other(mg.LinearBackbone):
+        def __init__(self, model):
+            super().__init__()
+            self.in_channels, self.num_hops = model.in_channels, model.num_hops
+            self.model, self.head, self.gamma = model, model.head, model.gamma
+
+        def stack(self, graph):
+            return self.model.stack(graph)
+
+    with pytest.raises(IncompatibleError, match="does not support Other"):
+        mg.predict(Other(mg.GPRGNN(6, 3)), tiny_graph(), GTrans(epochs=5))
+    GTrans().require(mg.GPRGNN(6, 3))
+
+
+# Models of other forms
+
+
+class UnknownNet(torch.nn.Module):
+    """The same as a network that somebody else wrote."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.linear, self.norm, self.head = model.linear, model.norm, model.head
+        self.temp = torch.nn.Parameter(model.gamma.detach().clone())
+
+    def forward(self, x, edge_index, edge_weight=None):
+        edges, weight = gcn_norm(edge_index, edge_weight, len(x), dtype=x.dtype)
+        hop = self.norm(self.linear(x)).relu()
+        z = self.temp[0] * hop
+        for c in self.temp[1:]:
+            messages = weight[:, None] * hop[edges[0]]
+            hop = torch.zeros_like(hop).index_add(0, edges[1], messages)
+            z = z + c * hop
+        return self.head(z)
+
+
+def copied_as(model, kind):
+    copied = kind(**model.config())
+    copied.load_state_dict(model.state_dict())
+    return copied
+
+
+def small(build):
+    model = build(6, 3, hidden_channels=8)
+    mg.fit(model, tiny_graph(0.8, seed=0), epochs=30)
+    return model
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_layers_of_any_model_are_edited_as_those_of_a_filter(name):
+    method = GTrans(**SETTINGS[name])
+    fast, whole = view_of(seed=5), view_of(seed=5, model=Unknown(trained_model()))
+    assert isinstance(editor_of(method, whole), LayersEditor)
+    expected, edit = method.edited(fast), method.edited(whole)
+    assert torch.equal(edit.removed, expected.removed)
+    hops = edit.target.hops_at(whole)
+    torch.testing.assert_close(hops.stack, expected.target.hops_at(fast).stack)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_wrapped_network_has_the_gradients_of_the_backbone(weighted):
+    graph = tiny_graph()
+    graph.edge_index = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
+    if weighted:
+        graph.edge_weight = draw(graph.num_edges).abs() + 0.1
+    ours = view_of(graph)
+    theirs = view_of(graph, mg.wrap(UnknownNet(trained_model()), "temp", "head"))
+    method, order = GTrans(epochs=5), torch.randperm(120)
+    pair = [LayersEditor(method, ours), ForeignEditor(method, theirs)]
+    found = []
+    for editor in pair:
+        everything = Draw(torch.ones(len(editor.entries.row), dtype=torch.bool), order)
+        p = torch.linspace(0, 0.5, len(editor.removal), dtype=torch.float64, requires_grad=True)
+        x = editor.x.clone().requires_grad_()
+        views = editor._views(x, everything, p)
+        value, slopes = contrast(*views, None)
+        found.append((value, *torch.autograd.grad(views, (p, x), slopes)))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_wrapped_network_loses_the_same_edges_for_good():
+    view = view_of(model=mg.wrap(UnknownNet(trained_model()), "temp", "head"))
+    edit = GTrans(epochs=10, edit="edges", ratio=0.2).edited(view)
+    pattern = pattern_of(view)
+    lost = torch.cat([edit.removed, torch.tensor([False])])[pattern.pair]
+    assert lost.any()
+    edges = torch.stack([pattern.col, pattern.row])[:, ~lost & (pattern.row != pattern.col)]
+    expected = view.model.representation(Graph(view.graph.x, edges))
+    torch.testing.assert_close(edit.target.hops_at(view).stack[:, 0], expected)
+
+
+@pytest.mark.parametrize("kind", ["jknet", "gcnii", "wrapped"])
+def test_other_models_pass_the_battery(kind):
+    model = mg.wrap(UnknownNet(trained_model()), "temp", "head")
+    if kind != "wrapped":
+        model = small(mg.backbones.BACKBONES[kind])
+    check_method(GTrans(epochs=5), model)
+    still = mg.adapt(model, tiny_graph(), GTrans(epochs=0), mg.Matcha(lr=0.1, rounds=2))
+    erm = mg.adapt(model, tiny_graph(), strategy=mg.Matcha(lr=0.1, rounds=2))
+    torch.testing.assert_close(still.probs, erm.probs)
+    moved = mg.adapt(
+        model, tiny_graph(), GTrans(epochs=5, lr_feat=0.05), mg.Matcha(lr=0.1, rounds=2)
+    )
+    assert not torch.allclose(moved.probs, erm.probs, atol=1e-3)
+
+
+@pytest.mark.parametrize("build", [mg.JKNet, mg.GCNII])
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_targets_of_other_models_give_finite_rows(build, name):
+    probs = mg.adapt(
+        small(build), DEGENERATE[name], GTrans(epochs=5, ratio=1.0), mg.Matcha(rounds=2)
+    ).probs
+    assert probs.isfinite().all()
+    torch.testing.assert_close(probs.sum(1), torch.ones(len(probs)))
+
+
+@pytest.mark.parametrize("edit", ["both", "edges"])
+def test_sparse_features_of_other_models_give_the_same_edit(edit):
+    model, dense, method = small(mg.JKNet), tiny_graph(), GTrans(epochs=5, edit=edit)
+    sparse = Data(x=dense.x.to_sparse_csr(), edge_index=dense.edge_index)
+    torch.testing.assert_close(
+        mg.adapt(model, sparse, method, mg.Matcha(rounds=1)).probs,
+        mg.adapt(model, dense, method, mg.Matcha(rounds=1)).probs,
+    )
+
+
+def test_networks_that_give_no_gradient_are_refused_by_what_is_missing():
+    class Weightless(UnknownNet):
+        def forward(self, x, edge_index):
+            return super().forward(x, edge_index)
+
+    class Deaf(UnknownNet):
+        def forward(self, x, edge_index, edge_weight=None):
+            return super().forward(x.detach(), edge_index)
+
+    def adapted(kind, edit, add=False):
+        net = kind(trained_model())
+        model = mg.add_hops(net, "head") if add else mg.wrap(net, "temp", "head")
+        return mg.adapt(model, tiny_graph(), GTrans(epochs=5, edit=edit), mg.Matcha(rounds=1))
+
+    with pytest.raises(IncompatibleError, match='takes no edge weights; use edit="features"'):
+        adapted(Weightless, "both")
+    with pytest.raises(IncompatibleError, match='added hops .* use edit="features"'):
+        adapted(UnknownNet, "both", add=True)
+    with pytest.raises(IncompatibleError, match="no gradient in the edges"):
+        adapted(Deaf, "edges")
+    with pytest.raises(IncompatibleError, match="no gradient in the features"):
+        adapted(Deaf, "features")
+    assert adapted(Weightless, "features").probs.isfinite().all()
+    assert adapted(UnknownNet, "features", add=True).probs.isfinite().all()

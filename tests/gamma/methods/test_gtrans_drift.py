@@ -1,0 +1,163 @@
+"""GTrans with drifting statistics against torch's own batch norm in training mode."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from unknown_models import Unknown
+
+import matcha_gnn as mg
+from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.gamma.methods import Modifies, View
+from matcha_gnn.gamma.methods.gtrans.method import ONLY_FOR, GTrans
+from matcha_gnn.gamma.methods.whole import drifted_statistics
+from matcha_gnn.graphs.memory import Graph, unlabelled
+from matcha_gnn.testing import check_method, tiny_graph, trained_model
+
+EDIT = {"lr_feat": 0.02, "epochs": 10, "ratio": 0.2}
+
+
+class TwoNorms(nn.Module):
+    """A network whose second norm is fed by its first."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 8), nn.Linear(8, 8)
+        self.norms = nn.ModuleList([nn.BatchNorm1d(8, momentum=0.3), nn.BatchNorm1d(8)])
+        self.scale, self.head = nn.Parameter(torch.tensor([0.7])), nn.Linear(8, 3)
+
+    def forward(self, x, edge_index):
+        h = self.norms[0](self.first(x)).relu()
+        h = h + self.scale * torch.zeros_like(h).index_add(0, edge_index[1], h[edge_index[0]])
+        return self.head(self.norms[1](self.second(h)).relu())
+
+
+def gprgnn():
+    return trained_model().frozen()
+
+
+def layered():
+    """The same model, not known to be a filter."""
+    return Unknown(trained_model())
+
+
+def two_norms():
+    torch.manual_seed(0)
+    return mg.wrap(TwoNorms().eval(), "scale", "head").frozen()
+
+
+def shifted_graph():
+    graph = unlabelled(tiny_graph())
+    return Graph(graph.x + 2, graph.edge_index, graph.edge_weight)
+
+
+def view_of(model, graph=None):
+    graph = shifted_graph() if graph is None else graph
+    return View(model, graph, model.hops(graph, keyed=False), model.gamma.detach().clone(), 0)
+
+
+def norms_of(model):
+    return [m for m in model.modules() if isinstance(m, nn.BatchNorm1d)]
+
+
+def left_in_training_mode(model, graph, passes):
+    """A copy whose norms saw the graph so many times."""
+    model = copy.deepcopy(model)
+    for norm in norms_of(model):
+        norm.train()
+    with torch.no_grad():
+        for _ in range(passes):
+            model.representation(graph)
+    for norm in norms_of(model):
+        norm.eval()
+    return model
+
+
+@pytest.mark.parametrize("passes", [1, 5])
+def test_statistics_drift_as_those_of_a_batch_norm_in_training_mode(passes):
+    model = gprgnn()
+    view, norm = view_of(model), copy.deepcopy(model.norm).train()
+    for _ in range(passes):
+        norm(model.before_norm(view.graph.x))
+    drifted = drifted_statistics(view, passes)
+    torch.testing.assert_close(drifted["norm.running_mean"], norm.running_mean)
+    torch.testing.assert_close(drifted["norm.running_var"], norm.running_var)
+    there = model.before_norm(view.graph.x).mean(0)
+    share = (drifted["norm.running_mean"] - model.norm.running_mean) / (
+        there - model.norm.running_mean
+    )
+    torch.testing.assert_close(share, torch.full_like(share, 1 - 0.9**passes), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("edit", ["both", "features", "edges"])
+@pytest.mark.parametrize("build", [gprgnn, layered])
+def test_edit_and_prediction_are_those_of_a_model_that_was_left_in_training_mode(build, edit):
+    model = build()
+    after = view_of(left_in_training_mode(model, shifted_graph(), 4))
+    given = {name: v for name, v in EDIT.items() if ONLY_FOR.get(name, edit) in (edit, "both")}
+    given = EDIT if edit == "both" else given
+    expected = GTrans(**given, edit=edit).edited(after)
+    found = GTrans(**given, edit=edit, drift=4).edited(view_of(model))
+    assert torch.equal(found.removed, expected.removed)
+    hops = found.target.hops_at(view_of(model)).stack
+    torch.testing.assert_close(hops, expected.target.hops_at(after).stack)
+    assert not torch.allclose(
+        hops,
+        GTrans(**given, edit=edit).edited(view_of(model)).target.hops_at(view_of(model)).stack,
+        atol=0.05,
+    )
+
+
+def test_every_norm_of_a_wrapped_network_drifts_and_still_does_when_gamma_moves():
+    model = two_norms()
+    after = left_in_training_mode(model, shifted_graph(), 3)
+    method = {"epochs": 4, "edit": "features", "lr_feat": 0.02}
+    expected = GTrans(**method).edited(view_of(after)).target
+    found = GTrans(**method, drift=3).edited(view_of(model)).target
+    for scale in (0.7, -1.3):
+        for one in (model, after):
+            one.gamma.data.fill_(scale)
+        hops = found.hops_at(view_of(model)).stack
+        torch.testing.assert_close(hops, expected.hops_at(view_of(after)).stack)
+
+
+def test_without_epochs_only_the_statistics_change():
+    model = gprgnn()
+    alone = mg.predict(model, shifted_graph(), GTrans(epochs=0, drift=2))
+    after = left_in_training_mode(model, shifted_graph(), 2)
+    plain = mg.predict(after, shifted_graph(), mg.ERM())
+    torch.testing.assert_close(alone.probs, plain.probs)
+
+
+def test_the_models_own_statistics_and_modes_stay():
+    model = two_norms()
+    before = copy.deepcopy(model.state_dict())
+    drifted_statistics(view_of(model), 3)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(not norm.training and norm.track_running_stats for norm in norms_of(model))
+
+
+def test_it_keeps_the_contract_of_methods():
+    check_method(GTrans(epochs=5, drift=3))
+
+
+def test_the_norm_is_touched_only_where_it_drifts():
+    assert GTrans(drift=1).modifies - GTrans().modifies == {Modifies.NORM}
+    assert "modifies" not in GTrans(drift=1).settings()
+
+
+def test_refused_without_statistics_that_could_drift():
+    model = mg.JKNet(6, 3, hidden_channels=8)
+    with pytest.raises(IncompatibleError, match="gtrans: JKNet has no batch norm"):
+        mg.predict(model, tiny_graph(), GTrans(drift=5))
+    untracked = gprgnn()
+    untracked.norm = nn.BatchNorm1d(untracked.norm.num_features, track_running_stats=False)
+    with pytest.raises(IncompatibleError, match="no batch norm with statistics to drift"):
+        GTrans(drift=5).require(untracked)
+
+
+def test_one_node_has_no_statistics():
+    one = Graph(torch.ones(1, 6), torch.empty(2, 0, dtype=torch.long))
+    with pytest.raises(IncompatibleError, match="two nodes or more"):
+        GTrans(epochs=0, drift=1).edited(view_of(gprgnn(), one))

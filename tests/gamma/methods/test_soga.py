@@ -1,0 +1,391 @@
+"""SOGA against a plain run of the whole model on a plain loss, its pairs, and its edges."""
+
+import copy
+import dataclasses
+
+import pytest
+import torch
+from small_runs import (
+    K,
+    answer,
+    assert_carrying_on_is_taking_more_steps,
+    assert_predicting_leaves_the_state_as_it_was,
+    directed_graph,
+    drawn_gprgnn,
+    view_of,
+)
+from torch import nn
+
+import matcha_gnn as mg
+from matcha_gnn.gamma.methods import soga as module
+from matcha_gnn.gamma.methods.soga import SOGA, Contrast, Pairs, draw_pairs
+from matcha_gnn.gamma.methods.tuning import FilterTuner
+from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.kernels import Adjacency
+from matcha_gnn.testing import check_method, tiny_graph, trained_model
+
+
+class Plain(mg.FilterBackbone):
+    """No batch norm, and a head with a bias."""
+
+    def __init__(self, classes=3, width=8):
+        super().__init__()
+        self.in_channels, self.num_hops = 6, K
+        self.first, self.second = nn.Linear(6, width), nn.Linear(width, width)
+        self.gamma = nn.Parameter(torch.tensor([0.4, 0.3, -0.2, 0.7]))
+        self.head = nn.Linear(width, classes)
+
+    def encode(self, x):
+        return torch.tanh(self.second(torch.tanh(self.first(x))))
+
+
+def model_of(classes=3, width=8, plain=False, dtype=torch.float64):
+    if not plain:
+        return drawn_gprgnn(classes, width, dtype=dtype)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return Plain(classes, width).to(dtype).frozen()
+
+
+def plain_loss(probs, contrasts):
+    """The formula node by node: entropy, diversity, and the two contrasts."""
+    n, mean = len(probs), probs.mean(0)
+    loss = -(probs * (probs + 1e-5).log()).sum() / n + (mean * (mean + 1e-8).log()).sum()
+    for weight, (positive, negative) in contrasts:
+        for i in range(n):
+            near = torch.exp(probs[i] @ probs[positive[i]])
+            far = sum(torch.exp(probs[i] @ probs[j]) for j in negative[:, i])
+            loss = loss - weight * torch.log(near / far) / n
+    return loss
+
+
+def plain_soga(model, graph, method, contrasts):
+    """All weights, γ optionally, by torch's own optimizers through the whole model."""
+    model = copy.deepcopy(model)
+    if method.statistics == "target":
+        model.dropout = 0.0
+        model.norm.train()
+    moves = [p for p in model.parameters() if method.moves_gamma or p is not model.gamma]
+    trained = [p.requires_grad_() for p in moves]
+    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[method.optimizer]
+    optimizer = kind(trained, lr=method.lr)
+
+    def probs():
+        return model(graph.x, graph.edge_index, graph.edge_weight).softmax(-1)
+
+    for _ in range(method.steps):
+        loss = plain_loss(probs(), contrasts)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return probs().detach(), model
+
+
+@pytest.mark.parametrize(
+    ("options", "plain"),
+    [
+        ({}, False),
+        ({"steps": 3, "lr": 0.3}, False),
+        ({"steps": 3, "lr": 0.3}, True),
+        ({"steps": 3, "lr": 0.05, "optimizer": "adam"}, False),
+        ({"steps": 2, "statistics": "target"}, False),
+        ({"lambda_struct": 0.0, "lambda_neigh": 2.5, "negatives": 2}, False),
+        ({"lambda_struct": 3.0, "lambda_neigh": 0.5}, True),
+        ({"lambda_struct": 0.0, "lambda_neigh": 0.0, "steps": 2}, False),
+        ({"steps": 2, "moves_gamma": True}, False),
+        ({"steps": 2, "lr": 0.05, "optimizer": "adam", "moves_gamma": True}, True),
+    ],
+)
+def test_agrees_with_a_plain_run(options, plain):
+    model, graph, method = model_of(plain=plain), directed_graph(), SOGA(**options)
+    got, state = answer(method, model, graph)
+    expected, adapted = plain_soga(model, graph, method, state.contrasts)
+    torch.testing.assert_close(got.probs, expected, atol=1e-10, rtol=0)
+    for name, value in state.tuned.point.values.items():
+        torch.testing.assert_close(value, adapted.state_dict()[name], atol=1e-9, rtol=0)
+    assert (got.probs - answer(SOGA(steps=0), model, graph)[0].probs).abs().max() > 1e-4
+
+
+def test_a_gamma_that_moves_starts_every_run_at_the_one_given():
+    model, graph, method = model_of(), directed_graph(), SOGA(moves_gamma=True)
+    _, state = answer(method, model, graph)
+    assert not torch.allclose(state.tuned.point.values["gamma"], model.gamma, atol=1e-4)
+    view = view_of(model, graph)
+    still = dataclasses.replace(view, gamma=torch.zeros_like(view.gamma))
+    again, _ = SOGA(steps=0, moves_gamma=True).predict(still, state)
+    # Without hops nothing is left but the head's bias, of which a GPRGNN has none.
+    torch.testing.assert_close(again.probs, torch.full_like(again.probs, 1 / 3))
+
+
+@pytest.mark.parametrize(("classes", "width"), [(2, 8), (5, 3)])
+def test_agrees_on_either_side_of_the_head(classes, width):
+    model, graph, method = model_of(classes, width), directed_graph(), SOGA(steps=2)
+    got, state = answer(method, model, graph)
+    expected, _ = plain_soga(model, graph, method, state.contrasts)
+    torch.testing.assert_close(got.probs, expected, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        SOGA(),
+        SOGA(steps=2, lr=0.01, optimizer="adam", statistics="target"),
+        SOGA(moves_gamma=True),
+    ],
+)
+def test_passes_the_battery(method):
+    check_method(method)
+
+
+def test_passes_the_battery_without_a_batch_norm():
+    check_method(SOGA(), Plain())
+
+
+def some_contrasts(nodes, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape):
+        return torch.randint(nodes, shape, generator=generator)
+
+    return [Contrast(w, Pairs(draw(nodes), draw(3, nodes))) for w in (0.7, 1.9)]
+
+
+def test_the_slope_is_the_derivative_of_the_plain_loss():
+    logits = torch.randn(12, 4, dtype=torch.float64, requires_grad=True)
+    contrasts = some_contrasts(12)
+    loss = plain_loss(logits.softmax(-1), contrasts)
+    (expected,) = torch.autograd.grad(loss, logits)
+    slope = module.loss_slope(logits.detach().T.log_softmax(0), contrasts)
+    torch.testing.assert_close(slope.T, expected, atol=1e-14, rtol=0)
+
+
+def test_the_slope_is_the_limit_of_differences():
+    logits, contrasts = torch.randn(6, 3, dtype=torch.float64), some_contrasts(6)
+    slope = module.loss_slope(logits.T.log_softmax(0), contrasts).T
+    for place in [(0, 0), (3, 1), (5, 2)]:
+        nudge = torch.zeros_like(logits)
+        nudge[place] = 1e-6
+        up, down = (plain_loss((logits + s * nudge).softmax(-1), contrasts) for s in (1, -1))
+        assert float(slope[place]) == pytest.approx(float(up - down) / 2e-6, abs=1e-9)
+
+
+def test_a_small_step_lowers_the_loss():
+    model, graph = model_of(plain=True), directed_graph()
+    (before, state), (after, _) = (answer(SOGA(steps=s, lr=0.2), model, graph) for s in (0, 1))
+    losses = [plain_loss(p.probs, state.contrasts) for p in (before, after)]
+    assert losses[1] < losses[0] - 1e-5
+
+
+# Pairs
+
+
+def star(leaves=4, isolated=2):
+    """Node 0 in the middle with self loop and a repeated edge; the last nodes stand alone."""
+    spokes = torch.stack([torch.zeros(leaves, dtype=torch.long), torch.arange(1, leaves + 1)])
+    extra = torch.tensor([[0, 0, 1], [0, 1, 0]])
+    edges = torch.cat([spokes, spokes.flip(0), extra], 1)
+    return Graph(torch.ones(1 + leaves + isolated, 6), edges)
+
+
+def drawn(graph, negatives=5, times=400):
+    generator = torch.Generator().manual_seed(1)
+    pairs = [draw_pairs(graph, negatives, generator) for _ in range(times)]
+    return torch.stack([p.positive for p in pairs]), torch.stack([p.negative for p in pairs])
+
+
+def test_positives_are_neighbours_drawn_uniformly():
+    positive, _ = drawn(star())
+    assert (positive[:, 1:5] == 0).all()
+    assert (positive[:, 5:] == torch.tensor([5, 6])).all(), "a lone node is its own neighbour"
+    counts = positive[:, 0].bincount(minlength=7)
+    assert counts[0] == counts[5:].sum() == 0
+    expected = 400 / 4
+    chi_square = ((counts[1:5] - expected) ** 2 / expected).sum()
+    assert chi_square < 16.3, "the 0.1% point with three degrees of freedom"
+
+
+def test_negatives_are_drawn_by_degree():
+    _, negative = drawn(star(), negatives=3, times=200)
+    assert negative.shape == (200, 3, 7)
+    counts = negative.flatten().bincount(minlength=7)
+    assert counts[5:].sum() == 0
+    expected = negative.numel() * torch.tensor([4, 1, 1, 1, 1]) / 8
+    chi_square = ((counts[:5] - expected) ** 2 / expected).sum()
+    assert chi_square < 18.5, "the 0.1% point with four degrees of freedom"
+
+
+def test_on_directed_graphs_positives_succeed_and_degrees_count_both_directions():
+    # 0 → 1, 0 → 2, 3 → 0; node 4 stands alone.
+    graph = Graph(torch.ones(5, 6), torch.tensor([[0, 0, 3], [1, 2, 0]]))
+    positive, negative = drawn(graph)
+    assert set(positive[:, 0].tolist()) == {1, 2}
+    assert (positive[:, [1, 2, 4]] == torch.tensor([1, 2, 4])).all(), "they have no successor"
+    assert (positive[:, 3] == 0).all()
+    counts = negative.flatten().bincount(minlength=5)
+    assert counts[4] == 0
+    expected = negative.numel() * torch.tensor([3, 1, 1, 1]) / 6
+    chi_square = ((counts[:4] - expected) ** 2 / expected).sum()
+    assert chi_square < 16.3, "the 0.1% point with three degrees of freedom"
+
+
+def test_pairs_of_a_real_graph_are_edges():
+    graph = mg.unlabelled(tiny_graph())
+    edges = set(zip(*graph.edge_index.tolist(), strict=True))
+    pairs = draw_pairs(graph, 5, torch.Generator().manual_seed(0))
+    lone = [i for i, j in enumerate(pairs.positive.tolist()) if i == j]
+    assert all((i, j) in edges for i, j in enumerate(pairs.positive.tolist()) if i != j)
+    assert not set(lone) & {sender for sender, _ in edges}
+
+
+def test_without_edges_negatives_are_uniform():
+    graph = Graph(torch.ones(4, 6), torch.arange(4).repeat(2, 1))
+    positive, negative = drawn(graph)
+    assert (positive == torch.arange(4)).all()
+    assert (negative.flatten().bincount(minlength=4) > 0.2 * negative.numel()).all()
+
+
+def test_the_last_node_may_stand_alone():
+    edges = torch.tensor([[0, 1], [1, 0]])
+    pairs = draw_pairs(Graph(torch.ones(3, 6), edges), 5, torch.Generator().manual_seed(0))
+    assert pairs.positive.tolist() == [1, 0, 2]
+
+
+def test_draws_come_from_the_seed_alone():
+    model, graph = model_of(), directed_graph()
+    before = torch.get_rng_state()
+    first, again, other = (answer(SOGA(), model, graph, seed=s)[1].contrasts for s in (3, 3, 4))
+    assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(first[0].pairs.negative, again[0].pairs.negative)
+    assert not torch.equal(first[0].pairs.negative, other[0].pairs.negative)
+
+
+def test_the_two_contrasts_are_drawn_independently():
+    first, second = answer(SOGA(), model_of(), directed_graph())[1].contrasts
+    assert not torch.equal(first.pairs.positive, second.pairs.positive)
+    assert not torch.equal(first.pairs.negative, second.pairs.negative)
+
+
+# Counted work
+
+
+def test_a_round_encodes_once_and_propagates_narrow_columns(monkeypatch):
+    encoded, shapes = [], []
+    encode, product = mg.GPRGNN.encode, Adjacency.__matmul__
+    monkeypatch.setattr(mg.GPRGNN, "encode", lambda self, x: encoded.append(1) or encode(self, x))
+    monkeypatch.setattr(
+        Adjacency, "__matmul__", lambda self, h: shapes.append(tuple(h.shape)) or product(self, h)
+    )
+    view, method = view_of(model_of(), directed_graph()), SOGA(steps=2)
+    with torch.no_grad():
+        prepared = method.prepare(view)
+        encoded.clear(), shapes.clear()
+        for _ in range(3):
+            method.predict(view, method.start(view, prepared))
+    assert len(encoded) == 3 * 2
+    assert shapes == [(40, 2)] * (3 * 2 * 2 * K)
+
+
+def test_own_hops_are_those_of_the_adapted_model(monkeypatch):
+    calls = []
+    stack = FilterTuner.stack
+    monkeypatch.setattr(
+        FilterTuner, "stack", lambda self, point: calls.append(1) or stack(self, point)
+    )
+    model, graph, method = model_of(), directed_graph(), SOGA(steps=2)
+    prediction, state = answer(method, model, graph)
+    assert not calls, "they are made for who asks"
+    _, adapted = plain_soga(model, graph, method, state.contrasts)
+    expected = adapted.frozen().hops(graph).stack
+    torch.testing.assert_close(prediction.hops.stack, expected, atol=1e-10, rtol=0)
+
+
+# State
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_carrying_on_is_taking_more_steps(optimizer):
+    short, long = (SOGA(steps, 0.05, optimizer) for steps in (2, 4))
+    assert_carrying_on_is_taking_more_steps(short, long, model_of())
+
+
+def test_predicting_leaves_the_state_as_it_was():
+    assert_predicting_leaves_the_state_as_it_was(SOGA(2, 0.05, "adam"))
+
+
+def test_gamma_is_not_trained():
+    _, state = answer(SOGA(steps=3), model_of(), directed_graph())
+    trained = set(state.tuned.point.values)
+    assert trained == {"linear.weight", "linear.bias", "norm.weight", "norm.bias", "head.weight"}
+
+
+def test_moves_theta_too():
+    result = mg.adapt(trained_model(), tiny_graph(), SOGA(), mg.Matcha(rounds=2, moves="both"))
+    assert result.probs.isfinite().all()
+
+
+def test_dropout_stays_off():
+    model, graph = trained_model(), tiny_graph()
+    quiet = copy.deepcopy(model)
+    quiet.dropout = 0.0
+    model.train()
+    got, expected = (
+        mg.adapt(m, graph, SOGA(steps=2), mg.Matcha(rounds=2)).probs for m in (model, quiet)
+    )
+    assert torch.equal(got, expected)
+
+
+def test_sparse_features():
+    graph = tiny_graph()
+    graph.x = graph.x.relu()
+    dense = mg.adapt(trained_model(), graph, SOGA(steps=2), mg.Matcha(rounds=2)).probs
+    graph.x = graph.x.to_sparse()
+    sparse = mg.adapt(trained_model(), graph, SOGA(steps=2), mg.Matcha(rounds=2)).probs
+    torch.testing.assert_close(sparse, dense, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_one_class_predicted_with_certainty(dtype):
+    model, graph = model_of(plain=True, dtype=dtype), directed_graph(dtype)
+    model.head.bias[0] = 1e4
+    probs = answer(SOGA(steps=3), model, graph)[0].probs
+    assert probs.dtype is dtype
+    assert torch.isfinite(probs).all()
+    torch.testing.assert_close(probs.sum(1), torch.ones(40, dtype=dtype))
+
+
+def test_diversity_restores_a_class_that_is_not_predicted():
+    model, graph = model_of(), directed_graph()
+    model.head.weight[2] *= 0
+    shares = [answer(SOGA(steps=s, lr=0.3), model, graph)[0].class_shares for s in (0, 30)]
+    assert shares[1].min() > shares[0].min()
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"steps": -1}, "steps: got -1"),
+        ({"lr": -0.1}, "lr: got -0.1"),
+        ({"optimizer": "rmsprop"}, "optimizer: got 'rmsprop'"),
+        ({"lambda_struct": -1.0}, "lambda_struct: got -1.0; allowed: a number >= 0"),
+        ({"lambda_neigh": float("inf")}, "lambda_neigh: got inf"),
+        ({"negatives": 0}, "negatives: got 0; allowed: an integer >= 1"),
+        ({"statistics": "mixed"}, "statistics: got 'mixed'"),
+    ],
+)
+def test_refuses_bad_arguments(options, says):
+    with pytest.raises(mg.InvalidArgumentError, match=says):
+        SOGA(**options)
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "says"),
+    [
+        (Plain(), SOGA(statistics="target"), "soga: Plain has no batch norm"),
+    ],
+)
+def test_refuses_models_it_cannot_adapt(model, method, says):
+    with pytest.raises(mg.IncompatibleError, match=says):
+        mg.adapt(model, tiny_graph(), method, mg.Matcha())

@@ -1,0 +1,335 @@
+"""T3A against a plain run of its paper's steps, its options, its guards and its edges."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import matcha_gnn as mg
+from matcha_gnn.gamma.methods.t3a import T3A, lowest
+from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.testing import check_method, tiny_graph, trained_model
+
+
+def view_of(z, weight, bias=None):
+    """What T3A reads of a view, from given numbers."""
+    head = nn.Linear(weight.shape[1], len(weight), bias=bias is not None).to(z.dtype)
+    head.weight.data = weight.clone()
+    if bias is not None:
+        head.bias.data = bias.clone()
+    head.requires_grad_(False)
+    graph = Graph(z, torch.zeros(2, 0, dtype=torch.long))
+    known = {"z": z, "logits": head(z), "model": SimpleNamespace(head=head), "graph": graph}
+    return SimpleNamespace(**known, blocks=lambda: iter([(slice(0, len(z)), z)]))
+
+
+def random_view(nodes=60, width=5, classes=3, seed=0, bias=True, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    z, weight = (
+        torch.randn(rows, width, generator=generator, dtype=dtype) for rows in (nodes, classes)
+    )
+    offset = torch.randn(classes, generator=generator, dtype=dtype) if bias else None
+    return view_of(z, weight, offset)
+
+
+def probs_of(method, view):
+    state = method.start(view, method.prepare(view))
+    return method.predict(view, state)[0].probs
+
+
+def plain_t3a(view, k, drop_worst=False, row_labels="own"):
+    """Support by support, with Python's own stable sort."""
+    head = view.model.head
+    weight = head.weight.numpy()
+    bias = np.zeros(len(weight)) if head.bias is None else head.bias.numpy()
+    z = view.z.numpy()
+    supports = []
+    for number, vector in enumerate([*weight, *z]):
+        logits = weight @ vector + bias
+        probs = np.exp(logits - logits.max())
+        probs /= probs.sum()
+        is_row = number < len(weight)
+        label = number if is_row and row_labels == "own" else int(logits.argmax())
+        supports.append((-(probs * np.log(probs)).sum(), label, vector))
+    logits = []
+    for c in range(len(weight)):
+        own = sorted((s for s in supports if s[1] == c), key=lambda s: s[0])
+        kept = own[: len(own) - drop_worst] if k in (None, -1) else own[:k]
+        total = sum((v / np.linalg.norm(v) for _, _, v in kept), np.zeros(z.shape[1]))
+        total = total if kept else weight[c]
+        logits.append(z @ (total / np.linalg.norm(total)))
+    scores = np.exp(np.stack(logits, 1))
+    return torch.from_numpy(scores / scores.sum(1, keepdims=True))
+
+
+class Recorder(TorchDispatchMode):
+    """Names of all torch operations inside, and the size of the largest result."""
+
+    def __init__(self):
+        super().__init__()
+        self.names, self.largest = set(), 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        self.names.add(func.overloadpacket.__name__)
+        if isinstance(result, torch.Tensor):
+            self.largest = max(self.largest, result.numel())
+        return result
+
+
+@pytest.mark.parametrize("method", [T3A(), T3A(k=5, scale="model")], ids=["default", "k=5"])
+def test_battery(method):
+    check_method(method)
+
+
+@pytest.mark.parametrize("row_labels", ["own", "predicted"])
+@pytest.mark.parametrize("k", [1, 2, 7, 25, 1000, None, -1])
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_the_plain_form(k, row_labels, seed):
+    view = random_view(seed=seed)
+    expected = plain_t3a(view, k, row_labels=row_labels)
+    torch.testing.assert_close(probs_of(T3A(k, row_labels=row_labels), view), expected)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_released_slice_drops_the_worst_support_of_each_class(seed):
+    view = random_view(seed=seed)
+    dropped = probs_of(T3A(None, drop_worst=True), view)
+    torch.testing.assert_close(dropped, plain_t3a(view, None, drop_worst=True))
+    assert not torch.allclose(dropped, probs_of(T3A(None), view), atol=1e-5)
+
+
+def test_keeping_all_keeps_all_under_each_name():
+    view = random_view()
+    everything = probs_of(T3A(None), view)
+    assert torch.equal(everything, probs_of(T3A(-1), view))
+    assert torch.equal(everything, probs_of(T3A(len(view.z) + 3), view))
+    assert not torch.allclose(everything, probs_of(T3A(2), view), atol=1e-3)
+
+
+def test_surest_supports_are_the_rows_alone_and_give_a_cosine_classifier():
+    rows = 30 * torch.tensor([[1.0, 0.2], [0.1, 1.0]], dtype=torch.float64)
+    view = view_of(torch.randn(20, 2, dtype=torch.float64), rows)
+    expected = (view.z @ nn.functional.normalize(rows).T).softmax(1)
+    torch.testing.assert_close(probs_of(T3A(k=1), view), expected)
+
+
+def test_a_row_competes_and_can_be_evicted():
+    rows = torch.tensor([[0.1, 0.0], [0.0, 0.1]], dtype=torch.float64)
+    z = torch.tensor([[80.0, 20.0], [30.0, 90.0]], dtype=torch.float64)
+    expected = (z @ nn.functional.normalize(z).T).softmax(1)
+    torch.testing.assert_close(probs_of(T3A(k=1), view_of(z, rows)), expected)
+
+
+@pytest.mark.parametrize("k", [1, 5, None])
+def test_a_class_that_is_not_predicted_keeps_its_row(k):
+    rows = torch.tensor([[-1.0, 0.0], [-0.9, -0.2], [0.0, 3.0]], dtype=torch.float64)
+    z = torch.tensor([[1.0, -1.0], [2.0, -1.5], [1.5, -3.0]], dtype=torch.float64)
+    view = view_of(z, rows)
+    assert 2 not in view.logits.argmax(1)
+    torch.testing.assert_close(T3A(k)._prototypes(view, T3A(k).prepare(view))[2], rows[2] / 3)
+    torch.testing.assert_close(probs_of(T3A(k), view), plain_t3a(view, k))
+
+
+def test_a_class_whose_row_supports_another_does_not_win_with_a_zero_prototype():
+    # The bias makes row 1 support class 0; class 1 is left without supports, and any prediction
+    # of class 0 has a negative logit: a zero prototype would win everywhere.
+    rows = torch.tensor([[-1.0, 0.0], [-1.0, -0.1]], dtype=torch.float64)
+    bias = torch.tensor([9.0, -9.0], dtype=torch.float64)
+    z = torch.tensor([[1.0, 0.5], [2.0, 1.0], [0.5, 0.5]], dtype=torch.float64)
+    view = view_of(z, rows, bias)
+    probs = probs_of(T3A(None, row_labels="predicted"), view)
+    torch.testing.assert_close(probs, plain_t3a(view, None, row_labels="predicted"))
+    row = nn.functional.normalize(rows)[1]
+    supports = nn.functional.normalize(torch.cat([rows, z])).sum(0)
+    gap = z @ (row - supports / supports.norm())
+    torch.testing.assert_close(probs[:, 1], gap.sigmoid())
+
+
+def test_equal_entropies_are_taken_in_order_of_number():
+    # Nodes 0 to 3 mirror one another about the axis of class 0, so their entropies are equal.
+    z = torch.tensor([[2.0, 1.0, 1.0], [2.0, 1.0, -1.0], [2.0, -1.0, 1.0], [2.0, -1.0, -1.0]])
+    rows = torch.tensor([[0.01, 0.0, 0.0], [-0.01, 0.0, 0.0]])
+    first = probs_of(T3A(k=2), view_of(z.double(), rows.double()))
+    prototype = nn.functional.normalize(nn.functional.normalize(z[:2].double()).sum(0), dim=0)
+    row = torch.tensor([-1.0, 0.0, 0.0], dtype=torch.float64)
+    torch.testing.assert_close(first[:, 0], (z.double() @ (prototype - row)).sigmoid())
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2)), min_size=1, max_size=40), st.data()
+)
+def test_lowest_is_a_stable_selection_in_each_class(pairs, data):
+    values, labels = np.array(pairs).T
+    counts = np.bincount(labels, minlength=3).tolist()
+    limits = [data.draw(st.integers(0, count + 2)) for count in counts]
+    expected = np.zeros(len(values), bool)
+    for c, limit in enumerate(limits):
+        own = np.flatnonzero(labels == c)
+        expected[own[np.argsort(values[own], kind="stable")[:limit]]] = True
+    marked = lowest(torch.tensor(values).float(), torch.tensor(labels), counts, limits)
+    assert marked.tolist() == expected.tolist()
+
+
+def test_predictions_harden_with_the_length_of_z_and_do_not_turn():
+    view = random_view(bias=False)
+    longer = view_of(5 * view.z, view.model.head.weight)
+    soft, hard = probs_of(T3A(None), view), probs_of(T3A(None), longer)
+    assert torch.equal(soft.argmax(1), hard.argmax(1))
+    assert bool((hard.amax(1) > soft.amax(1)).all())
+
+
+def test_a_support_counts_by_its_direction_however_short():
+    view = random_view(bias=False)
+    short = view.z.clone()
+    short[::2] *= 1e-6
+    method, shorter = T3A(None), view_of(short, view.model.head.weight)
+    torch.testing.assert_close(
+        method._prototypes(shorter, method.prepare(shorter)),
+        method._prototypes(view, method.prepare(view)),
+    )
+
+
+def test_nothing_is_sorted_and_nothing_is_larger_than_the_representation():
+    view = random_view(nodes=400, width=16, classes=4, dtype=torch.float32)
+    with Recorder() as cutting:
+        probs_of(T3A(20), view)
+    assert not cutting.names & {"sort", "argsort", "topk", "one_hot"}
+    assert "kthvalue" in cutting.names
+    assert cutting.largest <= view.z.numel()
+
+
+def test_without_a_cut_no_entropy_is_taken():
+    view = random_view(nodes=400, width=16, classes=4, dtype=torch.float32)
+    method = T3A(None)
+    rows = method.prepare(view)
+    with Recorder() as keeping:
+        method.predict(view, rows)
+    assert not keeping.names & {"_log_softmax", "kthvalue", "exp"}
+
+
+def test_supports_are_those_of_the_current_gamma():
+    model, graph = trained_model(), tiny_graph()
+    fresh = mg.adapt(model, graph, T3A(k=10), mg.Matcha(rounds=4))
+    alone = mg.predict(fresh.model, graph, T3A(k=10))
+    torch.testing.assert_close(alone.probs, fresh.probs)
+    assert not torch.allclose(fresh.probs, fresh.probs_before, atol=1e-3)
+
+
+def spread(logits):
+    """Over classes, from probabilities or logits: softmax does not see what is subtracted."""
+    return np.sqrt(np.mean((logits - logits.mean(1, keepdims=True)) ** 2))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_models_scale_changes_the_spread_of_the_logits_and_no_label(seed):
+    view = random_view(seed=seed)
+    unit, scaled = (probs_of(T3A(scale=scale), view) for scale in ("unit", "model"))
+    assert torch.equal(unit.argmax(1), scaled.argmax(1))
+    logs = [probs.log().numpy() for probs in (unit, scaled)]
+    assert spread(logs[1]) == pytest.approx(spread(view.logits.numpy()))
+    centred = [log - log.mean(1, keepdims=True) for log in logs]
+    np.testing.assert_allclose(centred[1], centred[0] * spread(logs[1]) / spread(logs[0]))
+
+
+def test_a_number_divides_by_a_temperature():
+    view = random_view()
+    logs = [probs_of(T3A(scale=scale), view).log() for scale in ("unit", 1.0, 10.0)]
+    assert torch.equal(logs[0], logs[1])
+    centred = [each - each.mean(1, keepdim=True) for each in logs]
+    torch.testing.assert_close(centred[2], 10 * centred[0])
+
+
+def test_behind_a_relu_the_models_scale_gives_predictions_that_matcha_can_use():
+    """Unit prototypes are all but the same direction there."""
+    model = mg.GCNII(6, 3, hidden_channels=8, alpha=0.1)
+    mg.fit(model, tiny_graph(0.8, seed=0), epochs=60)
+    results = [
+        mg.adapt(model, tiny_graph(), T3A(k=None, scale=scale), mg.Matcha(lr=0.1, rounds=20))
+        for scale in ("unit", "model")
+    ]
+    unit, scaled = (result.trace.loss[0] for result in results)
+    assert scaled < unit - 0.1, "PIC of the first round: at 1 it says nothing"
+    starts = [mg.metrics.accuracy(result.probs_before, tiny_graph().y) for result in results]
+    ends = [mg.metrics.accuracy(result.probs, tiny_graph().y) for result in results]
+    assert starts[0] == starts[1], "alone, the labels are the same"
+    assert ends[1] > ends[0] + 0.1
+
+
+def test_precision_follows_the_model():
+    model, graph = trained_model(), tiny_graph()
+    single = mg.predict(model, graph, T3A(k=10)).probs
+    double = mg.predict(model.double(), graph, T3A(k=10)).probs
+    assert (single.dtype, double.dtype) == (torch.float32, torch.float64)
+    torch.testing.assert_close(single.double(), double, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("k", "drop_worst"), [(1, False), (3, False), (None, False), (None, True)])
+@pytest.mark.parametrize("scale", ["unit", "model"])
+def test_degenerate_representations(k, drop_worst, scale):
+    rows = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    cases = {
+        "zero": torch.zeros(4, 2),
+        "one node": torch.tensor([[1.0, 2.0]]),
+        "all equal": torch.ones(6, 2),
+        "one class only": torch.rand(9, 2) + torch.tensor([5.0, 0.0]),
+        "huge": torch.full((3, 2), 1e15),
+        "opposite": torch.tensor([[3.0, 0.0], [-3.0, 0.0]]),
+    }
+    for name, z in cases.items():
+        probs = probs_of(T3A(k, drop_worst, scale=scale), view_of(z, rows))
+        assert bool(torch.isfinite(probs).all()), name
+        torch.testing.assert_close(probs.sum(1), torch.ones(len(z)), msg=name)
+
+
+def test_a_classifier_of_zeros_gives_a_prediction():
+    probs = probs_of(T3A(2), view_of(torch.randn(5, 3), torch.zeros(2, 3)))
+    assert bool(torch.isfinite(probs).all())
+
+
+@pytest.mark.parametrize(
+    ("settings_", "argument"),
+    [
+        ({"k": 0}, "k"),
+        ({"k": -2}, "k"),
+        ({"k": 1.5}, "k"),
+        ({"k": "many"}, "k"),
+        ({"row_labels": "theirs"}, "row_labels"),
+        ({"scale": "large"}, "scale"),
+        ({"scale": 0}, "scale"),
+        ({"scale": float("inf")}, "scale"),
+    ],
+)
+def test_bad_arguments_are_named(settings_, argument):
+    with pytest.raises(mg.InvalidArgumentError, match=f"^{argument}: got"):
+        T3A(**settings_)
+
+
+def test_settings_are_the_arguments():
+    assert T3A(k=-1, drop_worst=True).settings() == {
+        "k": -1,
+        "drop_worst": True,
+        "row_labels": "own",
+        "scale": "unit",
+    }
+
+
+def test_supports_kept_move_the_answer_between_rows_and_centroids():
+    """More supports, prototypes nearer to the centroid of what was predicted."""
+    view = random_view(nodes=300, bias=False)
+    labels = view.logits.argmax(1)
+    centroids = torch.stack(
+        [nn.functional.normalize(view.z[labels == c]).mean(0) for c in range(3)]
+    )
+    centroids = nn.functional.normalize(centroids)
+    far = [
+        float((probs_of(T3A(k), view) - (view.z @ centroids.T).softmax(1)).abs().mean())
+        for k in (1, 10, None)
+    ]
+    assert far[0] > far[1] > far[2] > 0

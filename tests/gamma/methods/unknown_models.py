@@ -1,0 +1,30 @@
+"""A model with the numbers of a GPRGNN that is not known to be a filter."""
+
+import copy
+from functools import partial
+
+import torch
+
+import matcha_gnn as mg
+from matcha_gnn.gamma.models import LayeredBackbone
+from matcha_gnn.kernels import one_hop
+
+
+class Unknown(mg.LinearBackbone, LayeredBackbone):
+    """A copy of a GPRGNN in evaluation mode, of which nothing is known but its layers."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.in_channels, self.num_hops = model.in_channels, model.num_hops
+        for part in ("linear", "norm", "head", "gamma"):
+            setattr(self, part, copy.deepcopy(getattr(model, part)))
+        self.frozen()
+
+    def layers(self, x, hop):
+        hops = [self.norm(self.linear(x)).relu()]
+        for _ in range(self.num_hops):
+            hops.append(hop(hops[-1]))
+        return hops
+
+    def stack(self, graph):
+        return torch.stack(self.layers(self.accept(graph.x), partial(one_hop, graph.adjacency)), 1)

@@ -1,0 +1,280 @@
+"""What a backbone can do is said by its class; packages of others offer theirs by entry points."""
+
+import ast
+import inspect
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from own_backbones import SGC, HiddenNorm, Mean, TwoSteps
+from torch import nn
+
+import matcha_gnn as mg
+from matcha_gnn import registry
+from matcha_gnn.cli import commands
+from matcha_gnn.evidence import fit_hop_weights
+from matcha_gnn.gamma import models as backbones
+from matcha_gnn.gamma.methods import View
+from matcha_gnn.gamma.models import (
+    AddedHops,
+    LayeredBackbone,
+    MovableBackbone,
+    NormedFilterBackbone,
+)
+from matcha_gnn.io.graphfiles import write_graph
+from matcha_gnn.testing import check_backbone, check_method, tiny_graph
+
+SIZES = (6, 3, 8)
+
+
+class Convolutions(nn.Module):
+    def __init__(self, head):
+        super().__init__()
+        self.conv, self.lin = pyg.GCNConv(6, 8), head
+
+    def forward(self, x, edge_index):
+        return self.lin(self.conv(x, edge_index).relu())
+
+
+class Propagates(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin1, self.prop, self.lin2 = (
+            nn.Linear(6, 8),
+            pyg.APPNP(K=2, alpha=0.1),
+            nn.Linear(8, 3),
+        )
+
+    def forward(self, x, edge_index):
+        return self.lin2(self.prop(self.lin1(x).relu(), edge_index))
+
+
+def added(head):
+    return mg.add_hops(Convolutions(head), head="lin")
+
+
+def curved_head():
+    return nn.Sequential(nn.Linear(8, 4), nn.Tanh(), nn.Linear(4, 3))
+
+
+MODELS = {
+    "gprgnn": lambda: mg.GPRGNN(*SIZES),
+    "appnp": lambda: mg.APPNP(*SIZES),
+    "jknet": lambda: mg.JKNet(*SIZES),
+    "gcnii": lambda: mg.GCNII(*SIZES),
+    "wrapped": lambda: mg.wrap(Propagates()),
+    "added": lambda: added(nn.Linear(8, 3)),
+    "added, curved head": lambda: added(curved_head()),
+    "third-party": Mean,
+    "third-party linear": TwoSteps,
+    "third-party filter": lambda: SGC(6, 3),
+}
+LINEAR = {"gprgnn", "appnp", "jknet", "added", "third-party linear", "third-party filter"}
+FILTERS = {"gprgnn", "appnp", "third-party filter"}
+TRAINABLE = {"gprgnn", "appnp", "jknet", "gcnii", "third-party filter"}
+
+
+@pytest.fixture(params=MODELS)
+def named(request):
+    torch.manual_seed(0)
+    return request.param, MODELS[request.param]()
+
+
+def test_each_architecture_has_its_place(named):
+    name, model = named
+    assert isinstance(model, mg.LinearBackbone) is (name in LINEAR)
+    assert isinstance(model, mg.FilterBackbone) is (name in FILTERS)
+    assert isinstance(model, mg.TrainableBackbone) is (name in TRAINABLE)
+    assert isinstance(model, MovableBackbone) is (name in TRAINABLE - {"third-party filter"})
+    assert isinstance(model, NormedFilterBackbone) is (name in {"gprgnn", "appnp"})
+    assert isinstance(model, LayeredBackbone) is (name in FILTERS | {"jknet", "gcnii"})
+
+
+def test_only_a_capable_class_has_the_methods_of_a_capability(named):
+    model = named[1]
+    for name, kind in {
+        "gamma_gradient": mg.LinearBackbone,
+        "hop_weights": mg.LinearBackbone,
+        "encode": mg.FilterBackbone,
+        "move": MovableBackbone,
+        "takes_offset": MovableBackbone,
+        "config": mg.TrainableBackbone,
+    }.items():
+        assert hasattr(model, name) is isinstance(model, kind), name
+
+
+def test_every_model_passes_the_battery(named):
+    check_backbone(named[1])
+
+
+def test_hops_take_a_data_and_leave_the_model_in_its_mode(named):
+    model, data = named[1], tiny_graph()
+    modes = [module.training for module in model.modules()]
+    hops = model.hops(data)
+    assert [module.training for module in model.modules()] == modes
+    model.eval()
+    assert torch.equal(hops.stack, model.hops(mg.unlabelled(data)).stack)
+    assert hops.require(model.hops_key(data)) is hops
+    with pytest.raises(mg.InvalidGraphError, match="graph.x: got NoneType"):
+        model.hops(object())
+
+
+def test_training_and_saving_are_refused_in_one_line_where_they_cannot_be(named, tmp_path):
+    name, model = named
+    if name in TRAINABLE:
+        assert len(mg.fit(model, tiny_graph(), epochs=1).loss) == 1
+        return
+    with pytest.raises(mg.IncompatibleError, match=f"^fit cannot train {model.name}"):
+        mg.fit(model, tiny_graph(), epochs=1)
+    with pytest.raises(mg.IncompatibleError, match=f"^{model.name} cannot be built again"):
+        mg.save_model(model, tmp_path / "model.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_hop_weights_are_fitted_to_cached_hops_alone(named):
+    name, model = named
+    graph = mg.unlabelled(tiny_graph())
+    view = View(model.frozen(), graph, model.hops(graph), model.gamma.detach(), 0)
+    targets = torch.full((graph.num_nodes, 3), 1 / 3)
+    if name in LINEAR:
+        assert fit_hop_weights(view, targets, intercept=False).gamma.isfinite().all()
+        return
+    with pytest.raises(mg.IncompatibleError, match=f"cached hops, which {model.name} has not"):
+        fit_hop_weights(view, targets, intercept=False)
+
+
+def test_no_method_of_a_backbone_only_raises():
+    found = []
+    for path in Path(inspect.getfile(backbones)).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[ast.get_docstring(node) is not None :]
+                found += [node.name] if body and isinstance(body[0], ast.Raise) else []
+    assert not found
+
+
+def test_a_filter_cannot_have_other_hops_than_powers():
+    for name in ("stack", "layers", "representation"):
+        with pytest.raises(TypeError, match=f"Other overrides '{name}' of FilterBackbone"):
+            type("Other", (mg.GPRGNN,), {name: lambda self, *a: None})
+
+
+def test_added_hops_are_linear_where_the_head_is():
+    assert isinstance(added(nn.Linear(8, 3)), AddedHops)
+    assert isinstance(added(curved_head()), AddedHops)
+    assert added(nn.Linear(8, 3)).num_hops == 2
+    assert added(curved_head()).num_hops == 0
+
+
+def test_soga_goes_by_target_statistics_of_a_norm_that_a_filter_does_not_name():
+    model = HiddenNorm(6, 3)
+    mg.fit(model, tiny_graph(0.8), epochs=20)
+    check_method(mg.SOGA(statistics="target"), model)
+
+
+@pytest.mark.parametrize("build", [mg.JKNet, mg.GCNII])
+def test_an_attack_is_refused_where_the_hops_are_no_powers(build):
+    with pytest.raises(mg.IncompatibleError, match=f"^{build.__name__} cannot be differentiated"):
+        mg.transforms.attacked(build(*SIZES), tiny_graph(), rate=0.05, epochs=1)
+
+
+# Broken ones
+
+
+class HopsMoveWithGamma(TwoSteps):
+    def stack(self, graph):
+        return super().stack(graph) * (1 + self.gamma.sum())
+
+
+class LooksAtOthers(SGC):
+    def encode(self, x):
+        return self.linear(x - x.mean(0))
+
+
+class OwnFeaturesSeeEdges(TwoSteps):
+    def node_features(self, graph):
+        return self.head(self.representation(graph))
+
+
+class KeepsItsWeights(SGC):
+    def reset_parameters(self):
+        self.head.reset_parameters()
+
+
+class ForgetsTheIntercept(mg.GPRGNN):
+    def move(self, *, offset=None, intercept=None):
+        super().move(offset=offset)
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (HopsMoveWithGamma, "should agree|not depend on gamma"),
+        (lambda: LooksAtOthers(6, 3), "each node by itself"),
+        (OwnFeaturesSeeEdges, "node features should not depend on edges"),
+        (lambda: KeepsItsWeights(6, 3), "forget what was trained"),
+        (lambda: ForgetsTheIntercept(*SIZES), "intercept should be added"),
+    ],
+)
+def test_the_battery_catches_a_broken_backbone(model, says):
+    torch.manual_seed(0)
+    with pytest.raises(AssertionError, match=says):
+        check_backbone(model())
+
+
+# Packages of others
+
+
+@pytest.fixture
+def offered(monkeypatch):
+    """Pretend that an installed package offers these classes."""
+
+    def offer(**points):
+        made = [EntryPoint(name, value, backbones.GROUP) for name, value in points.items()]
+        monkeypatch.setattr(
+            registry, "entry_points", lambda group: made if group == backbones.GROUP else []
+        )
+
+    return offer
+
+
+def test_a_backbone_of_another_package_is_saved_and_loaded(offered, tmp_path):
+    path, model = tmp_path / "model.safetensors", SGC(6, 3)
+    with pytest.raises(
+        mg.IncompatibleError, match=r"SGC is no architecture.*matcha_gnn\.backbones"
+    ):
+        mg.save_model(model, path)
+    offered(other="no_such_module:Other", sgc="own_backbones:SGC", gprgnn="own_backbones:SGC")
+    mg.fit(model, tiny_graph(), epochs=5)
+    mg.save_model(model, path)
+    back = mg.load_model(path)
+    assert type(back) is SGC
+    assert torch.equal(back.hops(tiny_graph()).stack, model.hops(tiny_graph()).stack)
+    assert back.source.tensors().keys() == model.source.tensors().keys()
+    offered()
+    with pytest.raises(mg.InvalidFileError, match=r"\(architecture 'sgc'\); allowed: appnp, gcnii"):
+        mg.load_model(path)
+    offered(sgc="own_backbones:Mean")
+    with pytest.raises(mg.InvalidArgumentError, match="allowed: a TrainableBackbone class"):
+        mg.load_model(path)
+    offered(sgc="no_such_module:SGC")
+    with pytest.raises(mg.InvalidArgumentError, match="no_such_module:SGC cannot be imported"):
+        mg.load_model(path)
+
+
+def train(graph, output, backbone, hops):
+    commands.train(graph, output, backbone, hops, 8, 2, None, [], 0, json=True)
+
+
+def test_the_command_trains_a_backbone_of_another_package(offered, tmp_path):
+    graph, output = tmp_path / "graph.npz", tmp_path / "model.safetensors"
+    write_graph(tiny_graph(), graph)
+    offered(sgc="own_backbones:SGC", mean="own_backbones:Mean")
+    train(graph, output, "sgc", hops=3)
+    assert mg.load_model(output).config()["K"] == 3
+    with pytest.raises(mg.InvalidArgumentError, match="--backbone: got 'mean'"):
+        train(graph, output, "mean", hops=None)
+    with pytest.raises(mg.InvalidArgumentError, match="--backbone: got 'sgd'.*did you mean sgc"):
+        train(graph, output, "sgd", hops=None)

@@ -1,0 +1,425 @@
+"""GPRGNN against the same computation written out with dense matrices, and against F.dropout."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.gamma.kernels.dropout import MIN_ENTRIES
+from matcha_gnn.gamma.models import GPRGNN
+from matcha_gnn.gamma.models.gprgnn import starting_gamma
+
+NODES, FEATURES, CLASSES, WIDTH, HOPS = 20, 7, 3, 5, 4
+# The fast dropout path starts at MIN_ENTRIES; these are a shape below it and one above.
+SHAPES = [(NODES, FEATURES), (260, 257)]
+assert SHAPES[0][0] * SHAPES[0][1] < MIN_ENTRIES <= SHAPES[1][0] * SHAPES[1][1]
+
+
+def draw(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def sparse_features(shape=(NODES, FEATURES)):
+    x = draw(*shape)
+    return torch.where(x > 0.5, x, 0)
+
+
+def directed_edges(num_nodes=NODES):
+    return torch.randint(num_nodes, (2, 60), generator=torch.Generator().manual_seed(1))
+
+
+def model_with_random_state(**options):
+    """Every parameter and running statistic away from its starting value."""
+    torch.manual_seed(2)
+    sizes = {"hidden_channels": WIDTH, "K": HOPS}
+    model = GPRGNN(FEATURES, CLASSES, **(sizes | options))
+    with torch.no_grad():
+        model.gamma.copy_(draw(len(model.gamma), seed=3))
+        for buffer in (model.norm.running_mean, model.norm.weight, model.norm.bias):
+            buffer.normal_()
+        model.norm.running_var.uniform_(0.5, 2)
+    return model.eval()
+
+
+def written_out(model, x, edge_index, edge_weight=None, relu=True):
+    """The architecture of the protocol, in evaluation, from its weights and dense matrices."""
+    weights = model.state_dict()
+    h = x @ weights["linear.weight"].T + weights["linear.bias"]
+    spread = (weights["norm.running_var"] + 1e-5).sqrt()
+    h = (h - weights["norm.running_mean"]) / spread * weights["norm.weight"] + weights["norm.bias"]
+    h = h.clamp_min(0) if relu else h
+    index, value = gcn_norm(edge_index, edge_weight, len(x), dtype=x.dtype)
+    matrix = torch.zeros(len(x), len(x), dtype=x.dtype)
+    matrix.index_put_((index[1], index[0]), value, accumulate=True)
+    z = sum(g * torch.linalg.matrix_power(matrix, k) @ h for k, g in enumerate(weights["gamma"]))
+    return z @ weights["head.weight"].T
+
+
+def gradients(model, x, edge_index):
+    model.zero_grad()
+    model(x, edge_index).square().sum().backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+# The forward pass in evaluation
+
+
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("num_hops", [0, 1, HOPS])
+def test_logits_equal_the_formula_written_out(relu, num_hops):
+    model, x = model_with_random_state(relu=relu, K=num_hops), draw(NODES, FEATURES)
+    expected = written_out(model, x, directed_edges(), relu=relu)
+    torch.testing.assert_close(model(x, directed_edges()), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_logits_with_edge_weights_equal_the_formula_written_out():
+    model, x = model_with_random_state(), draw(NODES, FEATURES)
+    weight = torch.rand(60, generator=torch.Generator().manual_seed(4))
+    got = model(x, directed_edges(), weight)
+    expected = written_out(model, x, directed_edges(), weight)
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(got, model(x, directed_edges()))
+
+
+def test_relu_is_the_default_and_matters():
+    model, x = model_with_random_state(), draw(NODES, FEATURES)
+    without = written_out(model, x, directed_edges(), relu=False)
+    assert not torch.allclose(model(x, directed_edges()), without)
+
+
+def test_the_head_has_no_bias_and_sits_on_the_mixed_hops():
+    model = model_with_random_state()
+    assert model.head.bias is None
+    with torch.no_grad():
+        model.gamma.zero_()
+    assert model(draw(NODES, FEATURES), directed_edges()).abs().max() == 0
+
+
+def test_a_double_model_computes_in_double():
+    model, x = model_with_random_state().double(), draw(NODES, FEATURES).double()
+    expected = written_out(model, x, directed_edges())
+    torch.testing.assert_close(model(x, directed_edges()), expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_coo])
+def test_sparse_features_give_the_logits_of_dense_ones(layout):
+    model, x = model_with_random_state(), sparse_features()
+    got = model(x.to_sparse(layout=layout), directed_edges())
+    torch.testing.assert_close(got, model(x, directed_edges()))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_sparse_features_give_the_gradients_of_dense_ones(training):
+    model, x = model_with_random_state(dropout=0.0).train(training), sparse_features()
+    dense = gradients(model, x, directed_edges())
+    sparse = gradients(model, x.to_sparse_csr(), directed_edges())
+    assert set(sparse) == set(dict(model.named_parameters()))
+    for name, expected in dense.items():
+        torch.testing.assert_close(sparse[name], expected, rtol=1e-4, atol=1e-4, msg=name)
+
+
+# Starting values of gamma
+
+
+@pytest.mark.parametrize(
+    ("start", "num_hops", "alpha", "expected"),
+    [
+        ("ppr", 4, 1.0, [1, 0, 0, 0, 0]),
+        ("ppr", 3, 0.5, [0.5, 0.25, 0.125, 0.125]),
+        ("ppr", 2, 0.1, [0.1, 0.09, 0.81]),
+        ("ppr", 0, 0.3, [1]),
+        ("nppr", 2, 0.5, [4 / 7, 2 / 7, 1 / 7]),
+        ("nppr", 2, -0.5, [4 / 7, -2 / 7, 1 / 7]),
+        ("nppr", 2, 2.0, [1 / 7, 2 / 7, 4 / 7]),
+        ("sgc", 3, 2, [0, 0, 1, 0]),
+        ("sgc", 3, 0, [1, 0, 0, 0]),
+        ([0.5, -0.25, 2.0], 2, 1.0, [0.5, -0.25, 2.0]),
+    ],
+)
+def test_gamma_starts_at_the_published_values(start, num_hops, alpha, expected):
+    gamma = GPRGNN(4, 2, K=num_hops, alpha=alpha, gamma_start=start).gamma
+    torch.testing.assert_close(gamma.detach(), torch.tensor(expected, dtype=torch.float32))
+
+
+def test_the_default_is_all_weight_on_the_nodes_own_features():
+    assert GPRGNN(4, 2).gamma.tolist() == [1.0] + [0.0] * 9
+
+
+def test_random_gamma_follows_the_seed_and_sums_to_one_in_absolute_value():
+    drawn = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        drawn.append(starting_gamma("random", 5, 1.0))
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+    for gamma in drawn:
+        assert gamma.abs().sum() == pytest.approx(1, abs=1e-6)
+
+
+def test_random_gamma_is_symmetric_and_takes_both_signs():
+    torch.manual_seed(0)
+    drawn = torch.stack([starting_gamma("random", 5, 1.0) for _ in range(2000)])
+    positive = (drawn > 0).double().mean(0)
+    # Five standard errors of a fair coin thrown 2,000 times.
+    torch.testing.assert_close(positive, torch.full((6,), 0.5).double(), atol=0.056, rtol=0)
+
+
+@pytest.mark.parametrize("kind", [tuple, np.array, torch.tensor])
+def test_given_gamma_may_be_any_sequence_and_is_copied(kind):
+    values = kind([0.5, -0.25, 2.0])
+    model = GPRGNN(4, 2, K=2, gamma_start=values)
+    with torch.no_grad():
+        model.gamma.zero_()
+    assert list(values) == [0.5, -0.25, 2.0]
+    model.reset_parameters()
+    assert model.gamma.tolist() == [0.5, -0.25, 2.0]
+
+
+# Training mode
+
+
+def test_without_dropout_training_normalises_by_the_batch_alone():
+    model, x = model_with_random_state(dropout=0.0).train(), draw(NODES, FEATURES)
+    got = model(x, directed_edges())
+    batch = x @ model.linear.weight.T + model.linear.bias
+    with torch.no_grad():
+        model.norm.running_mean.copy_(batch.mean(0))
+        model.norm.running_var.copy_(batch.var(0, unbiased=False))
+    expected = written_out(model, x, directed_edges())
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_dropout_acts_in_training_only(shape):
+    model = GPRGNN(shape[1], CLASSES, K=2)
+    x, edges = draw(*shape), directed_edges(shape[0])
+    model.eval()
+    assert torch.equal(model(x, edges), model(x, edges))
+    model.train()
+    assert not torch.equal(model(x, edges), model(x, edges))
+
+
+class PlainLayers(nn.Module):
+    """The published three dropouts by torch's own dropout, without norm and ReLU."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.linear, self.rate = model.linear, model.dropout
+
+    def encode(self, x):
+        h = self.linear(F.dropout(x, self.rate))
+        return F.dropout(F.dropout(h, self.rate), self.rate)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("rate", [0.3, 0.5])
+def test_training_layers_have_the_mean_and_spread_of_plain_dropout(sparse, shape, rate):
+    """Norm and ReLU are taken out, so that the expectation is known: the linear layer itself."""
+    torch.manual_seed(0)
+    model = GPRGNN(shape[1], CLASSES, hidden_channels=2, dropout=rate, relu=False).train()
+    model.norm = nn.Identity()
+    plain = PlainLayers(model)
+    x = sparse_features(shape)
+    runs = 400 if shape == SHAPES[0] else 100
+    with torch.no_grad():
+        expected = model.linear(x)
+        given = x.to_sparse_csr() if sparse else x
+        ours = torch.stack([model.encode(given) for _ in range(runs)]).double()
+        theirs = torch.stack([plain.encode(x) for _ in range(runs)]).double()
+    # z values of the mean of all runs; their spread over nodes is one when both laws agree.
+    error = (ours.mean(0) - expected) / (theirs.std(0) / runs**0.5)
+    assert 0.7 < error.square().mean().sqrt() < 1.4
+    torch.testing.assert_close(
+        ours.var(0).mean(), theirs.var(0).mean(), rtol=0.15, atol=0, msg="spread"
+    )
+    zeros = [(values == 0).double().mean().item() for values in (ours, theirs)]
+    assert zeros[0] == pytest.approx(1 - (1 - rate) ** 2, abs=0.02)
+    assert zeros[0] == pytest.approx(zeros[1], abs=0.02)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_two_forward_passes_before_one_backward(shape):
+    """As in consistency training: no pass may disturb what another has kept for its gradient."""
+    torch.manual_seed(0)
+    model = GPRGNN(shape[1], CLASSES, K=2).train()
+    x, edges = draw(*shape), directed_edges(shape[0])
+
+    def losses():
+        torch.manual_seed(1)
+        for _ in range(3):
+            yield model(x, edges).square().sum()
+
+    model(x, edges).sum().backward()  # as after an epoch: a buffer is there to be reused
+    model.zero_grad()
+    sum(list(losses())).backward()
+    together = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    for loss in losses():
+        loss.backward()
+    for got, one_by_one in zip(together, model.parameters(), strict=True):
+        torch.testing.assert_close(got, one_by_one.grad, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_features_that_ask_for_gradients_get_them_in_training(shape):
+    model = GPRGNN(shape[1], CLASSES, K=2).train()
+    x = draw(*shape).requires_grad_()
+    torch.manual_seed(0)
+    model(x, directed_edges(shape[0])).square().sum().backward()
+    share = (x.grad == 0).double().mean()
+    # Half of the entries are dropped; some kept ones meet a hidden unit that is off.
+    assert 0.4 < share < 0.9
+
+
+def test_memory_is_given_back_when_training_ends():
+    shape = SHAPES[1]
+    model = GPRGNN(shape[1], CLASSES, K=2).train()
+    for _ in range(2):
+        model(draw(*shape), directed_edges(shape[0])).sum().backward()
+    held = model._dropped
+    assert held.shape == shape
+    model(draw(*shape), directed_edges(shape[0])).sum().backward()
+    assert model._dropped.data_ptr() == held.data_ptr(), "one buffer serves every epoch"
+    assert model.eval()._dropped is None
+
+
+def test_training_goes_on_after_a_change_of_shape_or_precision():
+    torch.manual_seed(0)
+    model = GPRGNN(SHAPES[1][1], CLASSES, K=2).train()
+    for num_nodes in (260, 300, 260):
+        x = draw(num_nodes, SHAPES[1][1])
+        model(x, directed_edges(NODES)).sum().backward()
+    logits = model.double()(x.double(), directed_edges(NODES))
+    assert logits.dtype == torch.float64
+
+
+# Construction
+
+
+@pytest.mark.parametrize(
+    ("options", "argument", "allowed"),
+    [
+        ({"in_channels": 0}, "in_channels", "integer >= 1"),
+        ({"out_channels": 1}, "out_channels", "integer >= 2"),
+        ({"hidden_channels": 0}, "hidden_channels", "integer >= 1"),
+        ({"hidden_channels": 2.5}, "hidden_channels", "integer >= 1"),
+        ({"K": -1}, "K", "integer >= 0"),
+        ({"K": 2.5}, "K", "integer >= 0"),
+        ({"K": "3"}, "K", "integer >= 0"),
+        ({"dropout": 1.0}, "dropout", r"\[0, 1\)"),
+        ({"dropout": -0.1}, "dropout", r"\[0, 1\)"),
+        ({"dropout": float("nan")}, "dropout", r"\[0, 1\)"),
+        ({"gamma_start": "pagerank"}, "gamma_start", "ppr, nppr, sgc, random, or 10 numbers"),
+        ({"gamma_start": [1.0]}, "gamma_start", r"K \+ 1 = 10 finite numbers"),
+        ({"gamma_start": [[1.0, 0.0]], "K": 1}, "gamma_start", r"K \+ 1 = 2 finite numbers"),
+        ({"gamma_start": [1.0, float("nan")], "K": 1}, "gamma_start", "finite"),
+        ({"gamma_start": "sgc", "alpha": 1.5}, "alpha", "a hop 0 to 9"),
+        ({"gamma_start": "sgc", "alpha": 10}, "alpha", "a hop 0 to 9"),
+        ({"gamma_start": "sgc", "alpha": -1}, "alpha", "a hop 0 to 9"),
+        ({"gamma_start": "sgc", "alpha": float("inf")}, "alpha", "finite"),
+        ({"alpha": float("nan")}, "alpha", "finite"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(options, argument, allowed):
+    with pytest.raises(InvalidArgumentError, match=rf"^{argument}: got .*; allowed: .*{allowed}"):
+        GPRGNN(**({"in_channels": 4, "out_channels": 2} | options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"hidden_channels": 3, "K": 2, "alpha": 0.2, "dropout": 0.1, "relu": False},
+        {"K": 2, "gamma_start": [0.1, 0.2, 0.3]},
+        {"K": 2, "gamma_start": np.array([0.1, 0.2, 0.3])},
+        {"K": 2, "gamma_start": torch.tensor([0.1, 0.2, 0.3])},
+        {"K": np.int64(2), "hidden_channels": torch.tensor(3), "alpha": np.float32(0.5)},
+        {"gamma_start": "sgc", "alpha": 3},
+    ],
+)
+def test_config_builds_the_same_architecture_again_from_json(options):
+    model = GPRGNN(np.int64(6), 3, **options)
+    again = GPRGNN(**json.loads(json.dumps(model.config())))
+    assert again.config() == model.config()
+    again.load_state_dict(model.state_dict())
+    x, edges = draw(NODES, 6), directed_edges()
+    assert torch.equal(again.eval()(x, edges), model.eval()(x, edges))
+    torch.manual_seed(0)
+    first = model.train()(x, edges)
+    torch.manual_seed(0)
+    assert torch.equal(again.train()(x, edges), first), "the dropout rate is the same too"
+    model.reset_parameters()
+    again.reset_parameters()
+    assert torch.equal(model.gamma, again.gamma), "and so is the start of gamma"
+
+
+def test_reset_draws_every_parameter_anew_from_the_seed():
+    model = model_with_random_state()
+    torch.manual_seed(7)
+    model.reset_parameters()
+    torch.manual_seed(7)
+    fresh = GPRGNN(FEATURES, CLASSES, hidden_channels=WIDTH, K=HOPS)
+    torch.manual_seed(7)
+    fresh.reset_parameters()
+    for name, value in fresh.state_dict().items():
+        assert torch.equal(model.state_dict()[name], value), name
+    assert model.norm.running_mean.abs().max() == 0
+
+
+def test_encoder_parameters_are_all_but_gamma_and_head():
+    model = GPRGNN(FEATURES, CLASSES)
+    inside = {id(p) for p in model.encoder_parameters()}
+    named = {name for name, p in model.named_parameters() if id(p) in inside}
+    assert named == {"linear.weight", "linear.bias", "norm.weight", "norm.bias"}
+
+
+def test_the_first_layer_in_evaluation_has_the_value_and_gradients_of_a_linear_layer():
+    model = GPRGNN(5, 2, hidden_channels=3).eval()
+    generator = torch.Generator().manual_seed(0)
+    x, slope = torch.randn(11, 5, generator=generator), torch.randn(11, 3, generator=generator)
+    leaves = [model.linear.weight, model.linear.bias]
+    ours, plain = model.enter(x), model.linear(x)
+    torch.testing.assert_close(ours, plain)
+    for got, expected in zip(
+        torch.autograd.grad(ours, leaves, slope),
+        torch.autograd.grad(plain, leaves, slope),
+        strict=True,
+    ):
+        torch.testing.assert_close(got, expected)
+
+
+def test_the_batch_norm_is_folded_in_evaluation_alone_and_changes_nothing():
+    torch.manual_seed(0)
+    model = GPRGNN(7, 3, hidden_channels=5)
+    model.norm.running_mean.normal_()
+    model.norm.running_var.uniform_(0.5, 2)
+    model.norm.weight.data.normal_()
+    model.norm.bias.data.normal_()
+    x = torch.randn(20, 7)
+    model.eval()
+    plain = model.after_norm(model.norm(model.before_norm(x))).detach()
+    with torch.no_grad():
+        torch.testing.assert_close(model.encode(x), plain)
+        torch.testing.assert_close(model.encode(x.to_sparse_csr()), plain)
+        model.norm.train()
+        batch = model.after_norm(model.norm(model.before_norm(x)))
+        torch.testing.assert_close(model.encode(x), batch)
+    assert model.eval().encode(x).requires_grad
+
+
+def test_an_encoder_with_parts_of_its_own_is_not_folded():
+    class Shifted(GPRGNN):
+        def after_norm(self, h):
+            return super().after_norm(h) + 1
+
+    model, x = Shifted(7, 3, hidden_channels=5).eval(), torch.randn(4, 7)
+    with torch.no_grad():
+        expected = torch.relu(model.norm(model.linear(x))) + 1
+        torch.testing.assert_close(model.encode(x), expected)

@@ -1,0 +1,60 @@
+"""The product of features and a weight that several models share, against the product itself."""
+
+import pytest
+import torch
+
+import matcha_gnn as mg
+from matcha_gnn.gamma.models import products
+from matcha_gnn.gamma.models.products import kept_product, shared_product
+
+
+def test_a_product_is_kept_until_features_or_weight_change():
+    x, weight = torch.randn(5, 4), torch.randn(3, 4)
+    with kept_product():
+        first = shared_product(x, weight)
+        torch.testing.assert_close(first, x @ weight.T)
+        assert shared_product(x, weight.clone()) is first
+        x.add_(1)
+        torch.testing.assert_close(shared_product(x, weight), x @ weight.T)
+        other = x.clone()
+        torch.testing.assert_close(shared_product(other, 2 * weight), 2 * other @ weight.T)
+    assert shared_product(x, weight) is None
+
+
+def test_features_with_a_gradient_and_sparse_ones_are_left_to_the_model():
+    weight = torch.randn(3, 4)
+    with kept_product():
+        assert shared_product(torch.randn(5, 4, requires_grad=True), weight) is None
+        assert shared_product(torch.eye(4).to_sparse_csr(), weight) is None
+
+
+@pytest.mark.parametrize("relu", [True, False])
+def test_an_encoder_gives_the_same_hops_from_a_kept_product(relu):
+    graph = mg.unlabelled(mg.datasets.csbm(200, 16, seed=0))
+    model = mg.GPRGNN(16, 2, hidden_channels=4, K=2, relu=relu)
+    with torch.no_grad():
+        model.norm.running_mean.normal_()
+        model.norm.running_var.uniform_(0.5, 2)
+        model.norm.weight.normal_()
+    model = model.frozen()
+    moved = model.copied()
+    moved.move(offset=torch.randn(4))
+    for each in (model, moved):
+        hops, features = each.hops(graph).stack, each.node_features(graph)
+        with kept_product():
+            torch.testing.assert_close(each.node_features(graph), features)
+            torch.testing.assert_close(each.hops(graph).stack, hops)
+
+
+def test_weights_that_are_trained_get_their_gradient():
+    x, model = torch.randn(5, 16), mg.GPRGNN(16, 2, hidden_channels=4, K=2).eval()
+    with kept_product():
+        model.encode(x).sum().backward()
+    assert model.linear.weight.grad is not None
+
+
+@pytest.mark.parametrize("block", [1, 12, 1 << 19])
+def test_a_product_by_blocks_of_rows_is_the_product(block, monkeypatch):
+    monkeypatch.setattr(products, "_BLOCK", block)
+    x, weight, bias = torch.randn(7, 4), torch.randn(3, 4), torch.randn(3)
+    torch.testing.assert_close(products.dense_product(x, weight, bias), x @ weight.T + bias)

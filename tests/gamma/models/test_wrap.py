@@ -1,0 +1,343 @@
+"""Wrapped networks answer as they are, move by the right gradient, and bad paths are named."""
+
+import copy
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from torch import nn
+from torch_geometric.data import Data
+
+import matcha_gnn as mg
+import pyg_networks as nets
+from matcha_gnn.gamma.networks.wrap import weights_hash
+
+FOUND = {
+    nets.APPNPNet: (("prop.alpha",), "lin2"),
+    nets.PropagatesLast: (("prop1.alpha",), None),
+    nets.GCN2Net: (("convs.0.alpha", "convs.1.alpha", "convs.2.alpha"), "last"),
+    nets.JumpingNet: (("jump",), "lin"),
+    nets.SGNet: (("conv",), "conv.lin"),
+    nets.TAGNet: (("conv",), "lin"),
+    nets.MixHopNet: (("conv",), "lin"),
+    nets.SSGNet: (("conv.alpha",), "conv.lin"),
+    nets.GPRNet: (("prop.temp",), "lin2"),
+}
+
+
+@pytest.fixture(params=FOUND, ids=lambda build: build.__name__)
+def build(request):
+    return request.param
+
+
+def untrained(build):
+    torch.manual_seed(0)
+    return build().eval()
+
+
+def test_find_gamma_names_what_mixes_and_what_classifies(build):
+    found = mg.find_gamma(untrained(build))
+    assert (found.gamma, found.head) == FOUND[build]
+    assert all(any(path in remark for remark in found.remarks) for path in found.gamma)
+    assert str(found).count("\n") == len(found.gamma)
+
+
+def test_the_wrapped_network_answers_as_the_network(build):
+    net, (_, target) = untrained(build), nets.graphs()
+    model = mg.wrap(net)
+    expected = nets.answer(net, target)
+    got = model(target.x, target.edge_index).log_softmax(1)
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+    probs = mg.predict(model, target).probs
+    torch.testing.assert_close(probs, expected.exp().detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_gradient_in_gamma_equals_differences(build):
+    model, graph = mg.wrap(untrained(build).double()), copy.copy(nets.graphs()[1])
+    graph.x = graph.x.double()
+    target, step = mg.unlabelled(graph), 1e-6
+    (ours,) = torch.autograd.grad(model.representation(target).square().mean(), model.gamma)
+    start = model.gamma.detach().clone()
+
+    def value(at):
+        with torch.no_grad():
+            model.gamma.copy_(at)
+            return model.representation(target).square().mean()
+
+    rows = torch.eye(len(start), dtype=torch.float64) * step
+    expected = torch.stack([value(start + row) - value(start - row) for row in rows]) / (2 * step)
+    torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-8)
+    assert expected.abs().min() > 0, "every entry of γ should matter"
+
+
+def test_the_callers_network_and_graph_stay_bit_identical(build):
+    net, (_, target) = nets.trained(build, epochs=10), nets.graphs()
+    before, attributes = copy.deepcopy(net.state_dict()), [set(vars(m)) for m in net.modules()]
+    order = list(net.state_dict())
+    model = mg.wrap(net)
+    own = copy.deepcopy(model.state_dict())
+    result = mg.adapt(model, target, strategy=mg.Matcha(rounds=3))
+    assert list(net.state_dict()) == order
+    assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())
+    assert attributes == [set(vars(m)) for m in net.modules()]
+    assert all(torch.equal(own[name], tensor) for name, tensor in model.state_dict().items())
+    assert not torch.equal(result.gamma, model.gamma)
+    assert attributes == [set(vars(m)) for m in result.model.net.modules()], "no patch is left"
+
+
+def test_appnp_by_path_moves_like_our_own():
+    net, (_, target) = nets.trained(nets.APPNPNet), nets.graphs()
+    ours = mg.APPNP(nets.FEATURES, nets.CLASSES, nets.WIDTH, K=5, alpha=0.1)
+    state = net.state_dict()
+    names = {"linear": "lin1", "norm": "norm", "head": "lin2"}
+    ours.head = nn.Linear(nets.WIDTH, nets.CLASSES)
+    ours.load_state_dict(
+        {"gamma": torch.tensor([0.1])}
+        | {n.replace(b, a): state[n] for a, b in names.items() for n in state if n.startswith(b)}
+    )
+    wrapped = mg.adapt(
+        mg.wrap(net, gamma="prop.alpha", head="lin2"), target, strategy=mg.Matcha(rounds=10)
+    )
+    fast = mg.adapt(ours, target, strategy=mg.Matcha(rounds=10))
+    torch.testing.assert_close(wrapped.gamma, fast.gamma, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(wrapped.probs, fast.probs, rtol=1e-3, atol=1e-3)
+
+
+def test_a_star_stands_for_any_part_and_a_list_for_several():
+    net = untrained(nets.GCN2Net)
+    assert len(mg.wrap(net, gamma="convs.*.alpha", head="last").gamma) == 3
+    two = mg.wrap(net, gamma=["convs.2.alpha", "convs.0.alpha", "convs.0.*a"], head="last")
+    assert [site.path for site in two.sites] == [
+        "convs.0.alpha",
+        "convs.0.beta",
+        "convs.2.alpha",
+    ]
+
+
+def test_a_stream_of_graphs_goes_on_from_the_adapted_model():
+    net, (source, target) = nets.trained(nets.APPNPNet), nets.graphs()
+    first = mg.adapt(mg.wrap(net), target, strategy=mg.Matcha(rounds=5))
+    second = mg.adapt(first.model, source, strategy=mg.Matcha(rounds=5))
+    assert torch.equal(second.gamma_before, first.gamma)
+
+
+def test_a_cached_graph_is_forgotten():
+    net, (source, target) = nets.trained(lambda: nets.APPNPNet(cached=True)), nets.graphs()
+    stale = net(target.x, target.edge_index)
+    fresh = copy.deepcopy(net)
+    fresh.prop.cached, fresh.prop._cached_edge_index = False, None
+    expected = fresh(target.x, target.edge_index).softmax(1)
+    probs = mg.predict(mg.wrap(net), target).probs
+    torch.testing.assert_close(probs, expected.detach(), rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(stale.softmax(1), expected, atol=1e-2)
+    assert net.prop._cached_edge_index is not None, "the caller's keeps its own"
+    assert source.num_nodes == target.num_nodes
+
+
+def test_edge_weights_are_handed_on_or_refused():
+    graph = copy.copy(nets.graphs()[1])
+    graph.edge_weight = torch.rand(graph.num_edges)
+    net = untrained(nets.APPNPNet)
+    expected = net(graph.x, graph.edge_index, graph.edge_weight).softmax(1)
+    torch.testing.assert_close(mg.predict(mg.wrap(net), graph).probs, expected.detach())
+    with pytest.raises(mg.IncompatibleError, match="TAGNet takes none"):
+        mg.adapt(mg.wrap(untrained(nets.TAGNet)), graph, strategy=mg.Matcha())
+
+
+# What is refused, and what the line says
+
+
+@pytest.mark.parametrize(
+    ("gamma", "says"),
+    [
+        ("prop.alfa", r"gamma: got 'prop.alfa' \(did you mean prop.alpha\?"),
+        ("xyz", r"gamma: got 'xyz' \(no such path in APPNPNet\)"),
+        ("prop.K", r"gamma: got 'prop.K' \(of type int\)"),
+        ("lin1", r"gamma: got 'lin1' \(of type Linear\)"),
+        ("convs.*.alpha", r"gamma: got 'convs.\*.alpha' \("),
+    ],
+)
+def test_a_path_that_is_none_names_near_ones(gamma, says):
+    with pytest.raises(mg.InvalidArgumentError, match=f"^{says}.*; allowed: paths of"):
+        mg.wrap(untrained(nets.APPNPNet), gamma=gamma, head="lin2")
+
+
+def test_a_head_that_is_none_names_near_ones():
+    with pytest.raises(mg.InvalidArgumentError, match=r"^head: got 'lin3' \(did you mean lin"):
+        mg.wrap(untrained(nets.APPNPNet), gamma="prop.alpha", head="lin3")
+
+
+def test_a_convolution_cannot_be_the_head():
+    with pytest.raises(mg.InvalidArgumentError, match=r"^head: got 'conv2' \(a GCNConv"):
+        mg.wrap(untrained(nets.JumpingNet), gamma="jump", head="conv2")
+
+
+def test_a_network_without_hop_weights_is_told_of_add_hops():
+    net = untrained(nets.convolutions(pyg.GCNConv))
+    assert mg.find_gamma(net).gamma == ()
+    with pytest.raises(mg.IncompatibleError, match="no hop weights.*add_hops"):
+        mg.wrap(net)
+
+
+def adapted(net, **places):
+    return mg.adapt(mg.wrap(net, **places), nets.graphs()[1], strategy=mg.Matcha(rounds=1))
+
+
+def test_a_head_that_is_followed_by_propagation_is_refused():
+    net = untrained(nets.PropagatesLast)
+    with pytest.raises(mg.IncompatibleError, match="'lin2' gives: something follows"):
+        adapted(net, gamma="prop1.alpha", head="lin2")
+
+
+def test_gamma_that_does_not_reach_the_head_is_refused():
+    class Detached(nets.APPNPNet):
+        def forward(self, x, edge_index):
+            return self.lin2(self.prop(self.lin1(x), edge_index).detach())
+
+    with pytest.raises(mg.IncompatibleError, match=r"γ \(prop.alpha\) does not reach the head"):
+        adapted(untrained(Detached), gamma="prop.alpha", head="lin2")
+
+
+class Returns(nets.APPNPNet):
+    def forward(self, x, edge_index):
+        h = self.prop(self.lin1(x), edge_index)
+        return self.shape(self.lin2(h), h)
+
+
+def returning(shape):
+    net = untrained(Returns)
+    net.shape = shape
+    return net
+
+
+def test_a_tuple_is_read_behind_a_named_head_and_without_one():
+    net = returning(lambda logits, h: (logits, h))
+    target = nets.graphs()[1]
+    expected = net(target.x, target.edge_index)[0].softmax(1)
+    for head in ("lin2", None):
+        model = mg.wrap(net, gamma="prop.alpha", head=head)
+        torch.testing.assert_close(mg.predict(model, target).probs, expected.detach())
+
+
+@pytest.mark.parametrize("head", ["lin2", None])
+def test_log_probabilities_are_as_good_as_logits(head):
+    logits = adapted(returning(lambda logits, h: logits), gamma="prop.alpha", head=head)
+    logs = adapted(returning(lambda out, h: out.log_softmax(1)), gamma="prop.alpha", head=head)
+    torch.testing.assert_close(logs.gamma, logits.gamma)
+    torch.testing.assert_close(logs.probs, logits.probs)
+
+
+def test_probabilities_are_as_good_as_logits():
+    logits = adapted(returning(lambda logits, h: logits), gamma="prop.alpha", head=None)
+    net = returning(lambda logits, h: logits.softmax(1))
+    probs = adapted(net, gamma="prop.alpha", head=None)
+    torch.testing.assert_close(probs.gamma, logits.gamma, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(probs.probs, logits.probs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [
+        (lambda logits, h: logits.mean(0), r"shape \[2\]: one row of logits for each of 600"),
+        (lambda logits, h: logits.mean(0, keepdim=True), "one row for the whole graph"),
+        (lambda logits, h: logits.argmax(1), "returns torch.int64: labels"),
+        (lambda logits, h: {"out": logits}, "returns a dict"),
+    ],
+)
+def test_other_outputs_are_named(shape, says):
+    with pytest.raises(mg.IncompatibleError, match=says):
+        adapted(returning(shape), gamma="prop.alpha")
+
+
+def test_a_head_called_twice_is_refused():
+    class Twice(nets.APPNPNet):
+        def forward(self, x, edge_index):
+            return self.lin2(self.prop(self.lin1(x), edge_index)) + self.lin2(self.lin1(x))
+
+    with pytest.raises(mg.InvalidArgumentError, match=r"'lin2' \(called 2 times"):
+        adapted(untrained(Twice), gamma="prop.alpha", head="lin2")
+
+
+def curved():
+    net = untrained(nets.APPNPNet)
+    net.lin2 = nn.Sequential(nn.Linear(nets.WIDTH, 8), nn.ReLU(), nn.Linear(8, nets.CLASSES))
+    return net
+
+
+def test_a_curved_head_serves_erm_and_is_named_where_a_linear_one_is_needed():
+    net, target = curved(), nets.graphs()[1]
+    result = adapted(net, gamma="prop.alpha", head="lin2")
+    expected = net(target.x, target.edge_index).softmax(1)
+    torch.testing.assert_close(result.probs_before, expected.detach(), rtol=1e-4, atol=1e-5)
+    for method in (mg.T3A(), mg.Tent(), mg.SOGA()):
+        with pytest.raises(
+            mg.IncompatibleError, match=f"{method.name}: needs a linear head, but the head of APPNP"
+        ):
+            mg.adapt(mg.wrap(net, gamma="prop.alpha", head="lin2"), target, method, mg.Matcha())
+
+
+def test_precision_follows_the_network_and_other_devices_are_named():
+    target = nets.graphs()[1]
+    double = Data(x=target.x.double(), edge_index=target.edge_index)
+    model = mg.wrap(untrained(nets.APPNPNet))
+    assert mg.adapt(model, double, strategy=mg.Matcha(rounds=1)).probs.dtype == torch.float32
+    assert (
+        mg.adapt(model.double(), target, strategy=mg.Matcha(rounds=1)).probs.dtype == torch.float64
+    )
+    elsewhere = mg.wrap(untrained(nets.APPNPNet)).to("meta")
+    with pytest.raises(mg.IncompatibleError, match="graph is on cpu, APPNPNet on meta"):
+        mg.adapt(elsewhere, target, strategy=mg.Matcha())
+
+
+def test_wrong_features_are_told_in_one_line():
+    graph = Data(x=torch.ones(5, 3), edge_index=torch.tensor([[0, 1], [1, 0]]))
+    with pytest.raises(mg.InvalidGraphError, match="3 features; allowed: 40, as the layer lin1"):
+        mg.adapt(mg.wrap(untrained(nets.APPNPNet)), graph, strategy=mg.Matcha())
+
+
+def test_what_a_wrapped_network_cannot_do_is_named(tmp_path):
+    model = mg.wrap(untrained(nets.APPNPNet))
+    with pytest.raises(mg.IncompatibleError, match="of a wrapped network its gamma"):
+        mg.save_model(model, tmp_path / "model.safetensors")
+    with pytest.raises(mg.IncompatibleError, match="trained before it is wrapped"):
+        mg.fit(model, nets.graphs()[0])
+    with pytest.raises(mg.InvalidArgumentError, match="net: got a str; allowed: a torch.nn.Module"):
+        mg.wrap("net", gamma="alpha")
+
+
+def test_layers_that_jumping_knowledge_does_not_join_are_named():
+    class JoinsOne(nets.JumpingNet):
+        def forward(self, x, edge_index):
+            return self.lin(self.jump([self.conv1(x, edge_index)]).repeat(1, 2))
+
+    with pytest.raises(mg.InvalidArgumentError, match="1 layers joined.*allowed: 2"):
+        adapted(untrained(JoinsOne), gamma="jump", head="lin")
+
+
+def test_tent_tunes_the_batch_norm_of_a_wrapped_network():
+    net, (_, target) = nets.trained(nets.APPNPNet), nets.graphs()
+    probs = mg.predict(mg.wrap(net), target, mg.Tent(steps=0)).probs
+    training = copy.deepcopy(net)
+    training.norm.train()
+    expected = training(target.x, target.edge_index).softmax(1)
+    torch.testing.assert_close(probs, expected.detach(), rtol=1e-4, atol=1e-5)
+    with pytest.raises(mg.IncompatibleError, match="tent: SGNet has no batch norm"):
+        mg.adapt(mg.wrap(untrained(nets.SGNet)), target, mg.Tent(), mg.Matcha())
+
+
+def test_the_hash_tells_weights_apart():
+    net = untrained(nets.APPNPNet)
+    before = weights_hash(net)
+    assert weights_hash(copy.deepcopy(net)) == before
+    with torch.no_grad():
+        net.lin1.bias[0] += 1e-3
+    assert weights_hash(net) != before
+
+
+@pytest.mark.parametrize("make", [mg.wrap, mg.find_gamma, mg.add_hops])
+@pytest.mark.parametrize("compiled", ["script", "trace"])
+def test_a_compiled_network_is_refused_in_one_line(make, compiled):
+    net = torch.nn.Sequential(torch.nn.Linear(4, 2))
+    made = torch.jit.script(net) if compiled == "script" else torch.jit.trace(net, torch.ones(3, 4))
+    with pytest.raises(mg.InvalidArgumentError, match="net: got a compiled .*; allowed: the torch"):
+        make(made)
