@@ -1,25 +1,12 @@
 """Pages about results. Imported on demand, as it imports matplotlib and jinja2."""
 
-from matcha_gnn.report.figures import (
-    Picture,
-    confidence_histograms,
-    gamma_bars,
-    label_confusion,
-    loss_curve,
-    share_curves,
-)
-from matcha_gnn.report.page import pictures, render_page, write_page
-from matcha_gnn.report.shift import shift_card
+from matcha_gnn.report.figures import Picture, confidence_histograms, label_confusion
+from matcha_gnn.report.page import render_page, write_page
 
 __all__ = [
     "Picture",
     "confidence_histograms",
-    "gamma_bars",
     "label_confusion",
-    "loss_curve",
-    "pictures",
     "render_page",
-    "share_curves",
-    "shift_card",
     "write_page",
 ]

@@ -8,51 +8,44 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from matcha_gnn.report.figures import Picture, text
 from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
-from matcha_gnn.result import UNKNOWN, Adaptation, Candidate
+from matcha_gnn.candidates import UNKNOWN, Candidate
+from matcha_gnn.result import Result
 
 LINE, MARK = 1.6, 6.0
 LEAST_WIDTH = 0.01
 """Of the axis: a point, so that differences of a hundredth of a point do not look large."""
 
 
-def candidate_gains(result: Adaptation) -> Picture | None:
+def candidate_gains(result: Result) -> Picture | None:
     """Expected gain of every candidate with its bounds; None where none could be estimated."""
-    decision = result.decision
-    if decision is None or not drawable(result):
+    if not drawable(result):
         return None
     title = result.goal.title
-    values = "; ".join(f"{one.name}: {shown(result, one)}" for one in decision.candidates)
-    with sheet(0.36 * len(decision.candidates) + 0.9) as (figure, axes):
+    values = "; ".join(f"{one.name}: {shown(result, one)}" for one in result.candidates)
+    with sheet(0.36 * len(result.candidates) + 0.9) as (figure, axes):
         draw_candidates(axes, result)
         svg = inline_svg(figure, "candidates", f"Expected {title} of candidates. {values}.")
-    without = "by answers" if decision.verdict else "without labels"
+    without = "by answers" if result.verdict else "without labels"
     caption = (
         f"What each candidate is expected to gain over the source model, {without}, with 90% "
-        f"intervals; at the right its {title}. Dot: {decision.chosen}, which is taken."
+        f"intervals; at the right its {title}. Dot: {result.chosen}, which is taken."
     )
-    if not decision.verdict:
-        least = _points(result, decision.threshold or 0.0)
-        caption += (
-            " One is taken only if the lower end of its interval is above the threshold of "
-            f"{least}{result.goal.unit}{' (dashed)' if decision.threshold else ''}."
-        )
+    if not result.verdict:
+        caption += " One is taken only if the lower end of its interval is above zero."
     return Picture(f"Candidates by {title}", svg, caption)
 
 
-def drawable(result: Adaptation) -> bool:
+def drawable(result: Result) -> bool:
     """Whether the goal of any candidate could be estimated."""
-    tried = result.decision.candidates if result.decision else ()
-    return any(math.isfinite(one.goal.value) for one in tried)
+    return any(math.isfinite(one.goal.value) for one in result.candidates)
 
 
-def draw_candidates(axes: Axes, result: Adaptation) -> None:
+def draw_candidates(axes: Axes, result: Result) -> None:
     """A mark with its interval for each candidate; the taken one is a dot."""
-    decision = result.decision
-    assert decision is not None
-    places = np.arange(len(decision.candidates))[::-1]
-    for place, one in zip(places, decision.candidates, strict=True):
+    places = np.arange(len(result.candidates))[::-1]
+    for place, one in zip(places, result.candidates, strict=True):
         if math.isfinite(one.gain.value):
-            mark = "o" if one.name == decision.chosen else "|"
+            mark = "o" if one.name == result.chosen else "|"
             bounds = [one.gain.low, one.gain.high]
             axes.plot(bounds, [place, place], color=COLOURS[0], linewidth=LINE)
             axes.plot(
@@ -67,26 +60,20 @@ def draw_candidates(axes: Axes, result: Adaptation) -> None:
         beside = axes.get_yaxis_transform()
         axes.text(1.03, place, shown(result, one), va="center", transform=beside)
     axes.axvline(0, color=INK, linewidth=0.8)
-    if decision.threshold and not decision.verdict:
-        axes.axvline(decision.threshold, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-    axes.set_yticks(places, [one.name for one in decision.candidates])
+    axes.set_yticks(places, [one.name for one in result.candidates])
     axes.set_ylim(-0.6, len(places) - 0.4)
     left, right = axes.get_xlim()
     short = LEAST_WIDTH - (right - left)
-    if short > 0 and result.goal.is_share:
+    if short > 0:
         axes.set_xlim(left - short / 2, right + short / 2)
     axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _points(result, value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: text(100 * value, ".3g")))
     axes.grid(True, axis="x")
     axes.set_axisbelow(True)
-    unit = ", points" if result.goal.is_share else ""
-    axes.set_xlabel(f"gain in {result.goal.title}{unit}")
+    axes.set_xlabel(f"gain in {result.goal.title}, points")
 
 
-def shown(result: Adaptation, one: Candidate) -> str:
+def shown(result: Result, one: Candidate) -> str:
     """The goal of a candidate, or that there is none."""
     return result.goal.text(one.goal.value) if math.isfinite(one.goal.value) else UNKNOWN
 
-
-def _points(result: Adaptation, value: float) -> str:
-    return text(100 * value if result.goal.is_share else value, ".3g")

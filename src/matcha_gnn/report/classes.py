@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.metrics import confusion_matrix
-from matcha_gnn.result import Adaptation, ClassScores
+from matcha_gnn.candidates import ClassScores
+from matcha_gnn.result import Result
 
 
 class Scores(NamedTuple):
@@ -37,7 +38,7 @@ class ClassRow(NamedTuple):
 
 
 def class_rows(
-    result: Adaptation, labels: Tensor | None = None, mask: Tensor | None = None
+    result: Result, labels: Tensor | None = None, mask: Tensor | None = None
 ) -> list[ClassRow]:
     """A row for each class; arguments as in `write_page`."""
     states = [each.cpu() for each in (result.labels_before, result.labels)]
@@ -56,12 +57,10 @@ def class_rows(
     ]
 
 
-def _expected(result: Adaptation, size: int) -> list[list[Scores]]:
-    """What the decision says of the source model and of the taken one."""
-    decision = result.decision
-    tried = (decision.candidates[0], decision.taken) if decision and decision.candidates else ()
-    found = [one.class_estimates() if one else None for one in tried] or [None, None]
-    return [[Scores()] * size if each is None else _rows(*each) for each in found]
+def _expected(result: Result, size: int) -> list[list[Scores]]:
+    """What is expected of the network and of what was taken."""
+    estimates = [one.class_estimates() for one in (result.candidates[0], result.taken)]
+    return [[Scores()] * size if each is None else _rows(*each) for each in estimates]
 
 
 def _measured(

@@ -4,19 +4,20 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from matcha_gnn.io.files import replacing
-from matcha_gnn.result import UNKNOWN
+from matcha_gnn.candidates import UNKNOWN
 
 if TYPE_CHECKING:
     from matcha_gnn.evidence import Interval
 
 
-def render(template: str, **content: Any) -> str:
-    """Fill a template of the package."""
+def render(template: str, package: str = "matcha_gnn.report", **content: Any) -> str:
+    """Fill a template of a package, which may extend those of the report."""
+    places = dict.fromkeys((package, "matcha_gnn.report"))
     environment = Environment(
-        loader=PackageLoader("matcha_gnn.report"),
+        loader=ChoiceLoader([PackageLoader(place) for place in places]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
