@@ -153,7 +153,7 @@ def outlook_of(result: Adaptation) -> Outlook:
     """What was taken, or else the best candidate that was not."""
     decision = result.decision
     best = decision.compared if decision and not decision.adapted else None
-    if best is None or best.probs is None:
+    if best is None:
         name = decision.chosen if decision else result.strategy.name
         return Outlook(name, True, result, *_changes(result))
     decision = replace(decision, chosen=best.name) if decision else None

@@ -9,7 +9,6 @@ from torch import Tensor
 from matcha_gnn.class_names import class_title
 from matcha_gnn.evidence.shift_kinds import ShiftKind
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS
-from matcha_gnn.graphs.memory import whole_in_memory
 from matcha_gnn.metrics import average_degree, edge_homophily
 from matcha_gnn.report.template import number, percent
 from matcha_gnn.result import Adaptation
@@ -41,7 +40,7 @@ def shift_card(result: Adaptation) -> list[Quantity]:
     posterior = result.decision.believed if result.decision else None
     if source is None:
         return []
-    graph = whole_in_memory(result.graph, "the report")
+    graph = result.graph
     degree = torch.bincount(graph.edge_index[1], minlength=graph.num_nodes)
     mean_degree = average_degree(graph.edge_index, graph.num_nodes)
     inside = edge_homophily(graph.edge_index, result.labels_before)
