@@ -2,7 +2,7 @@
 
 Reading order, which is also the data flow:
 
-1. `graphs`     check a graph, take its labels away; stored and sharded graphs
+1. `graphs`     check a graph, take its labels away
 2. `hops`       propagate once, keep every depth
 3. `backbones`  how hops become a representation
 4. `methods`    the base test-time adaptation methods
@@ -40,7 +40,6 @@ _HOME = {
         *("MatchaError", "NotAdaptedWarning"),
     ),
     "matcha_gnn.graphs.memory": ("Graph", "unlabelled"),
-    "matcha_gnn.graphs.stored": ("GraphStore",),
     "matcha_gnn.gamma.hops": ("Hops",),
     "matcha_gnn.io.graphfiles": ("read_graph", "write_graph"),
     "matcha_gnn.io.models": ("load_model", "save_model"),
@@ -56,7 +55,6 @@ _HOME = {
 """Where the other public names are."""
 _MODULES = {
     "datasets": "matcha_gnn.datasets",
-    "distributed": "matcha_gnn.graphs.sharded",
     "functional": "matcha_gnn.functional",
     "metrics": "matcha_gnn.metrics",
     "testing": "matcha_gnn.testing",
@@ -94,10 +92,8 @@ if TYPE_CHECKING:
     from matcha_gnn.gamma.models import *  # noqa: F403
     from matcha_gnn.gamma.strategies import *  # noqa: F403
     from matcha_gnn.gamma.train import fit as fit
-    from matcha_gnn.graphs import sharded as distributed  # noqa: F401
     from matcha_gnn.graphs.memory import Graph as Graph
     from matcha_gnn.graphs.memory import unlabelled as unlabelled
-    from matcha_gnn.graphs.stored import GraphStore as GraphStore
     from matcha_gnn.io.graphfiles import read_graph as read_graph
     from matcha_gnn.io.graphfiles import write_graph as write_graph
     from matcha_gnn.io.models import load_model as load_model

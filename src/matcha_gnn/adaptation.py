@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 
 import torch
@@ -22,10 +22,8 @@ from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.methods import ERM, METHODS, BaseMethod
 from matcha_gnn.gamma.models import Backbone, Loader, as_backbone
 from matcha_gnn.gamma.strategies import STRATEGIES, Guarded, Strategy, Task, Unadapted
-from matcha_gnn.graphs.base import BaseGraph, PlannedGraph
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.kernels.contexts import plain_torch
-from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.monitoring.progress import LateBar
 from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.network.checks import require_finite, require_precision
@@ -38,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 def adapt(
     model: Backbone | nn.Module,
-    graph: GraphLike | PlannedGraph,
+    graph: GraphLike,
     method: BaseMethod | str = ERM(),  # noqa: B008 (immutable)
     strategy: Strategy | str = Guarded(),  # noqa: B008 (immutable)
     *,
@@ -62,8 +60,7 @@ def adapt(
             called with the fields of the graph that its `forward` names. Hop weights of its own,
             where it has some, added hops and answers by evidence are then all tried.
         graph: a PyG `Data`, or anything with `x` [N, F] and `edge_index` [2, E]; labels are not
-            read and nothing is changed. A `GraphStore` is streamed from its folder;
-            `mg.distributed.shard(graph)` is shared by the processes of a cluster.
+            read and nothing is changed.
         method: the base method that predicts around each model, or its name, such as "t3a".
         strategy: how a better model is sought, or its name, such as "matcha".
         source: of the model, where it does not carry it: what `summarise_source` returned, the
@@ -121,7 +118,7 @@ def adapt(
 @plain_torch()
 def predict(
     model: Backbone | nn.Module,
-    graph: GraphLike | PlannedGraph,
+    graph: GraphLike,
     method: BaseMethod | str = ERM(),  # noqa: B008 (immutable)
     *,
     loader: Loader | None = None,
@@ -152,7 +149,7 @@ def predict(
 @plain_torch()
 def run_adaptation(
     model: Backbone | nn.Module,
-    graph: Graph | GraphLike | PlannedGraph,
+    graph: Graph | GraphLike,
     method: BaseMethod | str,
     strategy: Strategy | str,
     *,
@@ -179,18 +176,14 @@ def run_adaptation(
     _check_classes(wanted, running)
 
     watch = Stopwatch(running.gamma.device)
-
-    def work(target: BaseGraph, quiet: bool) -> Adaptation:
-        watch.seconds["checks"] = watch.read() - start
-        _, block = next(target.blocks())
-        running.accept(block.x)
-        if hops is not None:
-            hops.require(running.hops_key(target))
-        logger.info("adapting to %d nodes by %s", target.num_nodes, strategy)
-        shown = progress or (_silent if quiet else LateBar("adapting"))
-        return strategy.run(Task(running, target, method, seed, hops, shown, wanted))
-
-    result = _on_graph(graph, running, method, strategy, seed, work)
+    target = unlabelled(graph)
+    watch.seconds["checks"] = watch.read() - start
+    running.accept(target.x)
+    if hops is not None:
+        hops.require(running.hops_key(target))
+    logger.info("adapting to %d nodes by %s", target.num_nodes, strategy)
+    shown = progress or LateBar("adapting")
+    result = strategy.run(Task(running, target, method, seed, hops, shown, wanted))
     watch.add(result.seconds)
     watch.seconds["other"] = watch.read() - start - sum(watch.seconds.values())
     result.seconds.clear()
@@ -199,17 +192,11 @@ def run_adaptation(
     return result
 
 
-def _silent(done: int, total: int) -> None:
-    """No bar: another process shows one."""
-
-
 def _running(
     model: Backbone | nn.Module, graph: object, source: Source | None, loader: Loader | None
 ) -> Backbone:
     """The model as a backbone, with its source summary and its loader where they are given."""
     require_one_graph(graph)
-    if loader is not None and isinstance(graph, PlannedGraph):
-        raise InvalidArgumentError("loader", "one for a graph that is not in memory", "none there")
     running = as_backbone(model, graph, loader)
     return running if source is None else with_source(running, source)
 
@@ -232,25 +219,6 @@ def _check_classes(wanted: Wanted, model: Backbone) -> None:
     if number:
         # Without a summary the shares are those of its stand-in, which are not known yet.
         wanted.goal(number, summary.class_prior if summary else torch.ones(number))
-
-
-def _on_graph(
-    graph: Graph | GraphLike | PlannedGraph,
-    model: Backbone,
-    method: BaseMethod,
-    strategy: Strategy,
-    seed: int,
-    work: Callable[[BaseGraph, bool], Adaptation],
-) -> Adaptation:
-    """Do some work on a graph, wherever its nodes lie; see `PlannedGraph.adapted`."""
-    if isinstance(graph, PlannedGraph):
-        return graph.adapted(model, method, strategy, seed, work)
-    target = unlabelled(graph)
-    if device_of(target.device).free_bytes is not None:
-        from matcha_gnn.graphs.stored.host import with_room
-
-        target = with_room(target, model, method, strategy)
-    return work(target, False)
 
 
 def checked_arguments(

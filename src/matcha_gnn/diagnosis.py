@@ -17,7 +17,7 @@ from matcha_gnn.evidence.summary import CONFIDENCE_BINS, SourceSummary
 from matcha_gnn.gamma.methods import ERM, BaseMethod
 from matcha_gnn.gamma.models import Backbone, Loader, MovableBackbone
 from matcha_gnn.gamma.strategies import Guarded
-from matcha_gnn.graphs.memory import GraphLike, whole_in_memory
+from matcha_gnn.graphs.memory import GraphLike
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.metrics import average_degree
 from matcha_gnn.result import Adaptation, Decision
@@ -148,7 +148,7 @@ def shift_card(
     Args:
         model: what was adapted.
         summary: of its source.
-        result: on a graph in memory.
+        result: what was predicted there.
         decision: made by evidence.
 
     Raises:
@@ -156,7 +156,7 @@ def shift_card(
     """
     if decision.posterior is None:
         raise NoEvidenceError(decision.obstacle)
-    posterior, target = decision.posterior, whole_in_memory(result.graph, "the shift card")
+    posterior, target = decision.posterior, result.graph
     shift = posterior.shift
     expected = [c.expected_accuracy for c in decision.candidates] or [math.nan]
     goals = [c.goal for c in decision.candidates] or [Interval(math.nan, math.nan, math.nan)]

@@ -258,10 +258,6 @@ class NonFiniteError(IncompatibleError):
     """Predictions, or what they are made from, are not finite numbers on this graph."""
 
 
-class DistributedError(MatchaError, RuntimeError):
-    """The ranks of a cluster have lost each other, or one of them could not do its part."""
-
-
 @contextmanager
 def optional_imports(feature: str) -> Iterator[None]:
     """Name the extra to install where an import inside lacks an optional package.

@@ -132,19 +132,6 @@ def adapt(
     source: SourceFile = None,
     seed: Seed = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")] = "cpu",
-    distributed: Annotated[
-        bool, typer.Option("--distributed", help="As one rank of a run started by torchrun.")
-    ] = False,
-    gather: Annotated[
-        bool, typer.Option("--gather", help="With --distributed: rank 0 writes all predictions.")
-    ] = False,
-    timeout: Annotated[
-        float, typer.Option(help="With --distributed: seconds to wait for a rank.")
-    ] = 30.0,
-    memory: Annotated[
-        str | None,
-        typer.Option(help="For a store: the most that may be resident, such as 4GB."),
-    ] = None,
     ask: Annotated[
         int | None,
         typer.Option(help="Write so many questions whose answers decide among the candidates."),
@@ -158,7 +145,7 @@ def adapt(
     positive: Positive = None,
     json: Json = False,
 ) -> None:
-    """Adapt a model to an unlabelled graph, a file or the folder of a store.
+    """Adapt a model to an unlabelled graph.
 
     The model is a file of matcha's, or a PyG network of your own: --network my_module:Net
     --weights net.pt --source source.safetensors.
@@ -166,10 +153,10 @@ def adapt(
     Writes predictions, the nodes that changed, the adapted model, the history of rounds, a summary
     and report.html; with --ask also questions.csv and questions.html.
     """
-    from matcha_gnn.cli.commands import Job
+    from matcha_gnn.cli import commands
 
     model, graph = _model_and_graph(files)
-    job = Job(
+    job = commands.Job(
         model=model,
         graph=graph,
         output=output,
@@ -180,7 +167,6 @@ def adapt(
         parameters=parameter or [],
         seed=seed,
         device=device,
-        memory=memory,
         json=json,
         command=context.obj,
         ask=ask,
@@ -192,21 +178,6 @@ def adapt(
         weights=weights,
         source=source,
     )
-    if distributed:
-        if network or source:
-            given = "--network" if network else "--source"
-            raise InvalidArgumentError(given, network or source, "none with --distributed")
-        if memory:
-            allowed = "none with --distributed, where a rank holds its part of the hops"
-            raise InvalidArgumentError("--memory", memory, allowed)
-        from matcha_gnn.cli import cluster
-
-        cluster.adapt(job, gather=gather, timeout=timeout)
-        return
-    if gather:
-        raise InvalidArgumentError("--gather", "no --distributed", "--distributed --gather")
-    from matcha_gnn.cli import commands
-
     commands.adapt(job)
 
 
@@ -282,13 +253,7 @@ def make_graph(
             help=f"{names_of('datasets').replace('_', '-')}, or a graph file to change.",
         ),
     ],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A .npz or .pt file to write.")
-    ] = None,
-    store: Annotated[
-        Path | None,
-        typer.Option(help="A folder to write instead, for graphs larger than memory (csbm)."),
-    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="A .npz or .pt file to write.")],
     part: Annotated[str | None, typer.Option(help="source, validation or target.")] = None,
     homophily: Annotated[float | None, typer.Option(help="Share of edges in a class.")] = None,
     run: Annotated[int | None, typer.Option(help="syn-cora: 1, 2 or 3.")] = None,
@@ -321,10 +286,8 @@ def make_graph(
     options |= {"signal": signal, "shift": shift, "root": root, "seed": seed}
     options["shares"] = None if shares is None else _numbers("--shares", shares)
     given = {option: value for option, value in options.items() if value is not None}
-    if (output is None) == (store is None):
-        raise InvalidArgumentError("--output, --store", "both or none", "one of them")
     changes = _changes(change or [])
-    commands.make_graph(name, output, store, given, changes, attack, rate, json)
+    commands.make_graph(name, output, given, changes, attack, rate, json)
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:

@@ -11,7 +11,6 @@ from matcha_gnn.cli.networks import given_model
 from matcha_gnn.cli.output import say_kept
 from matcha_gnn.errors import InvalidArgumentError, MatchaError, require_whole
 from matcha_gnn.graphs.memory import GraphLike, unlabelled
-from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.io.asked import QUESTIONS, QUESTIONS_PAGE, asked_again, read_asked, read_call
 from matcha_gnn.io.graphfiles import read_graph
 from matcha_gnn.io.outputs import Made, can_report, write_outputs
@@ -25,16 +24,13 @@ PATHS = ("model", "graph", "output", "table", "weights", "source")
 """Fields of a job that are paths."""
 
 
-def check(job: "Job", data: GraphLike | GraphStore | None) -> None:
+def check(job: "Job", data: GraphLike) -> None:
     """Refuse before any work what --ask and --table cannot do."""
     if job.ask is None:
         if job.table is not None:
             raise InvalidArgumentError("--table", job.table, "none without --ask")
         return
     require_whole("--ask", job.ask, least=1)
-    if data is None or isinstance(data, GraphStore):
-        allowed = "a graph file, in one process: the candidates' predictions must be in memory"
-        raise InvalidArgumentError("--ask", job.ask, allowed)
     if job.table is not None:
         read_table(job.table, unlabelled(data).num_nodes)
 

@@ -1,7 +1,6 @@
 """What each command does, for `cli` to call: read files, call the library, write, print."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -15,7 +14,7 @@ from matcha_gnn.adaptation import run_adaptation, wanted_by
 from matcha_gnn.cli import asking, console
 from matcha_gnn.cli.networks import given_model, given_names
 from matcha_gnn.cli.output import require_free
-from matcha_gnn.datasets import csbm, store_csbm
+from matcha_gnn.datasets import csbm
 from matcha_gnn.datasets.catalogue import make_graph as draw_graph
 from matcha_gnn.datasets.catalogue import seeded
 from matcha_gnn.errors import (
@@ -30,7 +29,6 @@ from matcha_gnn.gamma.models import GPRGNN, Backbone, resolve_backbone
 from matcha_gnn.gamma.strategies import STRATEGIES, Guarded, Strategy
 from matcha_gnn.gamma.train import fit
 from matcha_gnn.graphs.memory import GraphLike
-from matcha_gnn.graphs.stored import GraphStore
 from matcha_gnn.io.files import output_folder, require_writable
 from matcha_gnn.io.graphfiles import read_graph, write_graph
 from matcha_gnn.io.models import load_model, save_model
@@ -168,7 +166,6 @@ class Job:
     parameters: list[str]
     seed: int
     device: str
-    memory: str | None
     json: bool
     command: str
     ask: int | None = None
@@ -217,15 +214,15 @@ class Job:
 
 
 def adapt(job: Job) -> None:
-    """Adapt a model file to a graph file or a store and write a folder."""
+    """Adapt a model file to a graph file and write a folder."""
     job.check()
     require_free(job.output, job.force)
     model = given_model(job.model, job.network, job.weights)
-    data: Any = read_target(job, console.say)
+    data: GraphLike = read_graph(job.graph, check_labels=False, further=job.network is not None)
     asking.check(job, data)
     output_folder(job.output)
     result = adapted(job, model, data)
-    page = not isinstance(data, GraphStore) and can_report(console.say)
+    page = can_report(console.say)
     trouble = asking.ask(result, job)
     made = Made(job.command, job.graph.name, page, asking.call_of(job))
     summary = write_outputs(result, job.output, *for_scores(data), made)
@@ -248,7 +245,7 @@ def adapt(job: Job) -> None:
 def adapted(job: Job, model: Backbone | nn.Module, data: Any) -> Adaptation:
     """Run a job on its model and graph, with a progress bar."""
     on = usable_device(job.device)
-    data = data if isinstance(data, GraphStore) else data.to(on)
+    data = data.to(on)
     with console.progress_bar("adapting", quiet=job.json) as progress:
         return run_adaptation(
             model.to(on),
@@ -262,52 +259,22 @@ def adapted(job: Job, model: Backbone | nn.Module, data: Any) -> Adaptation:
         )
 
 
-def read_target(job: Job, tell: Callable[[str], None]) -> GraphLike | GraphStore:
-    """A graph file, or the folder of a store that says what a run will take."""
-    if job.graph.is_dir():
-        return GraphStore(job.graph, job.memory, tell)
-    if job.memory is not None:
-        raise InvalidArgumentError("--memory", job.memory, "a limit for the folder of a store")
-    graph: GraphLike = read_graph(job.graph, check_labels=False, further=job.network is not None)
-    return graph
-
-
-def for_scores(data: GraphLike | GraphStore) -> tuple[object, object]:
+def for_scores(data: GraphLike) -> tuple[object, object]:
     """True classes, and the nodes that accuracy counts, as they came; either may be missing."""
-    if isinstance(data, GraphStore):
-        return _of_store(data, "y"), _of_store(data, "test_mask")
     return getattr(data, "y", None), getattr(data, "test_mask", None)
-
-
-def _of_store(store: GraphStore, name: str) -> object:
-    """A file that cannot be read is said and left out: scores are no reason to stop."""
-    try:
-        return store.labels if name == "y" else store.mask(name)
-    except InvalidFileError as error:
-        console.say(f"not used for scores: {error}")
-        return None
 
 
 def make_graph(
     name: str,
-    output: Path | None,
-    store: Path | None,
+    output: Path,
     options: dict[str, Any],
     changes: dict[str, Any],
     attack: Path | None,
     rate: float,
     json: bool,
 ) -> None:
-    """Draw a graph, or read one of a data set or a file; shift and attack it, and write it.
-
-    To a store, a CSBM graph that is not changed goes in chunks; others are in memory first.
-    """
-    if output:
-        require_writable(output)
-    if store and name == "csbm" and not changes and not attack:
-        written = store_csbm(store, **options)
-        _say_written(store, written.num_nodes, int(written.meta["num_edges"]), json)
-        return
+    """Draw a graph, or read one of a data set or a file; shift and attack it, and write it."""
+    require_writable(output)
     seed = options.get("seed", 0)
     if Path(name).suffix in (".npz", ".pt"):
         other = next((each for each in options if each != "seed"), None)
@@ -321,18 +288,13 @@ def make_graph(
     data = shifted(data, changes, seed)
     if attack:
         data = attacked(load_model(attack), data, rate, seed=seed)
-    if output:
-        write_graph(data, output)
-    elif store:
-        GraphStore.create(store, data)
-    _say_written(output or store, data.num_nodes, data.num_edges, json)
-
-
-def _say_written(path: Path | None, nodes: int, edges: int, json: bool) -> None:
+    write_graph(data, output)
     if json:
-        console.print_json({"graph": str(path), "nodes": nodes, "edges": edges})
+        written = {"graph": str(output), "nodes": data.num_nodes, "edges": data.num_edges}
+        console.print_json(written)
     else:
-        console.out.print(f"{path}: {nodes:,} nodes, {edges:,} directed edges")
+        counts = f"{data.num_nodes:,} nodes, {data.num_edges:,} directed edges"
+        console.out.print(f"{output}: {counts}")
 
 
 def print_summary(summary: dict[str, Any]) -> None:

@@ -63,7 +63,7 @@ FOLDERS = {
     "losses": "gamma/losses",
 }
 """Where packages of other names than their entry points' group are."""
-BASES = ("base", "linear", "networks", "unadapted", "catalogue", "stored")
+BASES = ("base", "linear", "networks", "unadapted", "catalogue")
 """Modules of packages that register nothing, or have a line of their own in the help."""
 
 

@@ -81,7 +81,6 @@ def watch(
         parameters=parameter or [],
         seed=seed,
         device="cpu",
-        memory=None,
         json=json,
         command=context.obj,
         network=network,

@@ -4,4 +4,3 @@ from matcha_gnn.datasets.catalogue import make_graph as make_graph
 from matcha_gnn.datasets.citation import coauthor_cs as coauthor_cs
 from matcha_gnn.datasets.citation import cora as cora
 from matcha_gnn.datasets.csbm import csbm as csbm
-from matcha_gnn.datasets.stored import store_csbm as store_csbm

@@ -11,8 +11,7 @@ from matcha_gnn.evidence.weighing import BiasedPool
 from matcha_gnn.gamma.methods.base import View
 from matcha_gnn.gamma.models import Backbone, LinearBackbone
 from matcha_gnn.gamma.models.base import evaluating
-from matcha_gnn.graphs.base import BaseGraph
-from matcha_gnn.graphs.memory import LocalGraph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.typing import Probs, Repr
 
 ANSWERS = ("pool", "belief", "probe")
@@ -76,8 +75,8 @@ class BeliefModel(Backbone):
         """As the network does."""
         return self.network.accept(x)
 
-    def representation(self, graph: BaseGraph, constants: Any = None) -> Repr:
-        """Log-probabilities on any graph, [N, C]."""
+    def representation(self, graph: Graph, constants: Any = None) -> Repr:
+        """Log-probabilities on a graph, [N, C]."""
         network = network_probs(self.network, graph)
         posterior = infer(self.network, graph, network)
         if self.pool is None:
@@ -98,7 +97,7 @@ class BeliefModel(Backbone):
             logs = posterior.gathered.node
         return logs.to(self.gamma)
 
-    def node_features(self, graph: LocalGraph) -> Tensor:
+    def node_features(self, graph: Graph) -> Tensor:
         """The network's."""
         return self.network.node_features(graph)
 
@@ -127,12 +126,12 @@ def surer(logs: Tensor, network: Tensor, margin: float) -> Tensor:
 
 
 @torch.no_grad()
-def network_probs(model: Backbone, graph: BaseGraph) -> Probs:
+def network_probs(model: Backbone, graph: Graph) -> Probs:
     """Class probabilities of a model itself, without a base method, [N, C].
 
     Args:
         model: of a belief model, the network inside.
-        graph: of any kind.
+        graph: the target.
     """
     if isinstance(model, BeliefModel):
         return network_probs(model.network, graph)
@@ -140,6 +139,5 @@ def network_probs(model: Backbone, graph: BaseGraph) -> Probs:
         if isinstance(model, LinearBackbone):
             hops = model.hops(graph, keyed=False)
             return View(model, graph, hops, model.gamma.detach(), 0).classify().probs
-        assert isinstance(graph, LocalGraph), "checked before any work"
         probs: Probs = model.head(model.representation(graph)).softmax(1)
         return probs

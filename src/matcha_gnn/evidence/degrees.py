@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.memory import Graph
 
 _LEAST_MEAN, _LEAST_SPREAD = 1e-3, 1e-6
 
@@ -38,15 +38,13 @@ class DegreeLaw(NamedTuple):
         )
 
 
-def incoming_degrees(graph: BaseGraph) -> Tensor:
+def incoming_degrees(graph: Graph) -> Tensor:
     """Number of edges that each node receives, self loops left out, [N] in float64."""
     ones = torch.ones(graph.num_nodes, 1, dtype=torch.float64, device=graph.device)
     return graph.neighbour_sums(ones)[:, 0]
 
 
-def fit_degree_law(
-    edge_shares: Tensor, shares: Tensor, degrees: Tensor, graph: BaseGraph
-) -> DegreeLaw:
+def fit_degree_law(edge_shares: Tensor, shares: Tensor, degrees: Tensor) -> DegreeLaw:
     """The law of degrees that goes with class-to-class shares of edges.
 
     The mean degree of class a is proportional to M_a / π_a, its share of edges over its share of
@@ -56,12 +54,10 @@ def fit_degree_law(
         edge_shares: M, receivers by senders, [C, C].
         shares: π, of the classes among nodes, [C].
         degrees: incoming, [N].
-        graph: whose nodes these are.
     """
-    total, squares = graph.shard.total(float(degrees.sum()), float(degrees.square().sum()))
-    number = max(1, graph.shard.count(len(degrees)))
-    mean = float(total) / number
-    variance = float(squares) / number - mean**2
+    number = max(1, len(degrees))
+    mean = float(degrees.sum()) / number
+    variance = float(degrees.square().sum()) / number - mean**2
     relative = edge_shares.sum(1) / shares
     relative = relative / (shares @ relative)
     if mean <= 0:

@@ -6,9 +6,6 @@ compared with limits that natural pairs of graphs and generated shifts stay with
 features are beyond (`matcha_paper.studies.broken`). What they do not show: columns exchanged
 among many alike, such as one-hots, and rows exchanged where the source's features go with edges
 through the classes alone, as on a block model: there the classes may have changed instead.
-
-Graphs that are stored or shared by processes are not compared: rows at the ends of sampled edges
-would have to be gathered from all blocks and ranks.
 """
 
 import math
@@ -24,7 +21,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from matcha_gnn.evidence.source import require_shapes
-from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.sparse import scipy_csr
 from matcha_gnn.streams import Purpose, numpy_stream
@@ -186,16 +182,14 @@ def compare(source: FeatureProfile, graph: Graph) -> Comparison:
     return Comparison(scale, offset, linked, ranked)
 
 
-def problem_of(source: FeatureProfile | None, graph: BaseGraph) -> str:
+def problem_of(source: FeatureProfile | None, graph: Graph) -> str:
     """Why a graph's features cannot be what the source's are, or empty.
 
     Args:
         source: of the source; None for a summary that has none.
-        graph: the target. One that is stored or sharded is not compared.
+        graph: the target.
     """
-    if source is None or not isinstance(graph, Graph):
-        return ""
-    return compare(source, graph).problem
+    return "" if source is None else compare(source, graph).problem
 
 
 def _draws() -> np.random.Generator:

@@ -25,7 +25,7 @@ from matcha_gnn.evidence.shift_kinds import (
 )
 from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.functional import class_log_softmax
-from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.memory import Graph
 
 NOISE_FROM = 1.25
 """Variance within classes from which a target counts as noisier than the source: out-of-fold logits
@@ -70,7 +70,7 @@ class Gathered(NamedTuple):
 
 
 def gather(
-    source: SourceEvidence, logits: Tensor, graph: BaseGraph, links: Tensor | None = None
+    source: SourceEvidence, logits: Tensor, graph: Graph, links: Tensor | None = None
 ) -> Gathered:
     """Evidence on a graph.
 
@@ -80,12 +80,10 @@ def gather(
         graph: its edges are used, not its features.
         links: edges that class-to-class shares are fitted on, [2, E']; a sample by default.
     """
-    shard = graph.shard
     by_class = logits.T.contiguous()
     logits = (by_class - by_class.mean(0)).T
-    number = shard.count(len(logits))
-    every = stride(number)
-    points = shard.gather(logits[-shard.start % every :: every])
+    number = len(logits)
+    points = logits[:: stride(number)]
     noise = _noise(source, points)
     shift = _shift(source, points, number)
     shares = shift.shares
@@ -93,15 +91,14 @@ def gather(
     node = class_log_softmax((moved - source.shares.double().log()) / noise + shares.log())
     links = graph.sample_links(SAMPLE, seed=0) if links is None else links
     flat = links.flatten()
-    rows, points = shard.rows(node, flat), shard.rows(moved, flat)
-    ends = link_ends(source, rows, points, shares, links.shape[1])
+    ends = link_ends(source, node[flat], moved[flat], shares, links.shape[1])
     fitted = fit_edge_shares(ends, shares)
     edge_shares = shrunk_edge_shares(
         ends, fitted, source.edge_shares.double(), float(source.misfit_of_edges)
     )
     edges = neighbour_evidence(node, edge_shares, shares, graph)
     degrees = incoming_degrees(graph)
-    law = fit_degree_law(edge_shares, shares, degrees, graph)
+    law = fit_degree_law(edge_shares, shares, degrees)
     return Gathered(node, edges, degrees, law, edge_shares, shift, noise)
 
 

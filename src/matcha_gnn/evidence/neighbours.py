@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.links import BeliefMessage
 from matcha_gnn.typing import Probs
 
@@ -177,7 +177,7 @@ def _extrapolated(found: Tensor, once: Tensor, twice: Tensor) -> Tensor:
 
 
 def neighbour_evidence(
-    evidence: Tensor, edge_shares: Tensor, shares: Tensor, graph: BaseGraph
+    evidence: Tensor, edge_shares: Tensor, shares: Tensor, graph: Graph
 ) -> Tensor:
     """Log-odds of each node's classes by the nodes around it, [N, C].
 

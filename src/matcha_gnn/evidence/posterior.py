@@ -16,12 +16,10 @@ from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
 from matcha_gnn.functional import class_softmax
-from matcha_gnn.gamma.hops import joined
 from matcha_gnn.gamma.models import Backbone
-from matcha_gnn.graphs.base import BaseGraph
-from matcha_gnn.graphs.shards import WHOLE, Shard
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.devices import device_of
-from matcha_gnn.typing import FloatArray, Probs
+from matcha_gnn.typing import Probs
 
 CLASS_ODDS = 1.5
 """By this factor the odds of any one class may be off; bounds hold for both."""
@@ -56,14 +54,12 @@ class Posterior:
         gathered: evidence of nodes and edges.
         source: what the source has measured.
         shift: how the network's node features differ between source and target.
-        shard: the shard of these nodes.
     """
 
     probs: Probs
     gathered: Gathered
     source: SourceEvidence
     shift: FeatureShift
-    shard: Shard = WHOLE
 
     @property
     def edge_shares(self) -> Tensor:
@@ -94,7 +90,7 @@ class Posterior:
 
     def expected_accuracy(self, labels: Tensor) -> float:
         """Probability that a label [N] is true, averaged over nodes."""
-        return self._total(self._at(self.probs, labels)) / self._number
+        return float(self._at(self.probs, labels).sum()) / len(self.probs)
 
     def accuracy(self, labels: Tensor) -> Interval:
         """The same with bounds.
@@ -103,8 +99,8 @@ class Posterior:
         the chance that labels of this many nodes have, and the largest error that estimates had
         under simulated shifts of the source.
         """
-        number = self._number
-        hits, spread, *bounds = self._sums(self._hits(self.probs, labels)) / number
+        number = len(self.probs)
+        hits, spread, *bounds = self._hits(self.probs, labels).cpu().numpy() / number
         value, held = float(hits), int(self.source.held_out)
         variance = float(spread) / number + (value * (1 - value) / held if held else 0.0)
         around = NORMAL_90 * math.sqrt(max(variance, 0.0)) + self.source.estimate_error
@@ -118,13 +114,13 @@ class Posterior:
         Only nodes on which they differ count: what both have wrong does not make a difference.
         """
         differ = (labels != over).nonzero()[:, 0]
-        probs, number = self.probs[differ], self._number
+        probs, number = self.probs[differ], len(self.probs)
         new, old = self._at(probs, labels[differ]), self._at(probs, over[differ])
-        value = self._total(new - old) / number
-        variance = self._total(new + old - (new - old).square()) / number**2
+        value = float((new - old).sum()) / number
+        variance = float((new + old - (new - old).square()).sum()) / number**2
         around = NORMAL_90 * math.sqrt(max(variance, 0.0))
         more = perturbed_hits(probs, labels[differ]) - perturbed_hits(probs, over[differ])
-        bounds = self._sums(more) / number
+        bounds = more.cpu().numpy() / number
         return Interval(value, float(bounds.min()) - around, float(bounds.max()) + around)
 
     def _hits(self, probs: Probs, labels: Tensor) -> Tensor:
@@ -166,18 +162,6 @@ class Posterior:
         evidence = self.gathered.weighted(self.source)
         return pool.pool(evidence, network_logs(network).to(evidence))
 
-    @property
-    def _number(self) -> int:
-        return self.shard.count(len(self.probs))
-
-    def _total(self, values: Tensor) -> float:
-        (total,) = self.shard.total(float(values.sum()))
-        return float(total)
-
-    def _sums(self, values: Tensor) -> FloatArray:
-        (sums,) = self.shard.total(values.cpu().numpy())
-        return sums
-
     @staticmethod
     def _at(probs: Probs, labels: Tensor) -> Tensor:
         return probs.gather(1, labels[:, None].to(probs.device))[:, 0]
@@ -208,7 +192,7 @@ def perturbed(probs: Probs) -> Iterator[Probs]:
 
 
 @torch.no_grad()
-def feature_shift(model: Backbone, graph: BaseGraph, classes: int) -> FeatureShift:
+def feature_shift(model: Backbone, graph: Graph, classes: int) -> FeatureShift:
     """How the network's node features differ between source and target; no edge is looked at.
 
     Args:
@@ -223,14 +207,14 @@ def feature_shift(model: Backbone, graph: BaseGraph, classes: int) -> FeatureShi
     summary = _summary_of(model)
     summary.require(graph.num_features, classes)
     sample = sample_node_features(model, graph)
-    _require_finite(sample.points, graph.shard)
+    _require_finite(sample.points)
     return estimate_shift(sample, summary.feature_statistics.to(graph.device), summary.misfit)
 
 
 @torch.no_grad()
 def infer(
     model: Backbone,
-    graph: BaseGraph,
+    graph: Graph,
     network: Probs,
     logits: Tensor | None = None,
     shift: FeatureShift | None = None,
@@ -257,12 +241,11 @@ def infer(
     summary.require(graph.num_features, network.shape[1])
     source = summary.evidence.to(graph.device)
     if logits is None:
-        probe = source.probe
-        logits = joined([probe.logits(block.x) for _, block in graph.blocks()])
-    _require_finite(logits, graph.shard)
+        logits = source.probe.logits(graph.x)
+    _require_finite(logits)
     gathered = gather(source, logits, graph)
     shift = shift or feature_shift(model, graph, network.shape[1])
-    return Posterior(_pool(source, gathered, network), gathered, source, shift, graph.shard)
+    return Posterior(_pool(source, gathered, network), gathered, source, shift)
 
 
 def _summary_of(model: Backbone) -> SourceSummary:
@@ -297,9 +280,8 @@ def _as_confident(logs: Tensor, like: Tensor) -> Tensor:
     return scaled
 
 
-def _require_finite(values: Tensor, shard: Shard) -> None:
-    (other,) = shard.total(float((~values.isfinite()).sum()))
-    if other > 0:
+def _require_finite(values: Tensor) -> None:
+    if not values.isfinite().all():
         raise NoEvidenceError(
             "accuracy cannot be estimated: features of this graph overflow the model's precision"
         )

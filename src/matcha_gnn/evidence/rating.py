@@ -13,10 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence.goals import Accuracy, AveragePrecision, Counted, Goal, expected_confusion
 from matcha_gnn.evidence.posterior import NORMAL_90, Interval, Posterior, perturbed
-from matcha_gnn.graphs.shards import WHOLE, tensor_total
 from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.typing import Probs
 
@@ -50,20 +48,11 @@ class Rater(abc.ABC):
 
 
 def rater_of(goal: Goal, posterior: Posterior) -> Rater:
-    """What estimates a goal.
-
-    Raises:
-        IncompatibleError: the goal needs nodes one by one, and the graph is sharded.
-    """
+    """What estimates a goal."""
     if isinstance(goal, Accuracy):
         return _AccuracyRater(posterior)
     if isinstance(goal, Counted):
         return _CountedRater(goal, posterior)
-    if posterior.shard is not WHOLE:
-        raise IncompatibleError(
-            f"metric: {goal.title} needs all nodes in one process, and this graph is sharded; "
-            "accuracy, balanced_accuracy, macro_f1 and f1 do not"
-        )
     return _DrawnRater(goal, posterior)
 
 
@@ -106,7 +95,7 @@ class _CountedRater(Rater):
     def rate(self, probs: Probs, labels: Tensor | None = None) -> _Counts:
         labels, known = probs.argmax(1) if labels is None else labels, self.posterior.probs
         tables = [expected_confusion(labels, p) for p in (known, *perturbed(known))]
-        counts = tensor_total(self.posterior.shard, torch.stack(tables))
+        counts = torch.stack(tables)
         with torch.enable_grad():
             point = counts[0].clone().requires_grad_(True)
             (slopes,) = torch.autograd.grad(self.goal.value(point), point)
@@ -128,9 +117,7 @@ class _CountedRater(Rater):
 
         As many nodes as were misjudged there, if they are those that count most.
         """
-        nodes = self.posterior.source.estimate_error * self.posterior.shard.count(
-            len(self.posterior.probs)
-        )
+        nodes = self.posterior.source.estimate_error * len(self.posterior.probs)
         return nodes * float((slopes.amax(1) - slopes.amin(1)).max())
 
     def _chance(self, rows: Tensor) -> float:
@@ -138,8 +125,7 @@ class _CountedRater(Rater):
         known = self.posterior.probs.double()
         means = (known * rows).sum(1)
         variance = (known * rows.square()).sum(1) - means.square()
-        (total,) = self.posterior.shard.total(float(variance.sum()))
-        return NORMAL_90 * math.sqrt(max(float(total), 0.0))
+        return NORMAL_90 * math.sqrt(max(float(variance.sum()), 0.0))
 
 
 def _around(values: Tensor, chance: float) -> Interval:

@@ -1,8 +1,8 @@
 """Hops H_0 … H_K as one stack, with the key of the graph and encoder it was made from."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from matcha_gnn import functional, kernels
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.graphs.shards import WHOLE, Shard
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 
@@ -35,16 +34,6 @@ class MixedSums(NamedTuple):
     sums: FloatArray
 
 
-def sum_of(arrays: Iterable[FloatArray]) -> FloatArray:
-    """The sum of arrays; a single one is passed on as it is."""
-    return reduce(np.add, arrays)
-
-
-def joined(blocks: Sequence[Tensor]) -> Tensor:
-    """Blocks of rows under each other; a single one is passed on as it is."""
-    return blocks[0] if len(blocks) == 1 else torch.cat(list(blocks))
-
-
 def _named(hop_weights: HopWeights, sums: FloatArray) -> ClassSums | MixedSums:
     """Class sums are of every hop, [C, K+1, D], or of Z alone, [C, D]."""
     return sums if sums.ndim == 3 else MixedSums(np.array(hop_weights.tolist()), sums)
@@ -54,14 +43,9 @@ def _named(hop_weights: HopWeights, sums: FloatArray) -> ClassSums | MixedSums:
 class Hops:
     """H_0 … H_K of every node, and the sums that adaptation takes over them.
 
-    Sums over nodes are taken block by block and then over all shards, so that hops on disk and the
-    ranks of a cluster need no algorithms of their own. What has a row for each node covers the
-    nodes of this shard.
-
     Attributes:
         stack: [N, K+1, D], node-major: a node's hops lie side by side in memory.
         key: what the stack was made from; None for hops that are not passed on.
-        shard: the shard of these nodes.
         mixed: Z at one γ is the only hop, and stands for the hops of a model whose γ stays.
 
     Example:
@@ -76,7 +60,6 @@ class Hops:
 
     stack: HopStack
     key: HopsKey | None = None
-    shard: Shard = WHOLE
     mixed: bool = False
     _kept: dict[tuple[int, ...], tuple[kernels.Classifier | None, Tensor, "Hops | None"]] = field(
         default_factory=dict, init=False, repr=False
@@ -85,38 +68,24 @@ class Hops:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Nodes of this shard, K+1 and D."""
+        """N, K+1 and D."""
         nodes, hops, width = self.stack.shape
         return nodes, hops, width
 
     @property
     def device(self) -> torch.device:
-        """Where blocks are processed."""
+        """Where the stack is."""
         return self.stack.device
 
     @property
     def num_nodes(self) -> int:
-        """N, over all shards."""
-        return self.shard.count(self.shape[0])
-
-    @property
-    def one_block(self) -> bool:
-        """Whether the stack is in memory as a whole."""
-        return True
-
-    def blocks(self) -> Iterator[tuple[slice, HopStack]]:
-        """Rows and their hops, [n, K+1, D]; a block is valid until the next one."""
-        yield slice(0, self.shape[0]), self.stack
+        """N."""
+        return self.stack.shape[0]
 
     @cached_property
     def node_sums(self) -> FloatArray:
         """Σ_i H_k[i], [K+1, D]."""
-        return self.shard.total(self._own_node_sums)[0]
-
-    @cached_property
-    def _own_node_sums(self) -> FloatArray:
-        """The same of this shard's nodes."""
-        return sum_of(kernels.node_sums(block) for _, block in self.blocks())
+        return kernels.node_sums(self.stack)
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -126,13 +95,9 @@ class Hops:
     @cached_property
     def gram(self) -> HopForm:
         """S with σ²_total = cᵀ S c in float64, [K+1, K+1]; the same in every round."""
-        form = self.shard.total(sum_of(kernels.gram(b, self.mean) for _, b in self.blocks()))[0]
+        form = kernels.gram(self.stack, self.mean)
         # Squares of hops from 1e19 on are too large for float32.
-        return form if np.isfinite(form).all() else self._wide_gram()
-
-    def _wide_gram(self) -> HopForm:
-        forms = (kernels.gram(block.double(), self.mean) for _, block in self.blocks())
-        return self.shard.total(sum_of(forms))[0]
+        return form if np.isfinite(form).all() else kernels.gram(self.stack.double(), self.mean)
 
     @cached_property
     def sizes(self) -> FloatArray:
@@ -162,18 +127,13 @@ class Hops:
                 logits = kept[..., first : first + few].double()
                 yield slice(first, first + logits.shape[2]), logits
             return
-        for rows, block in self.blocks():
-            for first in range(0, len(block), few):
-                logits = kernels.hop_logits(block[first : first + few].double(), weight.double())
-                start = rows.start + first
-                yield slice(start, start + logits.shape[2]), logits
+        for first in range(0, len(self.stack), few):
+            logits = kernels.hop_logits(self.stack[first : first + few].double(), weight.double())
+            yield slice(first, first + logits.shape[2]), logits
 
     def class_sums(self, weights: Tensor) -> ClassSums:
         """Σ_i weights[i, c] H_k[i] in float64, [C, K+1, D], for weights [N, C]."""
-        return self.shard.total(self._own_class_sums(weights))[0]
-
-    def _own_class_sums(self, weights: Tensor) -> ClassSums:
-        return sum_of(kernels.class_sums(block, weights[rows]) for rows, block in self.blocks())
+        return kernels.class_sums(self.stack, weights)
 
     def classify(
         self, hop_weights: HopWeights, head: nn.Module, over: "Hops | None" = None
@@ -193,13 +153,10 @@ class Hops:
             and not once
             and (in_one_read := self._classifier(head, over))
         ):
-            probs, sums, mass = in_one_read(hop_weights)
-            sums, mass = self.shard.total(sums, mass)
-            return probs, sums, mass
-        probs, own_sums, own_mass = self._classify_mixed(hop_weights, head)
+            return in_one_read(hop_weights)
+        probs, sums, mass = self._classify_mixed(hop_weights, head)
         if over is not self or self._whole_sums_pay_after_mixing(probs.shape[1]):
-            own_sums = over._own_sums(hop_weights, probs)
-        sums, mass = self.shard.total(own_sums, own_mass)
+            sums = over._sums(hop_weights, probs)
         return probs, _named(hop_weights, sums), mass
 
     def predict(self, hop_weights: HopWeights, head: nn.Module) -> tuple[Probs, FloatArray]:
@@ -209,30 +166,28 @@ class Hops:
         """
         if isinstance(head, nn.Linear) and self._keeps_logits(head.out_features):
             probs = kernels.hop_predictions(*self._head_logits(head), hop_weights)
-            own_mass = np.asarray(probs.sum(0, dtype=torch.float64).cpu())
-        else:
-            probs, _, own_mass = self._classify_mixed(hop_weights, head)
-        return probs, self.shard.total(own_mass)[0]
+            return probs, np.asarray(probs.sum(0, dtype=torch.float64).cpu())
+        probs, _, mass = self._classify_mixed(hop_weights, head)
+        return probs, mass
 
     def sums(self, hop_weights: HopWeights, probs: Probs) -> ClassSums | MixedSums:
         """The sums that `between_slope` needs for predictions [N, C], whichever cost less."""
-        return _named(hop_weights, self.shard.total(self._own_sums(hop_weights, probs))[0])
+        return _named(hop_weights, self._sums(hop_weights, probs))
 
-    def _own_sums(self, hop_weights: HopWeights, probs: Probs) -> FloatArray:
+    def _sums(self, hop_weights: HopWeights, probs: Probs) -> FloatArray:
         if self._whole_sums_pay(probs.shape[1]):
-            first = self._own_class_sums(probs[:, :-1])
-            return np.concatenate([first, (self._own_node_sums - first.sum(0))[None]])
-        return sum_of(kernels.mixed_sums(b, hop_weights, probs[rows]) for rows, b in self.blocks())
+            first = self.class_sums(probs[:, :-1])
+            return np.concatenate([first, (self.node_sums - first.sum(0))[None]])
+        return kernels.mixed_sums(self.stack, hop_weights, probs)
 
     def _classify_mixed(
         self, hop_weights: HopWeights, head: nn.Module
     ) -> tuple[Probs, FloatArray, FloatArray]:
-        """The first of two passes over this shard's nodes."""
-        each = [kernels.classify_mixed(block, hop_weights, head) for _, block in self.blocks()]
-        probs, sums, mass = zip(*each, strict=True)
-        if probs[0].shape[1] < 2:
+        """The first of two passes over the nodes."""
+        probs, sums, mass = kernels.classify_mixed(self.stack, hop_weights, head)
+        if probs.shape[1] < 2:
             raise IncompatibleError("model: expected at least 2 classes, got 1")
-        return joined(probs), sum_of(sums), sum_of(mass)
+        return probs, sums, mass
 
     def between_slope(
         self, hop_weights: FloatArray, probs: Probs, mass: FloatArray, sums: ClassSums | MixedSums,
@@ -253,8 +208,8 @@ class Hops:
         centre = hop_weights @ self.mean
         apart = np.where(kept[:, None], sums.sums - mass[:, None] * centre, 0)
         directions = apart / np.where(kept, mass, 1)[:, None]
-        own = sum_of(kernels.hop_slopes(b, probs[rows], directions) for rows, b in self.blocks())
-        slope = np.asarray(self.shard.total(own)[0] - self.mean @ apart.sum(0))
+        slopes = kernels.hop_slopes(self.stack, probs, directions)
+        slope = np.asarray(slopes - self.mean @ apart.sum(0))
         if np.isfinite(slope).all():
             return slope
         # Products of hops may be too large for float32; sums are not.
@@ -268,7 +223,7 @@ class Hops:
         return self._whole_sums_pay(num_classes) and not self._second_pass_pays(num_classes)
 
     def _second_pass_pays(self, num_classes: int) -> bool:
-        return self.one_block and kernels.second_pass_pays(self.stack, num_classes)
+        return kernels.second_pass_pays(self.stack, num_classes)
 
     def _keeps_logits(self, num_classes: int) -> bool:
         """Whether one read costs less, and hop logits are few compared with the stack."""
@@ -291,7 +246,7 @@ class Hops:
     def _new_classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier | None:
         if not self._keeps_logits(head.out_features):
             return None
-        return kernels.classifier(over.stack, *self._head_logits(head), over._own_node_sums)
+        return kernels.classifier(over.stack, *self._head_logits(head), over.node_sums)
 
     def _head_logits(self, head: nn.Linear) -> tuple[Tensor, Tensor]:
         """Logits of each hop and the bias, relative to the last class, [K+1, C−1, N] and [C−1]."""
@@ -303,17 +258,8 @@ class Hops:
         """See `kernels.hop_logits`; kept for the next model with the same weight."""
         if not (self._logits and torch.equal(self._logits[0][0], weight)):
             self._logits.clear()
-            self._logits.append((weight.clone(), self._read_logits(weight)))
+            self._logits.append((weight.clone(), kernels.hop_logits(self.stack, weight)))
         return self._logits[0][1]
-
-    def _read_logits(self, weight: Tensor) -> Tensor:
-        if self.one_block:
-            return kernels.hop_logits(self.stack, weight)
-        nodes, hops, _ = self.shape
-        logits = weight.new_empty(hops, len(weight) - 1, nodes)
-        for rows, block in self.blocks():
-            logits[..., rows] = kernels.hop_logits(block, weight)
-        return logits
 
     def require(self, key: HopsKey) -> "Hops":
         """Return these hops if they have this key; raise IncompatibleError otherwise."""

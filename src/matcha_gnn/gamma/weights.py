@@ -126,14 +126,14 @@ class _Regression(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Of nodes that count, over all shards."""
+        """Of nodes that count."""
         return -(-self.view.hops.num_nodes // self.every)
 
     def sampled(self, every: int) -> "_Regression":
         """The same on one node in so many, which are read once."""
-        first, logits, wanted = self.view.graph.shard.start, [], []
+        logits, wanted = [], []
         for rows, hop_logits in self.view.hops.hop_logits(self.model.head):
-            some = slice(-(first + rows.start) % every, None, every)
+            some = slice(-rows.start % every, None, every)
             logits.append(hop_logits[..., some])
             wanted.append(self.targets[rows][some].T.double())
         return self._replace(every=every, sample=(torch.cat(logits, -1), torch.cat(wanted, -1)))
@@ -188,8 +188,7 @@ class _Regression(NamedTuple):
             each = self._inputs(hop_logits, mixed, slopes)
             slope += each.flatten(1) @ (probs - wanted[:-1]).flatten()
             curvature += _spread(each, probs)
-        packed = torch.cat([value[None], slope, curvature.flatten()]).cpu().numpy()
-        (sums,) = self.view.graph.shard.total(packed)
+        sums = torch.cat([value[None], slope, curvature.flatten()]).cpu().numpy()
         total, of_slope, of_curvature = np.split(sums / self.number, [1, 1 + len(point)])
         return _Sums(float(total[0]), of_slope, of_curvature.reshape(len(point), -1))
 

@@ -1,7 +1,7 @@
 """Graphs in memory: checked, and without labels."""
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -11,14 +11,14 @@ import torch
 import xxhash
 from torch import Tensor
 
-from matcha_gnn.errors import IncompatibleError, InvalidGraphError, require_one_graph
-from matcha_gnn.graphs.base import BaseGraph, drawn_links, imbalance
+from matcha_gnn.errors import InvalidGraphError, require_one_graph
 from matcha_gnn.graphs.extras import LABELS, Extras, fields_of
 from matcha_gnn.graphs.matrices import NAMES as MATRIX_NAMES
 from matcha_gnn.graphs.matrices import edges_of, is_matrix, require_valid
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.links import Links, Message
 from matcha_gnn.kernels.sparse import no_beta_warning
+from matcha_gnn.streams import Purpose, torch_stream
 
 T = TypeVar("T")
 MASKS = LABELS[1:]
@@ -60,8 +60,8 @@ class GraphFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class LocalGraph(BaseGraph):
-    """A checked graph without labels whose nodes are in memory here: all of them, or a shard.
+class Graph:
+    """A graph in memory, checked and without labels; `unlabelled` makes it.
 
     Attributes:
         x: features, dense [N, F] or sparse CSR.
@@ -80,7 +80,7 @@ class LocalGraph(BaseGraph):
 
     @property
     def num_nodes(self) -> int:
-        """N, of the shard."""
+        """N."""
         return self.x.shape[0]
 
     @property
@@ -102,24 +102,42 @@ class LocalGraph(BaseGraph):
             "fingerprint", sources, lambda: content_hash(*tensors, *self.extras.hashed())
         )
 
-    def blocks(self) -> "Iterator[tuple[slice, LocalGraph]]":
-        """One block with all nodes."""
-        yield slice(0, self.num_nodes), self
+    @property
+    def adjacency(self) -> Adjacency:
+        """The normalised adjacency P."""
+        edges, weight = self.edge_index, self.edge_weight
+        return self._keep(
+            "adjacency",
+            (edges, weight),
+            lambda: Adjacency.normalised(edges, self.num_nodes, weight, self.x.dtype),
+        )
 
     def sample_links(self, most: int, seed: int) -> Tensor:
-        """See `BaseGraph.sample_links`."""
+        """Edges between different nodes, [2, E']: all, or `most` drawn with repetitions."""
         edges = self.edge_index
         links = edges[:, edges[0] != edges[1]]
         if links.shape[1] <= most:
             return links
-        return links[:, drawn_links(links.shape[1], most, seed).to(links.device)]
+        generator = torch_stream(seed, Purpose.LINKS)
+        drawn = torch.randint(links.shape[1], (most,), generator=generator)
+        return links[:, drawn.to(links.device)]
 
     def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
-        """See `BaseGraph.message_sums`."""
+        """Σ over the incoming edges of each node of their messages, [N, C]; self loops are ignored.
+
+        Args:
+            message: from the senders' values of `sent` and the receivers' of `received`, class by
+                class for some edges, [C, E'] each, to messages of the same shape.
+            sent: [N, C].
+            received: [N, C].
+        """
         return self.incoming.message_sums(message, sent, received)
 
     def neighbour_sums(self, values: Tensor) -> Tensor:
-        """See `BaseGraph.neighbour_sums`."""
+        """Σ over the incoming edges of each node of the sender's row of values [N, C]: [N, C].
+
+        Self loops are ignored.
+        """
         return self.incoming.sums(values)
 
     @property
@@ -128,7 +146,12 @@ class LocalGraph(BaseGraph):
         return self._keep("incoming", (self.edge_index,), self._sorted_links)
 
     def _sorted_links(self) -> Links:
-        return Links.of(self.edge_index, self.num_nodes, self.num_nodes)
+        """From the adjacency, which is sorted already, where it has an entry for each edge."""
+        apart = int((self.edge_index[0] != self.edge_index[1]).sum())
+        entries = self.adjacency.matrix.col_indices()
+        if len(entries) == apart + self.num_nodes:
+            return Links.in_pattern(self.adjacency)
+        return Links.of(self.edge_index, self.num_nodes)
 
     @property
     def reciprocal(self) -> bool:
@@ -136,70 +159,10 @@ class LocalGraph(BaseGraph):
         edges = self.edge_index
         return self._keep("reciprocal", (edges,), lambda: imbalance(*edges) == 0)
 
-    def at_edges(self, kept: Tensor) -> "Graph":
-        """The same nodes with some of the edges, by mask [E] or by number."""
-        rows = kept.nonzero()[:, 0] if kept.dtype == torch.bool else kept
-        weight = None if self.edge_weight is None else self.edge_weight[rows]
-        edges = self.edge_index[:, rows]
-        return Graph(self.x, edges, weight, self.extras.following(self.edge_index, edges, rows))
-
-    def with_ends(self, edge_index: Tensor) -> "Graph":
-        """The same nodes, with other ends of each edge, [2, E]."""
-        rows = torch.arange(edge_index.shape[1], device=self.device)
-        extras = self.extras.following(self.edge_index, edge_index, rows)
-        return Graph(self.x, edge_index, self.edge_weight, extras)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "LocalGraph":
-        """Copies of the tensors; what is kept for them is made anew. Torch copies no CSR matrix."""
-        copied = copy.copy(self)
-        for name, value in vars(copied).items():
-            is_tensor = isinstance(value, Tensor)
-            vars(copied)[name] = value.clone() if is_tensor else copy.deepcopy(value, memo)
-        return copied
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is kept for the tensors stays behind."""
-        return {**vars(self), "_kept": {}}
-
-    def _keep(self, name: str, sources: Sequence[Tensor | None], make: Callable[[], T]) -> T:
-        """A value that is computed again after an in-place change of its tensors.
-
-        Torch counts the changes, except those made through NumPy or `.data`.
-        """
-        # Tensors made in inference mode have no count: outside it they cannot change.
-        versions = tuple(0 if t.is_inference() else t._version for t in _given(sources))
-        if name not in self._kept or self._kept[name][0] != versions:
-            self._kept[name] = versions, make()
-        value: T = self._kept[name][1]
-        return value
-
-
-@dataclass(frozen=True, eq=False)
-class Graph(LocalGraph):
-    """A whole graph in memory, checked and without labels; `unlabelled` makes it."""
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """The normalised adjacency."""
-        edges, weight = self.edge_index, self.edge_weight
-        return self._keep(
-            "adjacency",
-            (edges, weight),
-            lambda: Adjacency.normalised(edges, self.num_nodes, weight, self.x.dtype),
-        )
-
     @property
     def symmetric(self) -> bool:
         """Whether the normalised adjacency is known to be its own transpose."""
         return self.edge_weight is None and self.reciprocal
-
-    def _sorted_links(self) -> Links:
-        """From the adjacency, which is sorted already, where it has an entry for each edge."""
-        apart = int((self.edge_index[0] != self.edge_index[1]).sum())
-        entries = self.adjacency.matrix.col_indices()
-        if len(entries) == apart + self.num_nodes:
-            return Links.in_pattern(self.adjacency)
-        return super()._sorted_links()
 
     @property
     def facts(self) -> GraphFacts:
@@ -227,20 +190,42 @@ class Graph(LocalGraph):
             sparse_features=self.x.layout == torch.sparse_csr,
         )
 
+    def at_edges(self, kept: Tensor) -> "Graph":
+        """The same nodes with some of the edges, by mask [E] or by number."""
+        rows = kept.nonzero()[:, 0] if kept.dtype == torch.bool else kept
+        weight = None if self.edge_weight is None else self.edge_weight[rows]
+        edges = self.edge_index[:, rows]
+        return Graph(self.x, edges, weight, self.extras.following(self.edge_index, edges, rows))
 
-def whole_in_memory(graph: BaseGraph, what: str) -> Graph:
-    """The graph itself, if it is whole and in memory.
+    def with_ends(self, edge_index: Tensor) -> "Graph":
+        """The same nodes, with other ends of each edge, [2, E]."""
+        rows = torch.arange(edge_index.shape[1], device=self.device)
+        extras = self.extras.following(self.edge_index, edge_index, rows)
+        return Graph(self.x, edge_index, self.edge_weight, extras)
 
-    Args:
-        graph: of any kind.
-        what: needs it, for the error.
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Graph":
+        """Copies of the tensors; what is kept for them is made anew. Torch copies no CSR matrix."""
+        copied = copy.copy(self)
+        for name, value in vars(copied).items():
+            is_tensor = isinstance(value, Tensor)
+            vars(copied)[name] = value.clone() if is_tensor else copy.deepcopy(value, memo)
+        return copied
 
-    Raises:
-        IncompatibleError: it is stored or sharded.
-    """
-    if isinstance(graph, Graph):
-        return graph
-    raise IncompatibleError(f"graph: {what} needs the whole graph in memory")
+    def __getstate__(self) -> dict[str, Any]:
+        """What is kept for the tensors stays behind."""
+        return {**vars(self), "_kept": {}}
+
+    def _keep(self, name: str, sources: Sequence[Tensor | None], make: Callable[[], T]) -> T:
+        """A value that is computed again after an in-place change of its tensors.
+
+        Torch counts the changes, except those made through NumPy or `.data`.
+        """
+        # Tensors made in inference mode have no count: outside it they cannot change.
+        versions = tuple(0 if t.is_inference() else t._version for t in _given(sources))
+        if name not in self._kept or self._kept[name][0] != versions:
+            self._kept[name] = versions, make()
+        value: T = self._kept[name][1]
+        return value
 
 
 def unlabelled(graph: Graph | GraphLike) -> Graph:
@@ -366,3 +351,31 @@ def csr_parts(x: Tensor) -> tuple[Tensor, ...]:
     if x.layout == torch.sparse_csr:
         return x.crow_indices(), x.col_indices(), x.values()
     return (x,)
+
+
+def imbalance(sender: Tensor, receiver: Tensor) -> int:
+    """Zero if every edge has its reverse, as often.
+
+    Σ f(sender) g(receiver) − f(receiver) g(sender), with random functions f and g and exact
+    arithmetic modulo 2^64: zero without the reverses with probability about 2^-64.
+
+    Example:
+        >>> imbalance(torch.tensor([0, 1]), torch.tensor([1, 0]))
+        0
+    """
+    there = (_scattered(sender, 0) * _scattered(receiver, 1)).sum()
+    back = (_scattered(receiver, 0) * _scattered(sender, 1)).sum()
+    return int(there - back)
+
+
+def _scattered(numbers: Tensor, stream: int) -> Tensor:
+    """A fixed random 64-bit number for each number in each of two streams, 0 and 1 (SplitMix64)."""
+    mixed = (2 * numbers + stream) * -0x61C8864680B583EB
+    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
+        mixed = (mixed ^ _shifted(mixed, shift)) * factor
+    return mixed ^ _shifted(mixed, 31)
+
+
+def _shifted(numbers: Tensor, places: int) -> Tensor:
+    """Logical shift to the right."""
+    return (numbers >> places) & ((1 << (64 - places)) - 1)

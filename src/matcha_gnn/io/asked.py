@@ -17,7 +17,6 @@ from matcha_gnn.evidence import Interval, Wanted
 from matcha_gnn.gamma.methods import BaseMethod
 from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.gamma.strategies import Strategy
-from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.io.archives import Arrays
 from matcha_gnn.io.files import existing_file, replacing, unwritten
@@ -109,7 +108,7 @@ def write_asked(
     assert questions is not None
     assert decision is not None
     candidates = questions.candidates
-    probs = [one.probs.cpu().numpy() for one in candidates if one.probs is not None]
+    probs = [one.probs.cpu().numpy() for one in candidates]
     arrays: dict[str, Any] = {"probs": np.stack(probs)}
     if questions.design.prior is not None:
         arrays["prior"] = questions.design.prior
@@ -129,7 +128,7 @@ def write_asked(
 
 def _saved(candidates: Sequence[Candidate]) -> list[tuple[int, Backbone]]:
     """Models of the candidates by number; none where the network has no file format."""
-    models = [one.model for one in candidates if one.model is not None]
+    models = [one.model for one in candidates]
     return list(enumerate(models)) if all(map(can_save, models)) else []
 
 
@@ -209,7 +208,7 @@ def asked_again(folder: str | Path, result: Adaptation) -> Adaptation:
     probs, prior = _read_candidates(existing_file(folder / CANDIDATES, "folder"))
     labels = probs.argmax(2)
     candidates = compared_candidates(result)
-    found = [one.probs.cpu() for one in candidates if one.probs is not None]
+    found = [one.probs.cpu() for one in candidates]
     if len(found) != len(labels) or not torch.equal(torch.stack(found).argmax(2), labels):
         got = f"{folder} (its candidates predict otherwise)"
         raise InvalidFileError("folder", got, "the network and weights that it was written with")
@@ -218,7 +217,7 @@ def asked_again(folder: str | Path, result: Adaptation) -> Adaptation:
     return asked.answer(questions.answers) if questions.answers else asked
 
 
-def _record_of(folder: Path, graph: BaseGraph) -> dict[str, Any]:
+def _record_of(folder: Path, graph: Graph) -> dict[str, Any]:
     """What was asked about this graph."""
     record = _read_record(folder)
     if record["graph"] != graph.fingerprint:
@@ -238,10 +237,6 @@ def _result(
     """What was decided when the questions were written."""
     source = candidates[0]
     taken = next(one for one in candidates if one.name == record["chosen"])
-    assert source.model is not None
-    assert source.probs is not None
-    assert taken.model is not None
-    assert taken.probs is not None
     names = () if _are_numbers(questions.classes) else questions.classes
     return Adaptation(
         probs=taken.probs,

@@ -2,7 +2,6 @@
 
 import csv
 import math
-import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,9 +26,7 @@ PREDICTIONS, MODEL, HISTORY = "predictions.npz", "model.safetensors", "history.c
 CHANGED = "changed.csv"
 PAGE = "report.html"
 RUN_FILES = (PREDICTIONS, CHANGED, MODEL, HISTORY, PAGE, SUMMARY)
-"""What one process writes, but for questions."""
-SHARD = re.compile(r"\.?predictions-\d+-of-\d+\.npz")
-"""Predictions of one rank; hidden until those of all ranks are there."""
+"""What a run writes, but for questions."""
 
 
 def begin_outputs(folder: str | Path, writes: Collection[str]) -> Path:
@@ -61,8 +58,7 @@ def begin_outputs(folder: str | Path, writes: Collection[str]) -> Path:
 
 def _is_output(path: Path) -> bool:
     """Whether a file has a name that only this package's runs give."""
-    plain = path.name in RUN_FILES or is_asked(path.name)
-    return path.is_file() and (plain or SHARD.fullmatch(path.name) is not None)
+    return path.is_file() and (path.name in RUN_FILES or is_asked(path.name))
 
 
 class Made(NamedTuple):
@@ -71,7 +67,7 @@ class Made(NamedTuple):
     Attributes:
         command: the command line, for the report.
         graph: what the graph is called there.
-        page: write the report; it needs the graph in memory.
+        page: write the report.
         call: how the command was called, kept with the questions where some were asked.
     """
 
@@ -172,6 +168,7 @@ def _known(scored: Scorable) -> tuple[Tensor | None, Tensor | None]:
 
 
 def _scores(result: Adaptation, scored: Scorable) -> dict[str, Any]:
+    """What summary.json says of scores: over how many nodes, and what was left out."""
     before = after = None
     entries = dict[str, Any]()
     if scored.number:
@@ -186,23 +183,19 @@ def _scores(result: Adaptation, scored: Scorable) -> dict[str, Any]:
                 name: result.goal.score(truth, probs.cpu()[scored.mask])
                 for name, probs in both.items()
             }
-    return score_entries(scored, before, after) | entries
-
-
-def score_entries(scored: Scorable, before: float | None, after: float | None) -> dict[str, Any]:
-    """What summary.json says of scores: accuracies, over how many nodes, and what was left out."""
     return {
         "accuracy_before": before,
         "accuracy_after": after,
         "metric_before": None,
         "metric_after": None,
+        **entries,
         "scored_nodes": scored.number,
         "score_remarks": list(scored.remarks),
     }
 
 
 def summarise_run(result: Adaptation, scores: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of summary.json, with what `score_entries` gives."""
+    """The content of summary.json, with what `_scores` gives."""
     decision = result.decision
     tried = decision.candidates if decision else ()
     verdict = decision.verdict if decision else None

@@ -14,8 +14,6 @@ from matcha_gnn.kernels.devices import device_of, fast_code
 from matcha_gnn.kernels.fallback import or_plain
 from matcha_gnn.kernels.propagate import (
     Adjacency,
-    Operator,
-    csr_rows,
     filter_hops,
     one_hop,
     propagate,
@@ -29,11 +27,9 @@ Classifier = Callable[[HopWeights], tuple[Probs, ClassSums, FloatArray]]
 __all__ = [
     "Classifier",
     "Adjacency",
-    "Operator",
     "class_sums",
     "classifier",
     "classify_mixed",
-    "csr_rows",
     "filter_hops",
     "gram",
     "hop_logits",

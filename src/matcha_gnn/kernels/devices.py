@@ -28,10 +28,7 @@ class Device:
         read_cost: multiplications in the time that reading one number takes.
         block_floats: numbers in a block of hops: what a CPU's cache holds; elsewhere, enough to
             hide the launches.
-        streams: whether torch copies pinned host memory to it while it computes.
         generators: whether torch saves and restores the random numbers of each such device.
-        backend: of `torch.distributed` for messages from its memory; empty where messages go
-            through the host.
         free_bytes: of its memory; None where it computes in the host's.
         wait: returns when it has finished its work; None where it works at once.
         describe: its product name; None for the host's processor.
@@ -41,9 +38,7 @@ class Device:
     reads: tuple[torch.dtype, ...] = ()
     read_cost: int = 30
     block_floats: int = 1 << 27
-    streams: bool = False
     generators: bool = False
-    backend: str = ""
     free_bytes: Callable[[torch.device], int] | None = None
     wait: Callable[[torch.device], None] | None = None
     describe: Callable[[torch.device], str] | None = None
@@ -60,9 +55,7 @@ DEVICES = {
     "cuda": Device(
         "gpu",
         (torch.float32, *HALF),
-        streams=True,
         generators=True,
-        backend="nccl",
         free_bytes=lambda device: torch.cuda.mem_get_info(device)[0],
         wait=torch.cuda.synchronize,
         describe=torch.cuda.get_device_name,

@@ -52,10 +52,9 @@ class Links:
     Attributes:
         crow: where the edges of each receiver start, [N+1].
         sender: [E'].
-        num_senders: nodes that can send: N, or more where only some of the nodes receive here.
 
     Example:
-        >>> links = Links.of(torch.tensor([[0, 2, 1], [1, 1, 1]]), 3, 3)
+        >>> links = Links.of(torch.tensor([[0, 2, 1], [1, 1, 1]]), 3)
         >>> links.sums(torch.tensor([[1.0], [2.0], [4.0]]))
         tensor([[0.],
                 [5.],
@@ -64,16 +63,15 @@ class Links:
 
     crow: Tensor
     sender: Tensor
-    num_senders: int
 
     @classmethod
-    def of(cls, edge_index: Tensor, num_receivers: int, num_senders: int) -> "Links":
+    def of(cls, edge_index: Tensor, num_nodes: int) -> "Links":
         """Sort edges [2, E] by receiver, where they are."""
         sender, receiver = edge_index
         apart = sender != receiver
         sender, receiver = sender[apart], receiver[apart]
         order = torch.argsort(receiver, stable=True)
-        return cls(row_starts(receiver, num_receivers), sender[order], num_senders)
+        return cls(row_starts(receiver, num_nodes), sender[order])
 
     @classmethod
     def in_pattern(cls, adjacency: Adjacency) -> "Links":
@@ -83,7 +81,7 @@ class Links:
         own = torch.repeat_interleave(nodes, crow.diff(), output_size=len(col)) == col
         # Every row has one entry of its own: i of them are gone before row i.
         starts = crow - torch.arange(len(crow), dtype=crow.dtype, device=crow.device)
-        return cls(starts, col[~own], len(nodes))
+        return cls(starts, col[~own])
 
     def sums(self, values: Tensor) -> Tensor:
         """Σ over the incoming edges of each node of the sender's row of values [N, C]: [N, C]."""
@@ -145,5 +143,5 @@ class Links:
     @cached_property
     def _ones(self) -> Adjacency:
         ones = torch.ones(len(self.sender), device=self.sender.device)
-        size = (len(self.crow) - 1, self.num_senders)
-        return Adjacency(csr_of(self.crow, self.sender, ones, size))
+        num_nodes = len(self.crow) - 1
+        return Adjacency(csr_of(self.crow, self.sender, ones, (num_nodes, num_nodes)))

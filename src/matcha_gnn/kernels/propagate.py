@@ -1,6 +1,5 @@
 """Sparse products with the normalised adjacency, and the gradient of the polynomial filter."""
 
-import abc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn.functional import embedding_bag
@@ -26,29 +24,8 @@ _BLOCK = 1 << 19
 the system for every larger result, and the first write to it costs more than the sums."""
 
 
-class Operator(abc.ABC):
-    """The normalised adjacency P, by its products."""
-
-    @abc.abstractmethod
-    def __matmul__(self, h: Repr) -> Repr:
-        """P h for h [N] or [N, D]."""
-
-    @property
-    @abc.abstractmethod
-    def transposed(self) -> "Operator":
-        """Pᵀ."""
-
-    def plus(self, h: Repr, share: float, base: Repr, out: Repr | None = None) -> Repr:
-        """P h + share · base, for h and base [N, D]; where it saves memory, in `out`."""
-        return torch.add(self @ h, base, alpha=share)
-
-    def to(self, dtype: torch.dtype) -> "Operator":
-        """The same in another precision; by default products have the precision of h."""
-        return self
-
-
 @dataclass(frozen=True)
-class Adjacency(Operator):
+class Adjacency:
     """P = D^-1/2 (A + I) D^-1/2 as a sparse CSR tensor, row i gathering what node i receives.
 
     Degrees count incoming weight, and a node that has a self loop keeps it: the convention of
@@ -145,7 +122,7 @@ class Adjacency(Operator):
         return matrix.crow_indices(), matrix.col_indices(), matrix.values()
 
 
-def propagate(adjacency: Operator, h: Repr, num_hops: int) -> HopStack:
+def propagate(adjacency: Adjacency, h: Repr, num_hops: int) -> HopStack:
     """Stack h, P h, …, P^K h node-major, so that a node's hops lie side by side: [N, K+1, D]."""
     adjacency = adjacency.to(h.dtype)
     stack = empty((h.shape[0], num_hops + 1, h.shape[1]), h)
@@ -165,8 +142,8 @@ def empty(shape: Sequence[int], like: Tensor) -> Tensor:
     return torch.empty(shape, dtype=like.dtype, device=like.device)
 
 
-def _fastest_hops(adjacency: Operator, h: Repr) -> Callable[[Any, Repr, HopStack], None]:
-    if not isinstance(adjacency, Adjacency) or h.requires_grad:
+def _fastest_hops(adjacency: Adjacency, h: Repr) -> Callable[[Any, Repr, HopStack], None]:
+    if h.requires_grad:
         return _plain_hops
     if sums_of_rows_pay(h):
         return _blocked_hops
@@ -210,7 +187,7 @@ def _blocked_hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
     return None
 
 
-def _plain_hops(adjacency: Operator, h: Repr, stack: HopStack) -> None:
+def _plain_hops(adjacency: Adjacency, h: Repr, stack: HopStack) -> None:
     for k in range(1, stack.shape[1]):
         h = adjacency @ h
         stack[:, k] = h
@@ -236,28 +213,7 @@ def sums_of_rows(crow: Tensor, col: Tensor, values: Tensor, h: Repr) -> Repr:
     )
 
 
-def csr_rows(
-    crow: NDArray[np.int64], col: NDArray[np.int32], values: NDArray[np.float32], h: Repr
-) -> Repr:
-    """Some rows of a sparse matrix times h [N, D]: [n, D].
-
-    Args:
-        crow: where each row starts, from 0, [n + 1].
-        col: columns of its entries, [E].
-        values: [E].
-        h: dense, on any device.
-    """
-    rows = len(crow) - 1
-    if sums_of_rows_pay(h):
-        starts = torch.from_numpy(crow.astype(col.dtype))
-        return sums_of_rows(starts, torch.from_numpy(col), torch.from_numpy(values), h)
-    arrays = (torch.from_numpy(np.array(each)).to(h.device) for each in (crow, col, values))
-    starts, columns, entries = arrays
-    product: Repr = csr_of(starts, columns.long(), entries.to(h.dtype), (rows, len(h))) @ h
-    return product
-
-
-def filter_hops(adjacency: Operator, h: Repr, hop_weights: HopWeights) -> Repr:
+def filter_hops(adjacency: Adjacency, h: Repr, hop_weights: HopWeights) -> Repr:
     """Σ_k c_k P^k h, differentiable in h and c, for training."""
     adjacency = adjacency.to(h.dtype)
     if not torch.is_grad_enabled() or not (h.requires_grad or hop_weights.requires_grad):
@@ -266,7 +222,7 @@ def filter_hops(adjacency: Operator, h: Repr, hop_weights: HopWeights) -> Repr:
     return result
 
 
-def nested(matrix: Operator, h: Repr, hop_weights: list[float]) -> Repr:
+def nested(matrix: Adjacency, h: Repr, hop_weights: list[float]) -> Repr:
     """Σ_k c_k M^k h by Horner's rule: two arrays of the size of h, however many hops."""
     mixed, spare = h * hop_weights[-1], None
     for share in reversed(hop_weights[:-1]):
@@ -281,7 +237,7 @@ class _PolynomialFilter(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: FunctionCtx, h: Tensor, hop_weights: Tensor, adjacency: Operator) -> Tensor:
+    def forward(ctx: FunctionCtx, h: Tensor, hop_weights: Tensor, adjacency: Adjacency) -> Tensor:
         hops = [h]
         for _ in range(hop_weights.numel() - 1):
             hops.append(adjacency @ hops[-1])
@@ -304,7 +260,7 @@ class _PolynomialFilter(torch.autograd.Function):
         return h_gradient, hop_weight_gradient, None
 
 
-def one_hop(adjacency: Operator, h: Repr) -> Repr:
+def one_hop(adjacency: Adjacency, h: Repr) -> Repr:
     """P h, differentiable in h, for models with something between two hops.
 
     Example:
@@ -321,7 +277,7 @@ class _Product(torch.autograd.Function):
     """One product each way; the transpose is made once for an adjacency."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, h: Tensor, adjacency: Operator) -> Tensor:
+    def forward(ctx: FunctionCtx, h: Tensor, adjacency: Adjacency) -> Tensor:
         ctx.adjacency = adjacency  # type: ignore[attr-defined]
         return adjacency @ h
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.graphs.memory import LocalGraph, unlabelled
+from matcha_gnn.graphs.memory import Graph, unlabelled
 
 ALLOWED = "an iterable of batches such as a NeighborLoader, or a function that makes one of a Data"
 Loader = Iterable[Any] | Callable[[Any], Iterable[Any]]
@@ -21,7 +21,7 @@ class Batch(NamedTuple):
         seeds: the nodes that it answers for, which come first, by their numbers, [S].
     """
 
-    graph: LocalGraph
+    graph: Graph
     seeds: Tensor
 
 
@@ -35,7 +35,7 @@ class Batches:
         graph: where an iterable samples from.
     """
 
-    def __init__(self, loader: Loader, graph: LocalGraph) -> None:
+    def __init__(self, loader: Loader, graph: Graph) -> None:
         # PyG's loaders can be called, too: what can be iterated over is no function here.
         self._makes = not isinstance(loader, Iterable)
         if self._makes and not callable(loader):
@@ -49,18 +49,18 @@ class Batches:
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return type(None), ()
 
-    def of(self, graph: LocalGraph) -> Iterator[Batch] | None:
+    def of(self, graph: Graph) -> Iterator[Batch] | None:
         """Batches of a graph; None for one without edges, or that the loader does not sample."""
         if graph.edge_index.shape[1] == 0 or not (self._makes or self._samples(graph)):
             return None
         return self._checked(graph)
 
-    def _samples(self, graph: LocalGraph) -> bool:
+    def _samples(self, graph: Graph) -> bool:
         mine = self._graph
         pairs = (mine.x, graph.x), (mine.edge_index, graph.edge_index)
         return all(a is b or (a.shape == b.shape and bool(a.equal(b))) for a, b in pairs)
 
-    def _checked(self, graph: LocalGraph) -> Iterator[Batch]:
+    def _checked(self, graph: Graph) -> Iterator[Batch]:
         from matcha_gnn.network.network_data import whole_data
 
         loader = self._loader(whole_data(graph)) if self._makes else self._loader

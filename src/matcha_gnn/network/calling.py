@@ -17,7 +17,7 @@ from matcha_gnn.errors import (
 )
 from matcha_gnn.gamma.networks.sites import is_linear
 from matcha_gnn.graphs.matrices import edges_of, is_matrix, matrix_of
-from matcha_gnn.graphs.memory import LocalGraph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.devices import HALF, device_of
 from matcha_gnn.monitoring.memory import available_memory
 from matcha_gnn.network.arguments import (
@@ -149,7 +149,7 @@ def watch_head(net: nn.Module, head: Head, entered: list[Tensor]) -> Iterator[Pa
     yield Patch(module, "forward", noting)
 
 
-def call(net: nn.Module, graph: LocalGraph, x: Tensor) -> Any:
+def call(net: nn.Module, graph: Graph, x: Tensor) -> Any:
     """The network's answer; an error inside it is reported in one line.
 
     Args:
@@ -196,7 +196,7 @@ def _require_features(net: nn.Module, features: int, reason: str) -> None:
         raise InvalidGraphError("graph.x", f"{features} features", allowed)
 
 
-def _fields(net: nn.Module, graph: LocalGraph, x: Tensor) -> dict[str, Any]:
+def _fields(net: nn.Module, graph: Graph, x: Tensor) -> dict[str, Any]:
     """What a network can be given, by name; PyG's `adj_t` is made where it is asked for."""
     fields = {"x": x, "edge_index": graph.edge_index, **graph.extras.values(x.dtype)}
     weight = None if graph.edge_weight is None else graph.edge_weight.to(x.dtype)
@@ -267,7 +267,7 @@ def representation_of(
     net: nn.Module,
     head: Head,
     run: Run,
-    graph: LocalGraph,
+    graph: Graph,
     seeds: int | None = None,
     classes: int | None = None,
 ) -> Tensor:

@@ -8,7 +8,7 @@ from torch_geometric.data.storage import BaseStorage
 
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.extras import LABELS
-from matcha_gnn.graphs.memory import LocalGraph
+from matcha_gnn.graphs.memory import Graph
 
 
 class NetworkData(Data):  # type: ignore[misc]
@@ -43,7 +43,7 @@ class NetworkData(Data):  # type: ignore[misc]
         return bool(super().__contains__(name))
 
 
-def whole_data(graph: LocalGraph) -> Data:
+def whole_data(graph: Graph) -> Data:
     """A graph as a plain `Data`, without labels."""
     weights = {} if graph.edge_weight is None else {"edge_weight": graph.edge_weight}
     further = graph.extras.values(graph.x.dtype)

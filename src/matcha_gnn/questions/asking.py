@@ -19,7 +19,6 @@ from matcha_gnn.errors import (
 from matcha_gnn.evidence.belief_model import BeliefModel
 from matcha_gnn.evidence.goals import ACCURACY
 from matcha_gnn.gamma.strategies.taking import with_decision
-from matcha_gnn.graphs.memory import whole_in_memory
 from matcha_gnn.questions.answers import checked_answers, read_answers
 from matcha_gnn.questions.decision import Design, decide
 from matcha_gnn.questions.questions import Neighbour, Opinion, Question, Questions
@@ -98,17 +97,13 @@ def compared_candidates(result: Adaptation) -> tuple[Candidate, ...]:
     """Among which answers decide: those of the result, and the surest changes of the pool.
 
     Raises:
-        IncompatibleError: there is nothing to choose among, or no predictions are at hand.
+        IncompatibleError: there is nothing to choose among.
     """
     decision = result.decision
     candidates = decision.candidates if decision else ()
     if len(candidates) < 2:
         why = f": {decision.obstacle}" if decision and decision.obstacle else ""
         raise IncompatibleError(f"ask: there are no candidates to choose among{why}")
-    if any(one.probs is None for one in candidates):
-        raise IncompatibleError(
-            "ask: the candidates' predictions are not in memory, as the graph is stored or sharded"
-        )
     return (*candidates, *surest_candidates(result))
 
 
@@ -146,8 +141,7 @@ class _Descriptions:
         self.table = _columns(table, len(self.labels))
         assert result.decision is not None
         self.candidates = [one for one in result.decision.candidates if not _is_part(one)]
-        graph = whole_in_memory(result.graph, "ask")
-        edges, ends = graph.edge_index.cpu(), torch.from_numpy(nodes)
+        edges, ends = result.graph.edge_index.cpu(), torch.from_numpy(nodes)
         self.senders, self.receivers = edges[:, torch.isin(edges, ends).any(0)]
 
     def __call__(self, number: int, node: int) -> Question:
@@ -201,7 +195,6 @@ def _is_part(candidate: Candidate) -> bool:
 
 
 def _opinion(candidate: Candidate, node: int) -> Opinion:
-    assert candidate.probs is not None
     confidence, label = candidate.probs[node].max(0)
     return Opinion(candidate.name, int(label), float(confidence))
 

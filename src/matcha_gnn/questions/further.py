@@ -31,7 +31,6 @@ def further_candidate(
         evidence: of the classes; None where it is not to be believed.
         goal: the metric that candidates are compared by.
     """
-    assert source.probs is not None
     labels, before = probs.argmax(1), source.probs.argmax(1).to(probs.device)
     changed = float((labels != before).double().mean())
     if evidence is None or bool(evidence.source.stand_in):

@@ -55,14 +55,12 @@ def surest_candidates(result: Adaptation) -> tuple[Candidate, ...]:
     the source's labels.
 
     Args:
-        result: of `Guarded`, on a graph in memory.
+        result: of `Guarded`,.
     """
     decision = result.decision
     if decision is None or decision.believed is None:
         return ()
     source = decision.candidates[0]
-    assert source.model is not None
-    assert source.probs is not None
     model = source.model.network if isinstance(source.model, BeliefModel) else source.model
     network = network_logs(network_probs(model, result.graph))
     if not torch.equal(network.argmax(1), source.probs.argmax(1)):

@@ -16,7 +16,7 @@ from matcha_gnn.evidence import ACCURACY, Goal
 from matcha_gnn.gamma.methods import BaseMethod
 from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.gamma.trace import Trace
-from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.result.alarms import Severity, class_alarms
 from matcha_gnn.result.decision import Decision
@@ -93,7 +93,7 @@ class Adaptation:
     method: BaseMethod
     strategy: "Strategy"
     seed: int
-    graph: BaseGraph
+    graph: Graph
     decision: Decision | None = None
     questions: "Questions | None" = None
     class_names: tuple[str, ...] = ()
@@ -298,7 +298,7 @@ class Adaptation:
 
         Raises:
             InvalidArgumentError: no candidate has this name.
-            IncompatibleError: there are no candidates, or the graph is stored or sharded.
+            IncompatibleError: there are no candidates.
 
         Example:
             >>> import matcha_gnn as mg
@@ -333,7 +333,7 @@ class Adaptation:
             classes: names of the classes, [C]; by default those of the result.
 
         Raises:
-            IncompatibleError: there are no candidates, or the graph is stored or sharded.
+            IncompatibleError: there are no candidates.
         """
         from matcha_gnn.questions.asking import ask
 

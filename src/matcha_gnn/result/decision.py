@@ -48,9 +48,8 @@ class Candidate:
             where none was.
         gain: by how much the goal is more than the source's, with bounds.
         changed: share of labels that differ from the source's: accuracy cannot differ by more.
-        probs: class probabilities by the base method around it, [N, C]; None where the graph is
-            stored or sharded.
-        model: what `Adaptation.model` is when it is taken; None with `probs`.
+        probs: class probabilities by the base method around it, [N, C].
+        model: what `Adaptation.model` is when it is taken.
         confusion: expected nodes of class b among those that it gives class a, [C, C]; None where
             nothing can be estimated.
     """
@@ -60,8 +59,8 @@ class Candidate:
     goal: Interval
     gain: Interval
     changed: float
-    probs: Probs | None = field(default=None, compare=False)
-    model: Backbone | None = field(default=None, compare=False)
+    probs: Probs = field(compare=False)
+    model: Backbone = field(compare=False)
     confusion: Tensor | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:

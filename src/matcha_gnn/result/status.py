@@ -74,10 +74,9 @@ def outcome(trace: Trace, first: Prediction, last: Prediction, finite: bool) -> 
     if not finite:
         return Status.NON_FINITE
     num_nodes, num_classes = first.probs.shape
-    entropies = float(entropy(first.probs).sum(dtype=torch.float64))
-    counts = class_counts_of(first.probs), class_counts_of(last.probs)
-    doubt, had, has = first.shard.total(entropies, *counts)
-    if doubt / first.shard.count(num_nodes) > UNINFORMATIVE_FROM * math.log(num_classes):
+    doubt = float(entropy(first.probs).sum(dtype=torch.float64))
+    had, has = class_counts_of(first.probs), class_counts_of(last.probs)
+    if doubt / num_nodes > UNINFORMATIVE_FROM * math.log(num_classes):
         return Status.UNINFORMATIVE
     if emptied(had, has):
         return Status.COLLAPSED_CLASS

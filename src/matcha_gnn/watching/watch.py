@@ -7,14 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeGuard
 
 from torch import nn
 
 from matcha_gnn.adaptation import checked_arguments, run_adaptation
 from matcha_gnn.diagnosis import Diagnosis, shift_card
 from matcha_gnn.errors import (
-    IncompatibleError,
     InvalidFileError,
     NoEvidenceError,
     optional_imports,
@@ -27,7 +26,6 @@ from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.gamma.methods import ERM, BaseMethod
 from matcha_gnn.gamma.models import Backbone, as_backbone
 from matcha_gnn.gamma.strategies import Guarded, Strategy
-from matcha_gnn.graphs.base import PlannedGraph
 from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.metrics import average_degree
@@ -104,7 +102,7 @@ class Watch:
         require_finite(self._model)
         self.method.require(self._model)
         self.strategy.require(self._model, self.method)
-        self._source = _whole(source) if _is_graph(source) else None
+        self._source = unlabelled(source) if _is_graph(source) else None
         if self._source is not None:
             self._model.accept(self._source.x)
         self._resamples = resamples
@@ -151,7 +149,7 @@ class Watch:
         Raises:
             InvalidGraphError, IncompatibleError: no graph for this model; the watch is as before.
         """
-        when, target = moment(time), _whole(graph)
+        when, target = moment(time), unlabelled(graph)
         self._measure_chance()
         step = self._met(target, with_last(self.strategy, self._last))
         alarms = alarms_of(step, self.reference, self.chances)
@@ -308,14 +306,8 @@ def _with_summary(model: Backbone, source: Source | None) -> Backbone:
     return with_source(model, source)
 
 
-def _is_graph(source: Source | None) -> bool:
+def _is_graph(source: Source | None) -> TypeGuard[GraphLike]:
     return source is not None and not isinstance(source, SourceSummary | str | Path)
-
-
-def _whole(graph: Any) -> Graph:
-    if isinstance(graph, PlannedGraph):
-        raise IncompatibleError("graph: Watch needs the whole graph in memory")
-    return unlabelled(graph)
 
 
 def _estimates(result: Adaptation, decision: Decision) -> tuple[Interval, Interval]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from matcha_paper.figures import cover, curves, gamma, path, pictures, scale, shifts, time
+from matcha_paper.figures import cover, curves, gamma, path, pictures, shifts, time
 from matcha_paper.figures.numbers import Effort, Rows, read_rows, write_rows
 
 __all__ = ["FIGURES", "Effort", "Figure", "Rows", "csv_of", "drawn", "read_rows", "reproduced"]
@@ -50,7 +50,6 @@ FIGURES: dict[str, Figure] = {
     ),
     "path": Figure("Accuracy on the path of γ, round by round", path.measure, path.draw),
     "time": Figure("Time of a round beside one inference", time.measure, time.draw),
-    "scale": Figure("Time, memory and accuracy as a graph grows", scale.measure, scale.draw),
 }
 
 

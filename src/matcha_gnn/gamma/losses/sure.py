@@ -17,8 +17,7 @@ from matcha_gnn import functional
 from matcha_gnn.errors import IncompatibleError, require_number
 from matcha_gnn.gamma.losses.base import Loss
 from matcha_gnn.gamma.methods.base import Prediction, View
-from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.kernels import Operator
+from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
@@ -108,7 +107,7 @@ def stein_forms(view: View, noise_share: float | None = None) -> SteinForms:
         # Relative to the last class, a sum of squares over classes is C times their mean too much.
         flat, over_classes = apart.flatten(1), apart.sum(1)
         sums = sums + flat @ flat.T - over_classes @ over_classes.T / len(head)
-    gram = view.graph.shard.total(sums.cpu().numpy())[0] / view.hops.num_nodes
+    gram = sums.cpu().numpy() / view.hops.num_nodes
     noise = float(gram[0, 0]) * noise_share if noise_share is not None else _source_noise(view)
     return SteinForms(gram, gram[0] - noise * traces, noise)
 
@@ -119,24 +118,20 @@ def _powers(view: View) -> tuple[Tensor, FloatArray]:
     like = view.model.head.weight.detach()
     columns = _ones_and_signs(view, num_nodes)
     probes = columns.shape[1] - 1
-    if isinstance(view.graph, Graph) and view.graph.symmetric:
+    if view.graph.symmetric:
         powers, sums = half_way(view.graph.adjacency, columns.to(like), num_hops)
         return powers, sums / (probes * num_nodes)
     powers, traces = like.new_ones(num_hops, num_nodes), np.zeros(num_hops)
-    for group in torch.split(columns, min(probes + 1, max(2, view.graph.most_columns)), 1):
-        h = group.to(like)
-        for k in range(num_hops):
-            h = view.graph.adjacency @ h if k else h
-            traces[k] += float(_dot(h, group))
-            if group.data_ptr() == columns.data_ptr():
-                powers[k] = h[:, 0]
-                traces[k] -= float(h[:, 0].sum(dtype=torch.float64))
-    (total,) = view.graph.shard.total(traces)
-    return powers, total / (probes * view.hops.num_nodes)
+    h = columns.to(like)
+    for k in range(num_hops):
+        h = view.graph.adjacency @ h if k else h
+        powers[k] = h[:, 0]
+        traces[k] = float(_dot(h, columns)) - float(h[:, 0].sum(dtype=torch.float64))
+    return powers, traces / (probes * num_nodes)
 
 
 def half_way(
-    adjacency: Operator, ones_and_signs: Tensor, num_hops: int
+    adjacency: Adjacency, ones_and_signs: Tensor, num_hops: int
 ) -> tuple[Tensor, FloatArray]:
     """P^k 1, [K+1, N], and Σ ⟨s, P^k s⟩ over columns of signs s, [K+1], for a symmetric P.
 
@@ -181,23 +176,20 @@ def probes_for(num_nodes: int) -> int:
 
 
 def _ones_and_signs(view: View, num_nodes: int) -> Tensor:
-    """Ones, and random signs as drawn for all nodes of the graph at once; bytes, [N, 1+S].
+    """Ones, and random signs; bytes, [N, 1+S].
 
     They are drawn where the graph is: a seed means other signs on a GPU than on the CPU.
     """
-    place, first = view.graph.device, view.graph.shard.start
-    probes = probes_for(view.hops.num_nodes)
+    place, probes = view.graph.device, probes_for(num_nodes)
     generator = torch_stream(view.seed, Purpose.SURE_SIGNS, place)
     columns = torch.ones(num_nodes, 1 + probes, dtype=torch.int8, device=place)
     block = device_of(place).block_floats // (2 * PROBES)
-    for start in range(0, first + num_nodes, block):
-        size = min(block, first + num_nodes - start)
+    for start in range(0, num_nodes, block):
+        size = min(block, num_nodes - start)
         drawn = torch.randint(
             0, 2, (size, probes), generator=generator, dtype=torch.int8, device=place
         )
-        here = drawn[max(0, first - start) :]
-        at = max(0, start - first)
-        columns[at : at + len(here), 1:] = 2 * here - 1
+        columns[start : start + size, 1:] = 2 * drawn - 1
     return columns
 
 

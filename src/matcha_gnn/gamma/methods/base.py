@@ -2,7 +2,6 @@
 
 import abc
 import enum
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,14 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn import kernels
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.gamma.hops import Hops, MixedSums, joined
+from matcha_gnn.gamma.hops import Hops, MixedSums
 from matcha_gnn.gamma.methods.settings import Configured
 from matcha_gnn.gamma.models import Backbone, hop_weights_of
-from matcha_gnn.graphs.base import BaseGraph
-from matcha_gnn.graphs.memory import Graph, whole_in_memory
-from matcha_gnn.graphs.shards import WHOLE, Shard
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.typing import ClassSums, FloatArray, HopWeights, Probs, Repr
 
 State = Any
@@ -46,7 +42,6 @@ class Prediction:
         probs: class probabilities, [N, C], detached.
         hops: the method's own hops where it modified the norm, encoder, features or edges; they
             enter the loss when `adapt` is called with `features="base"`.
-        shard: the shard of these nodes; set by the loop, not by methods.
 
     Args:
         probs: as above.
@@ -64,14 +59,12 @@ class Prediction:
         class_sums: tuple[Hops, ClassSums | MixedSums] | None = None,
     ) -> None:
         self.probs, self.hops, self._mass, self._class_sums = probs, hops, mass, class_sums
-        self.shard: Shard = WHOLE
 
     @property
     def mass(self) -> FloatArray:
         """Σ_i probs[i, c], [C]."""
         if self._mass is None:
-            here = self.probs.sum(0, dtype=torch.float64).cpu().numpy()
-            (self._mass,) = self.shard.total(here)
+            self._mass = self.probs.sum(0, dtype=torch.float64).cpu().numpy()
         return self._mass
 
     @cached_property
@@ -81,13 +74,13 @@ class Prediction:
 
     @property
     def finite(self) -> bool:
-        """Whether every probability is a finite number, over all shards."""
+        """Whether every probability is a finite number."""
         return bool(np.isfinite(self.mass).all())
 
     @property
     def class_shares(self) -> FloatArray:
         """Mean prediction, [C]."""
-        return self.mass / self.shard.count(self.probs.shape[0])
+        return self.mass / self.probs.shape[0]
 
     def class_sums(self, view: "View") -> ClassSums:
         """Σ_i probs[i, c] H_k[i] of the view's hops, [C, K+1, D]."""
@@ -134,16 +127,11 @@ class View:
     """
 
     model: Backbone
-    graph: BaseGraph
+    graph: Graph
     hops: Hops
     gamma: Tensor
     seed: int
     sums: bool = True
-
-    @property
-    def whole_graph(self) -> Graph:
-        """The graph, for methods that need all of it in memory: those without `streams`."""
-        return whole_in_memory(self.graph, "this method")
 
     @cached_property
     def hop_weights(self) -> HopWeights:
@@ -159,21 +147,14 @@ class View:
 
     @cached_property
     def z(self) -> Repr:
-        """The representation at the current γ, [N, D]; use `blocks` where hops are streamed."""
+        """The representation at the current γ, [N, D]."""
         return self.hops.mix(self.hop_weights)
-
-    def blocks(self) -> Iterator[tuple[slice, Repr]]:
-        """Rows and their z, [n, D]; one block where the hops are in memory."""
-        if self.hops.one_block:
-            yield slice(0, len(self.z)), self.z
-            return
-        for rows, block in self.hops.blocks():
-            yield rows, kernels.mix(block, self.hop_weights)
 
     @cached_property
     def logits(self) -> Tensor:
         """The head on z, [N, C]."""
-        return joined([self.model.head(z) for _, z in self.blocks()])
+        logits: Tensor = self.model.head(self.z)
+        return logits
 
     def classify(self) -> Prediction:
         """Softmax of the logits; for cached hops in one read, class sums included."""
@@ -197,8 +178,6 @@ class BaseMethod(Configured, abc.ABC):
     Attributes:
         name: its name on the command line.
         draws_at_random: its prediction depends on the seed, so renumbering nodes changes it.
-        streams: it iterates over nodes by `View.blocks` and `BaseGraph.blocks` only and sums by
-            `Shard.total`, so that a graph need not be in memory, or in one process.
         needs_hops: it may read the hops one by one; False lets a model whose γ stays keep Z alone.
         keeps_state: what it does in a round may depend on the rounds before; False lets
             `Matcha(restart=False)` be refused, which would have no effect.
@@ -206,7 +185,6 @@ class BaseMethod(Configured, abc.ABC):
 
     name: ClassVar[str]
     draws_at_random: ClassVar[bool] = False
-    streams: ClassVar[bool] = False
     needs_hops: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
 

@@ -16,7 +16,6 @@ class ERM(BaseMethod):
     name = "erm"
     needs_hops = False
     keeps_state = False
-    streams = True
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """The model's prediction; there is no state."""

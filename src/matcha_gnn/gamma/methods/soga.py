@@ -118,7 +118,7 @@ class SOGA(BaseMethod):
         """Draw the pairs, and encode with the source weights: every round starts there."""
         generator = torch_stream(view.seed, Purpose.SOGA_PAIRS)
         contrasts = [
-            Contrast(weight, draw_pairs(view.whole_graph, self.negatives, generator))
+            Contrast(weight, draw_pairs(view.graph, self.negatives, generator))
             for weight in (self.lambda_struct, self.lambda_neigh)
         ]
         return Prepared(contrasts, self._tuner(view).start(trained_values(view.model)))
@@ -127,7 +127,7 @@ class SOGA(BaseMethod):
         encoder = None if self.moves_gamma else _encoder(view.model, self.statistics)
         if encoder is None:
             return WholeTuner(view, self.statistics)
-        x = view.model.accept(view.whole_graph.x)
+        x = view.model.accept(view.graph.x)
 
         def encode(values: Values) -> Repr:
             weights = {f"model.{name}": value for name, value in values.items()}

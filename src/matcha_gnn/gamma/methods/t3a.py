@@ -13,7 +13,6 @@ from matcha_gnn.errors import (
     require_kind,
     require_number,
 )
-from matcha_gnn.gamma.hops import joined
 from matcha_gnn.gamma.methods.base import (
     BaseMethod,
     Modifies,
@@ -26,7 +25,6 @@ from matcha_gnn.gamma.methods.base import (
 from matcha_gnn.gamma.methods.lame import is_count
 from matcha_gnn.gamma.methods.tuning import check_choice
 from matcha_gnn.gamma.models import Backbone
-from matcha_gnn.graphs.shards import WHOLE, Shard, tensor_total
 from matcha_gnn.kernels import turned
 
 ROW_LABELS = ("own", "predicted")
@@ -96,7 +94,6 @@ class T3A(BaseMethod):
     needs_hops = False
     keeps_state = False
     modifies = frozenset({Modifies.HEAD})
-    streams = True
 
     def __init__(
         self,
@@ -139,41 +136,29 @@ class T3A(BaseMethod):
         elif not isinstance(self.scale, str):
             prototypes = prototypes * self.scale
         # Few classes and many nodes: softmax is many times faster down the long side.
-        probs = [turned((prototypes @ z.T).softmax(0)) for _, z in view.blocks()]
-        return Prediction(joined(probs)), state
+        return Prediction(turned((prototypes @ view.z.T).softmax(0))), state
 
     def _prototypes(self, view: View, rows: "Rows") -> Tensor:
         """Unit vectors, one per class, [C, D]."""
         labels = torch.cat([rows.labels, view.logits.argmax(1)])
         kept = self._kept(rows, view, labels)
         first = len(rows.labels)
-        sums = (rows.classes.T * kept[:first]) @ rows.unit
-        for block, z in view.blocks():
-            lengths = torch.linalg.vector_norm(z, dim=1).clamp_min(_tiny(z))
-            shares = z.new_zeros(len(z), first)
-            shares.scatter_(
-                1, labels[first:][block, None], (kept[first:][block] / lengths)[:, None]
-            )
-            sums = sums + shares.T @ z
-        sums = tensor_total(view.graph.shard, sums)
+        z = view.z
+        lengths = torch.linalg.vector_norm(z, dim=1).clamp_min(_tiny(z))
+        shares = z.new_zeros(len(z), first)
+        shares.scatter_(1, labels[first:, None], (kept[first:] / lengths)[:, None])
+        sums = (rows.classes.T * kept[:first]) @ rows.unit + shares.T @ z
         lost = torch.linalg.vector_norm(sums, dim=1, keepdim=True) == 0
         return F.normalize(torch.where(lost, rows.raw, sums))
 
     def _kept(self, rows: "Rows", view: View, labels: Tensor) -> Tensor:
         """Which supports are kept, bool [C + N]; entropies are computed only if some are not."""
-        shard, num_rows = view.graph.shard, len(rows.labels)
-        # Of several shards, only the first counts the classifier's rows as supports.
-        away = 0 if shard.is_first else num_rows
-        labels = labels[away:]
-        here = torch.bincount(labels, minlength=num_rows)
-        counts = [int(n) for n in shard.total(here.cpu().numpy().astype(float))[0]]
+        counts = torch.bincount(labels, minlength=len(rows.labels)).tolist()
         limits = [self._limit(count) for count in counts]
         if all(count <= limit for count, limit in zip(counts, limits, strict=True)):
-            kept = torch.ones_like(labels, dtype=torch.bool)
-        else:
-            entropies = torch.cat([rows.entropy, _entropy(view.logits)])[away:]
-            kept = lowest(entropies, labels, counts, limits, shard)
-        return F.pad(kept, (away, 0)) if away else kept
+            return torch.ones_like(labels, dtype=torch.bool)
+        entropies = torch.cat([rows.entropy, _entropy(view.logits)])
+        return lowest(entropies, labels, counts, limits)
 
     def _limit(self, count: int) -> int:
         """How many supports of a class are kept."""
@@ -182,17 +167,14 @@ class T3A(BaseMethod):
         return self.k
 
 
-def lowest(
-    values: Tensor, labels: Tensor, counts: list[int], limits: list[int], shard: Shard = WHOLE
-) -> Tensor:
+def lowest(values: Tensor, labels: Tensor, counts: list[int], limits: list[int]) -> Tensor:
     """Mark the lowest values of each class, the earlier one where two are equal; no sorting.
 
     Args:
         values: finite numbers, [M].
         labels: their classes, [M].
-        counts: how many there are of each class in all shards, [C].
-        limits: how many to mark of each class in all shards, [C].
-        shard: the shard of these values.
+        counts: how many there are of each class, [C].
+        limits: how many to mark of each class, [C].
 
     Returns:
         bool [M].
@@ -205,15 +187,14 @@ def lowest(
     for c, (count, limit) in enumerate(zip(counts, limits, strict=True)):
         if limit < count:
             of_class = values.masked_select(labels == c)
-            thresholds[c] = shard.kth_lowest(of_class, limit) if limit else -math.inf
+            thresholds[c] = of_class.kthvalue(limit).values if limit else -math.inf
     marked = values <= thresholds.index_select(0, labels)
-    if shard.total(float(marked.sum()))[0] > sum(map(min, counts, limits)):
+    if marked.sum() > sum(map(min, counts, limits)):
         for c, limit in enumerate(limits):
             chosen = (labels == c) & marked
             tied = (chosen & (values == thresholds[c])).nonzero().squeeze(1)
-            (below,) = shard.total(float(chosen.sum()) - len(tied))
-            room = max(0, limit - int(below) - shard.before(len(tied)))
-            marked[tied[room:]] = False
+            below = int(chosen.sum()) - len(tied)
+            marked[tied[max(0, limit - below) :]] = False
     return marked
 
 
@@ -225,9 +206,8 @@ def _entropy(logits: Tensor) -> Tensor:
 
 def _matching_scale(view: View, prototypes: Tensor) -> float:
     """The factor that gives the prototypes' logits the spread of the model's over classes."""
-    logits = (prototypes @ z.T for _, z in view.blocks())
-    got, wanted = view.graph.shard.total(sum(map(_spread, logits)), _spread(view.logits.T))
-    return math.sqrt(wanted / got) if got > 0 else 1.0
+    spread = _spread(prototypes @ view.z.T)
+    return math.sqrt(_spread(view.logits.T) / spread) if spread > 0 else 1.0
 
 
 def _spread(logits: Tensor) -> float:

@@ -1,6 +1,6 @@
 """Tent (Wang et al., ICLR 2021): entropy steps on the batch norm of the target."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -16,7 +16,6 @@ from matcha_gnn.gamma.methods.base import (
     View,
     require_linear_head,
 )
-from matcha_gnn.gamma.methods.streamed import StreamedTuner
 from matcha_gnn.gamma.methods.tuning import (
     SCALE,
     SHIFT,
@@ -32,8 +31,6 @@ from matcha_gnn.gamma.methods.tuning import (
 )
 from matcha_gnn.gamma.methods.whole import WholeTuner, batch_norms
 from matcha_gnn.gamma.models import Backbone, NormedFilterBackbone
-from matcha_gnn.graphs.memory import LocalGraph
-from matcha_gnn.graphs.shards import Shard
 from matcha_gnn.typing import Repr
 
 STATISTICS = ("target", "source")
@@ -71,7 +68,6 @@ class Tent(BaseMethod):
 
     name = "tent"
     modifies = frozenset({Modifies.NORM})
-    streams = True
 
     def __init__(
         self, steps: int = 1, lr: float = 1.0, optimizer: str = "sgd", statistics: str = "target"
@@ -103,25 +99,16 @@ class Tent(BaseMethod):
         return self._tuner(view, model).start(start)
 
     def _tuner(self, view: View, model: NormedFilterBackbone) -> Tuner:
-        """û is kept where the graph is in memory, else computed again block by block."""
-        norm, graph = model.norm, view.graph
+        """On û, or on its hops where nothing follows the norm."""
+        hidden = model.before_norm(model.accept(view.graph.x))
+        normal = normalised(hidden, model.norm, self.statistics)
+        if _is_identity(model.after_norm, normal):
+            return AffineTuner(view, normal)
 
-        def hidden(block: LocalGraph) -> Tensor:
-            return model.before_norm(model.accept(block.x))
-
-        def from_normal(values: Values, normal: Tensor) -> Repr:
+        def encode(values: Values) -> Repr:
             return model.after_norm(torch.addcmul(values[SHIFT], normal, values[SCALE]))
 
-        if not isinstance(graph, LocalGraph):
-            hiddens = (hidden(block) for _, block in graph.blocks())
-            normalise = normaliser(hiddens, norm, self.statistics, graph.shard)
-            return StreamedTuner(view, lambda v, block: from_normal(v, normalise(hidden(block))))
-        whole = hidden(graph)
-        normal = normaliser([whole], norm, self.statistics, graph.shard)(whole)
-        # It caches hops in memory; where `make_hops` is set there is no room for them.
-        if graph.make_hops is None and _is_identity(model.after_norm, normal):
-            return AffineTuner(view, normal)
-        return FilterTuner(view, lambda values: from_normal(values, normal))
+        return FilterTuner(view, encode)
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """Take the steps at the view's γ; the state is scale, shift and Adam's moments."""
@@ -129,44 +116,34 @@ class Tent(BaseMethod):
         return descend(state, view, entropy_slope, self.steps, descent)
 
 
-def normaliser(
-    hiddens: Iterable[Tensor], norm: nn.BatchNorm1d, statistics: str, shard: Shard
-) -> Callable[[Tensor], Tensor]:
-    """The map from [n, D] to û: less the mean, over the deviation, of the target or the source.
+def normalised(hidden: Tensor, norm: nn.BatchNorm1d, statistics: str) -> Tensor:
+    """û: less the mean, over the deviation, of the target or the source, [N, D].
 
     Args:
-        hiddens: the input of the norm, block by block; read only for the target's statistics.
+        hidden: the input of the norm, [N, D].
         norm: the batch norm.
         statistics: "target" or "source".
-        shard: the shard of the blocks.
     """
     if statistics == "target":
-        mean, variance = moments(hiddens, shard)
+        mean, variance = moments(hidden)
     else:
         variance, mean = cast(Tensor, norm.running_var), cast(Tensor, norm.running_mean)
-    scale = torch.rsqrt(variance + norm.eps)
-    return lambda hidden: (hidden - mean) * scale
+    return (hidden - mean) * torch.rsqrt(variance + norm.eps)
 
 
-def moments(blocks: Iterable[Tensor], shard: Shard) -> tuple[Tensor, Tensor]:
-    """Mean and biased variance of all rows, [D] each, from blocks of them.
+def moments(hidden: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and biased variance of all rows, [D] each; by their sums, as results are recorded.
 
     Example:
-        >>> from matcha_gnn.graphs.shards import WHOLE
-        >>> moments([torch.tensor([[1.0], [2.0]]), torch.tensor([[6.0]])], WHOLE)
+        >>> moments(torch.tensor([[1.0], [2.0], [6.0]]))
         (tensor([3.]), tensor([4.6667]))
     """
-    count, first, second = 0.0, np.zeros(()), np.zeros(())
-    for block in blocks:
-        of_block = torch.var_mean(block, 0, correction=0)
-        variance, mean = (each.double().cpu().numpy() for each in of_block)
-        count += len(block)
-        first, second = first + len(block) * mean, second + len(block) * (variance + mean**2)
-    total, first, second = shard.total(count, first, second)
-    mean = first / total
-    found = (torch.from_numpy(each) for each in (mean, np.maximum(second / total - mean**2, 0)))
-    to_mean, to_variance = (each.to(block) for each in found)
-    return to_mean, to_variance
+    count, of_rows = len(hidden), torch.var_mean(hidden, 0, correction=0)
+    variance, mean = (each.double().cpu().numpy() for each in of_rows)
+    squares = count * (variance + mean**2)
+    mean = count * mean / count
+    variance = np.maximum(squares / count - mean**2, 0)
+    return torch.from_numpy(mean).to(hidden), torch.from_numpy(variance).to(hidden)
 
 
 def entropy_slope(log_probs: Tensor) -> Tensor:

@@ -19,8 +19,7 @@ from matcha_gnn import kernels
 from matcha_gnn.errors import InvalidArgumentError, require_number, require_whole
 from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.methods.base import Prediction, View
-from matcha_gnn.graphs.shards import WHOLE, Shard, tensor_total
-from matcha_gnn.kernels import Operator, propagate
+from matcha_gnn.kernels import Adjacency, propagate
 from matcha_gnn.typing import HopStack, Repr
 
 Values: TypeAlias = dict[str, Tensor]
@@ -60,7 +59,7 @@ class Tuner(abc.ABC):
 
     def __init__(self, view: View) -> None:
         self.head, self.num_hops = view.model.head, view.model.num_hops
-        self.adjacency: Operator = view.graph.adjacency.to(self.head.weight.dtype)
+        self.adjacency = view.graph.adjacency.to(self.head.weight.dtype)
 
     @abc.abstractmethod
     def at(self, values: Values) -> Point:
@@ -178,7 +177,7 @@ class _Filter(torch.autograd.Function):
         return horner(ctx.transpose, gradients[0], ctx.hop_weights), None, None, None
 
 
-def horner(adjacency: Operator, h: Tensor, hop_weights: Sequence[float]) -> Tensor:
+def horner(adjacency: Adjacency, h: Tensor, hop_weights: Sequence[float]) -> Tensor:
     """Σ_k c_k P^k h without keeping the hops, for h [N, ·].
 
     Example:
@@ -255,32 +254,27 @@ def descend(
 ) -> tuple[Prediction, Tuned]:
     """Take steps down a loss of the logits, and predict after the last one."""
     tuner, point, moments = tuned
-    logits_at, shard = tuner.mixer(view), view.graph.shard
+    logits_at = tuner.mixer(view)
     with torch.enable_grad():
         logits = logits_at(point)
-        # The loss is a mean over the nodes of all shards.
-        share = len(logits) / shard.count(len(logits))
         for _ in range(steps):
             upward = slope(_class_major(logits).log_softmax(0))[:-1].T
-            if share != 1:
-                upward = share * upward
             trained = list(point.values.values())
             # Later rounds may start at this point again, so the graph is retained.
             slopes = torch.autograd.grad(logits, trained, upward, True, materialize_grads=True)
-            totals = [tensor_total(shard, each) for each in slopes]
-            values, moments = descent.step(point.values, totals, moments)
+            values, moments = descent.step(point.values, slopes, moments)
             point = tuner.at(values)
             logits = logits_at(point)
     probs = kernels.turned(_class_major(logits).softmax(0))
-    hops = LazyHops(partial(tuner.stack, point), shard)
+    hops = LazyHops(partial(tuner.stack, point))
     return Prediction(probs, hops=hops), Tuned(tuner, point, moments)
 
 
 class LazyHops(Hops):
     """Hops whose stack is computed when it is first read."""
 
-    def __init__(self, make: Callable[[], HopStack], shard: Shard = WHOLE) -> None:
-        self.__dict__.update(key=None, shard=shard, _kept={}, _logits=[], _make=make)
+    def __init__(self, make: Callable[[], HopStack]) -> None:
+        self.__dict__.update(key=None, _kept={}, _logits=[], _make=make)
 
     @cached_property
     def stack(self) -> HopStack:

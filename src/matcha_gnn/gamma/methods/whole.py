@@ -31,7 +31,7 @@ class WholeTuner(Tuner):
 
     def __init__(self, view: View, statistics: str) -> None:
         super().__init__(view)
-        self.model, self.graph = view.model, view.whole_graph
+        self.model, self.graph = view.model, view.graph
         self.on_target = statistics == "target"
         if self.on_target:
             _require_two_nodes(view, "statistics")
@@ -149,13 +149,13 @@ def drifted_statistics(view: View, passes: int) -> Values:
     values = statistics | {"gamma": view.gamma}
     with target_statistics(view.model, tracked=True):
         for _ in range(passes):
-            run_with(view.model, values, lambda model: model.representation(view.whole_graph))
+            run_with(view.model, values, lambda model: model.representation(view.graph))
     return statistics
 
 
 def _require_two_nodes(view: View, argument: str) -> None:
     """Raise IncompatibleError for a graph with one node, which has no variance."""
-    if view.whole_graph.num_nodes < 2:
+    if view.graph.num_nodes < 2:
         raise IncompatibleError(f"{argument}: statistics of the target need two nodes or more")
 
 

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 
 from matcha_gnn.errors import IncompatibleError, InvalidGraphError
 from matcha_gnn.gamma.hops import Hops, HopsKey
-from matcha_gnn.graphs.base import BaseGraph
 from matcha_gnn.graphs.extras import Extras
-from matcha_gnn.graphs.memory import Graph, GraphLike, LocalGraph, content_hash, unlabelled
+from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.kernels.contexts import drawing_alone
 from matcha_gnn.network.fingerprint import fingerprint
 from matcha_gnn.typing import HopStack, Repr
@@ -76,7 +75,7 @@ class Backbone(nn.Module, abc.ABC):
         return fingerprint({n: part for n, part in self.state_dict().items() if n != "gamma"})
 
     @abc.abstractmethod
-    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
+    def representation(self, graph: Graph, constants: Any = None) -> Repr:
         """Z with gradients to every parameter, [N, D].
 
         Args:
@@ -85,11 +84,11 @@ class Backbone(nn.Module, abc.ABC):
                 get no gradient then.
         """
 
-    def constants(self, graph: LocalGraph) -> Any:
+    def constants(self, graph: Graph) -> Any:
         """What `representation` can use again as long as only γ moves; None for nothing."""
         return None
 
-    def node_features(self, graph: LocalGraph) -> Tensor:
+    def node_features(self, graph: Graph) -> Tensor:
         """What is known of nodes by themselves, no edge seen, [N, D'].
 
         The logits on the graph without its edges, unless the model has something before its first
@@ -108,11 +107,11 @@ class Backbone(nn.Module, abc.ABC):
         outside = {id(self.gamma), *(id(p) for p in self.head.parameters())}
         return [p for p in self.parameters() if id(p) not in outside]
 
-    def stack(self, graph: LocalGraph) -> HopStack:
+    def stack(self, graph: Graph) -> HopStack:
         """The hops of a checked graph, [N, K+1, D]: here Z as the only one, [N, 1, D]."""
         return self.representation(graph, self.constants(graph))[:, None]
 
-    def hops(self, graph: BaseGraph | GraphLike, *, keyed: bool = True) -> Hops:
+    def hops(self, graph: Graph | GraphLike, *, keyed: bool = True) -> Hops:
         """The hops on a graph, in evaluation mode and without gradients.
 
         Args:
@@ -120,23 +119,18 @@ class Backbone(nn.Module, abc.ABC):
             keyed: record what they were made from, so that they can be handed to `adapt` later.
                 Hashing reads the features once; hops that are used on the spot can go without.
         """
-        checked = graph if isinstance(graph, BaseGraph) else unlabelled(graph)
-        if checked.make_hops is not None:
-            made: Hops = checked.make_hops(self)
-            return made
-        assert isinstance(checked, LocalGraph), "other graphs make the hops themselves"
+        checked = unlabelled(graph)
         with torch.no_grad(), evaluating(self):
             stack = self.stack(checked)
-        return Hops(stack, self.hops_key(checked) if keyed else None, checked.shard)
+        return Hops(stack, self.hops_key(checked) if keyed else None)
 
-    def mixed_hops(self, graph: BaseGraph) -> Hops | None:
-        """Z at the model's γ as the only hop; None where hops are as easily made, or not here."""
+    def mixed_hops(self, graph: Graph) -> Hops | None:
+        """Z at the model's γ as the only hop; None where hops are as easily made."""
         return None
 
-    def hops_key(self, graph: BaseGraph | GraphLike) -> HopsKey:
+    def hops_key(self, graph: Graph | GraphLike) -> HopsKey:
         """Content hashes of the graph and of all that decides the hops in this model."""
-        checked = graph if isinstance(graph, BaseGraph) else unlabelled(graph)
-        return HopsKey(checked.fingerprint, content_hash(*self._hop_tensors()))
+        return HopsKey(unlabelled(graph).fingerprint, content_hash(*self._hop_tensors()))
 
     def _hop_tensors(self) -> list[Tensor]:
         """All that decides the hops in this model: γ too, as Z is the only one."""
@@ -169,7 +163,7 @@ class Backbone(nn.Module, abc.ABC):
         logits: Tensor = self.head(self.representation(graph))
         return logits
 
-    def forms(self, graph: BaseGraph) -> "Iterator[tuple[str, Backbone]]":
+    def forms(self, graph: Graph) -> "Iterator[tuple[str, Backbone]]":
         """The same model with γ elsewhere, each by a name; none unless a subclass has some.
 
         Each predicts as the model does until its γ moves.

@@ -13,7 +13,7 @@ from matcha_gnn.errors import as_number, as_whole, require_number
 from matcha_gnn.gamma.models.alpha import alpha_of, starting_alpha
 from matcha_gnn.gamma.models.encoder import LinearEncoder
 from matcha_gnn.gamma.models.linear import LayeredBackbone
-from matcha_gnn.graphs.memory import LocalGraph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import one_hop
 from matcha_gnn.typing import Repr
 
@@ -74,7 +74,7 @@ class GCNII(LinearEncoder, LayeredBackbone):
         self.gamma = nn.Parameter(starting_alpha(self.alpha, domain, layers))
         self.reset_parameters()
 
-    def node_features(self, graph: LocalGraph) -> Tensor:
+    def node_features(self, graph: Graph) -> Tensor:
         """Logits of nodes that have no neighbours, [N, C]."""
         (z,) = self.layers(self.accept(graph.x), lambda h: h)
         logits: Tensor = self.head(z)
@@ -85,11 +85,11 @@ class GCNII(LinearEncoder, LayeredBackbone):
         return [self._through(self._start(x, hop), hop)]
 
     @torch.no_grad()
-    def constants(self, graph: LocalGraph) -> Start:
+    def constants(self, graph: Graph) -> Start:
         """h_0 and P h_0."""
         return self._start(self.accept(graph.x), partial(one_hop, graph.adjacency))
 
-    def representation(self, graph: LocalGraph, constants: Start | None = None) -> Repr:
+    def representation(self, graph: Graph, constants: Start | None = None) -> Repr:
         """Z with gradients to every parameter, or to γ alone from `constants`, [N, D]."""
         hop = partial(one_hop, graph.adjacency)
         if constants is None:

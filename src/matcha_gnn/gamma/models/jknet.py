@@ -11,7 +11,7 @@ from torch.nn import functional as F  # noqa: N812
 from matcha_gnn.errors import as_whole
 from matcha_gnn.gamma.models.encoder import LinearEncoder
 from matcha_gnn.gamma.models.linear import LayeredBackbone, LinearBackbone
-from matcha_gnn.graphs.memory import LocalGraph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import one_hop
 from matcha_gnn.typing import HopStack, Repr
 
@@ -58,21 +58,21 @@ class JKNet(LinearEncoder, LinearBackbone, LayeredBackbone):
         self.bias = nn.Parameter(torch.zeros(layers, width))
         self.gamma = nn.Parameter(torch.full((layers,), 1 / layers))
 
-    def node_features(self, graph: LocalGraph) -> Tensor:
+    def node_features(self, graph: Graph) -> Tensor:
         """Logits of nodes that have no neighbours, [N, C]."""
         z = self.mixed(self.layers(self.accept(graph.x), lambda h: h))
         logits: Tensor = self.head(z)
         return logits
 
-    def stack(self, graph: LocalGraph) -> HopStack:
+    def stack(self, graph: Graph) -> HopStack:
         """h_1 … h_L of a checked graph, [N, L, D]."""
         return torch.stack(self._layers_of(graph), 1)
 
-    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
+    def representation(self, graph: Graph, constants: Any = None) -> Repr:
         """Z with gradients to every parameter, [N, D]."""
         return self.mixed(self._layers_of(graph))
 
-    def _layers_of(self, graph: LocalGraph) -> list[Repr]:
+    def _layers_of(self, graph: Graph) -> list[Repr]:
         return self.layers(self.accept(graph.x), partial(one_hop, graph.adjacency))
 
     def layers(self, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:

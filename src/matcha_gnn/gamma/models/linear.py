@@ -10,8 +10,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.models.base import Backbone, evaluating
-from matcha_gnn.graphs.base import BaseGraph
-from matcha_gnn.graphs.memory import LocalGraph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import filter_hops, propagate
 from matcha_gnn.typing import HopStack, HopWeights, Repr
 
@@ -23,7 +22,7 @@ class LinearBackbone(Backbone):
     """
 
     @abc.abstractmethod
-    def stack(self, graph: LocalGraph) -> HopStack:
+    def stack(self, graph: Graph) -> HopStack:
         """H_0 … H_K of a checked graph, with gradients to what decides them, [N, K+1, D]."""
 
     def hop_weights(self, gamma: Tensor) -> HopWeights:
@@ -43,7 +42,7 @@ class LinearBackbone(Backbone):
         """Z of hops at the model's γ, [N, D]."""
         return torch.stack(hops, -1) @ self.hop_weights(self.gamma)
 
-    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
+    def representation(self, graph: Graph, constants: Any = None) -> Repr:
         """Z with gradients to every parameter, [N, D]."""
         return self.mixed([*self.stack(graph).unbind(1)])
 
@@ -85,23 +84,21 @@ class FilterBackbone(LinearBackbone, LayeredBackbone):
     def encode(self, x: Tensor) -> Repr:
         """H_0, what the model makes of nodes by themselves: [N, F] to [N, D]."""
 
-    def node_features(self, graph: LocalGraph) -> Tensor:
+    def node_features(self, graph: Graph) -> Tensor:
         """The head on H_0, [N, C]."""
         logits: Tensor = self.head(self.encode(self.accept(graph.x)))
         return logits
 
     @final
-    def stack(self, graph: LocalGraph) -> HopStack:
+    def stack(self, graph: Graph) -> HopStack:
         """H_0 … H_K of a checked graph, [N, K+1, D]."""
         return propagate(graph.adjacency, self.encode(self.accept(graph.x)), self.num_hops)
 
     @final
-    def mixed_hops(self, graph: BaseGraph) -> Hops | None:
+    def mixed_hops(self, graph: Graph) -> Hops:
         """Z as the only hop, in the memory of two: no hop is kept."""
-        if not isinstance(graph, LocalGraph) or graph.make_hops is not None:
-            return None
         with torch.no_grad(), evaluating(self):
-            return Hops(self.representation(graph)[:, None], shard=graph.shard, mixed=True)
+            return Hops(self.representation(graph)[:, None], mixed=True)
 
     @final
     def layers(self, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:
@@ -112,7 +109,7 @@ class FilterBackbone(LinearBackbone, LayeredBackbone):
         return hops
 
     @final
-    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
+    def representation(self, graph: Graph, constants: Any = None) -> Repr:
         """Z with gradients to every parameter, [N, D]."""
         h0 = self.encode(self.accept(graph.x))
         return filter_hops(graph.adjacency, h0, self.hop_weights(self.gamma))
@@ -139,7 +136,7 @@ class NormedFilterBackbone(FilterBackbone):
         """H_0 from features [N, F]: [N, D]."""
         return self.after_norm(self.norm(self.before_norm(x)))
 
-    def node_features(self, graph: LocalGraph) -> Tensor:
+    def node_features(self, graph: Graph) -> Tensor:
         """What enters the batch norm, [N, D]."""
         return self.before_norm(self.accept(graph.x))
 

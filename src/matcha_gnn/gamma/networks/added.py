@@ -10,7 +10,7 @@ from matcha_gnn.errors import as_whole
 from matcha_gnn.gamma.models.linear import LinearBackbone
 from matcha_gnn.gamma.networks.sites import require_module, require_path
 from matcha_gnn.gamma.networks.wrap import Foreign
-from matcha_gnn.graphs.memory import LocalGraph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import Adjacency, filter_hops, mix, propagate
 from matcha_gnn.network.arguments import signature_of
 from matcha_gnn.network.calling import Given, find_head, given_graph
@@ -32,17 +32,17 @@ class AddedHops(Foreign):
         self.gamma = nn.Parameter(torch.eye(1, as_whole("K", num_hops, least=1) + 1)[0].to(like))
 
     @torch.no_grad()
-    def constants(self, graph: LocalGraph) -> HopStack | None:
+    def constants(self, graph: Graph) -> HopStack | None:
         """The hops."""
         return self.added_hops(graph)
 
-    def representation(self, graph: LocalGraph, constants: HopStack | None = None) -> Repr:
+    def representation(self, graph: Graph, constants: HopStack | None = None) -> Repr:
         """Z' with gradients to γ and, without `constants`, to the network's parameters, [N, D]."""
         if constants is not None:
             return mix(constants, self.gamma)
         return filter_hops(graph.adjacency, self.seen(graph), self.gamma)
 
-    def added_hops(self, graph: LocalGraph) -> HopStack:
+    def added_hops(self, graph: Graph) -> HopStack:
         """Z and K hops from there, [N, K+1, D]."""
         return propagate(graph.adjacency, self.seen(graph), len(self.gamma) - 1)
 
@@ -59,11 +59,11 @@ class LinearAddedHops(AddedHops, LinearBackbone):
         """No: a fit has a scale of the logits beside γ, so that γ is not spent on sureness."""
         return False
 
-    def constants(self, graph: LocalGraph) -> None:
+    def constants(self, graph: Graph) -> None:
         """None: rounds need sums over the hops alone."""
         return None
 
-    def stack(self, graph: LocalGraph) -> HopStack:
+    def stack(self, graph: Graph) -> HopStack:
         """Z and K hops from there, [N, K+1, D]."""
         return self.added_hops(graph)
 

@@ -16,8 +16,7 @@ from matcha_gnn.gamma.models.base import Backbone
 from matcha_gnn.gamma.networks.added import LinearAddedHops
 from matcha_gnn.gamma.networks.sites import find_gamma
 from matcha_gnn.gamma.networks.wrap import Foreign, Wrapped
-from matcha_gnn.graphs.base import BaseGraph
-from matcha_gnn.graphs.memory import GraphLike, LocalGraph, unlabelled
+from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.network.batches import Batches, Loader
 
 logger = logging.getLogger(__name__)
@@ -33,10 +32,10 @@ class Network(LinearAddedHops):
     def __init__(self, net: nn.Module) -> None:
         super().__init__(net, None, HOPS)
 
-    def forms(self, graph: BaseGraph) -> Iterator[tuple[str, Backbone]]:
+    def forms(self, graph: Graph) -> Iterator[tuple[str, Backbone]]:
         """The network with γ at hop weights of its own, where `find_gamma` knows some."""
         found = find_gamma(self.net)
-        if not found.gamma or not isinstance(graph, LocalGraph):
+        if not found.gamma:
             return
         form = Wrapped(self.net, found.gamma, None).frozen()
         form.gamma.requires_grad_(True)

@@ -15,7 +15,7 @@ from matcha_gnn.errors import (
 )
 from matcha_gnn.gamma.models.base import Backbone
 from matcha_gnn.gamma.networks.sites import find_gamma, find_sites, require_module, require_path
-from matcha_gnn.graphs.memory import LocalGraph, content_hash
+from matcha_gnn.graphs.memory import Graph, content_hash
 from matcha_gnn.network.batches import Batches, collected
 from matcha_gnn.network.calling import (
     Head,
@@ -85,7 +85,7 @@ class Foreign(Backbone):
             raise IncompatibleError(f"graph is on {x.device}, {self.name} on {self.gamma.device}")
         return x.to(self.gamma.dtype)
 
-    def seen(self, graph: LocalGraph, patches: Callable[[], Iterable[Patch]] = tuple) -> Repr:
+    def seen(self, graph: Graph, patches: Callable[[], Iterable[Patch]] = tuple) -> Repr:
         """What enters the head on a graph, with some patches in place, [N, D]."""
         batches = None if self.batches is None else self.batches.of(graph)
         if batches is None:
@@ -98,7 +98,7 @@ class Foreign(Backbone):
 
     def _seen(
         self,
-        graph: LocalGraph,
+        graph: Graph,
         patches: Callable[[], Iterable[Patch]],
         seeds: int | None = None,
     ) -> Repr:
@@ -116,7 +116,7 @@ class Foreign(Backbone):
             self._head_checked = True
         return z
 
-    def _answer(self, graph: LocalGraph, entered: list[Tensor]) -> Any:
+    def _answer(self, graph: Graph, entered: list[Tensor]) -> Any:
         """What the network returns; on dense features where it has failed on sparse ones."""
         x = self.accept(graph.x)
         if not self._needs_dense:
@@ -131,7 +131,7 @@ class Foreign(Backbone):
         self._needs_dense = True
         return answer
 
-    def node_features(self, graph: LocalGraph) -> Tensor:
+    def node_features(self, graph: Graph) -> Tensor:
         """Logits of the network on the nodes without their edges, [N, C]."""
         none = torch.zeros(0, dtype=torch.long, device=graph.device)
         logits: Tensor = self.head(self.seen(graph.at_edges(none)))
@@ -150,7 +150,7 @@ class Wrapped(Foreign):
         self.sites = find_sites(self.net, gamma)
         self.gamma = nn.Parameter(torch.cat([site.start for site in self.sites]))
 
-    def representation(self, graph: LocalGraph, constants: Any = None) -> Repr:
+    def representation(self, graph: Graph, constants: Any = None) -> Repr:
         """Z with gradients to γ and to the network's parameters, [N, D]."""
         z = self.seen(graph, self._patches)
         if torch.is_grad_enabled() and self.gamma.requires_grad and not z.requires_grad:

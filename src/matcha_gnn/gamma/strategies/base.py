@@ -14,7 +14,7 @@ from matcha_gnn.gamma.losses import Loss
 from matcha_gnn.gamma.methods import BaseMethod
 from matcha_gnn.gamma.methods.settings import nested_parameters
 from matcha_gnn.gamma.models import Backbone
-from matcha_gnn.graphs.base import BaseGraph
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.result import Adaptation
 from matcha_gnn.typing import Parameters, Progress
 
@@ -38,7 +38,7 @@ class Task:
     """
 
     model: Backbone
-    graph: BaseGraph
+    graph: Graph
     method: BaseMethod
     seed: int
     hops: Hops | None
@@ -82,29 +82,12 @@ class Strategy(abc.ABC):
     Attributes:
         name: what the command line calls it.
         version: of the algorithm.
-        blockwise: it needs the nodes in blocks only, so that a graph may be stored.
-        shardable: it needs nothing of other ranks' nodes but sums, so that a graph may be sharded.
-        uses_evidence: it needs an estimate of the classes, in memory for all nodes.
+        uses_evidence: it needs an estimate of the classes.
     """
 
     name: ClassVar[str]
     version: ClassVar[int]
     uses_evidence: ClassVar[bool] = False
-
-    @property
-    def blockwise(self) -> bool:
-        """See the class."""
-        return False
-
-    @property
-    def shardable(self) -> bool:
-        """See the class."""
-        return self.blockwise
-
-    @property
-    def predictions(self) -> int:
-        """How often the base method predicts: what the cost of a stored graph is planned by."""
-        return 1
 
     def require(self, model: Backbone, method: BaseMethod) -> None:  # noqa: B027 (optional)
         """Raise IncompatibleError if the model lacks what this strategy needs."""

@@ -14,13 +14,12 @@ from matcha_gnn.gamma.methods import ERM, BaseMethod
 from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.gamma.strategies.base import Proposal, Strategy, Task
 from matcha_gnn.gamma.strategies.run import Run, finished
-from matcha_gnn.graphs.base import BaseGraph
-from matcha_gnn.graphs.shards import WHOLE
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.result import Adaptation, Trace, outcome
 from matcha_gnn.typing import Probs
 
 
-def own_probs(run: Run, graph: BaseGraph) -> Probs:
+def own_probs(run: Run, graph: Graph) -> Probs:
     """Class probabilities of a run's model itself, without its base method, [N, C]."""
     if isinstance(run.model, BeliefModel):
         return network_probs(run.model, graph)
@@ -58,11 +57,6 @@ class Belief(Strategy):
         if self.answer not in ANSWERS:
             raise InvalidArgumentError("answer", repr(self.answer), ", ".join(ANSWERS))
 
-    @property
-    def blockwise(self) -> bool:
-        """Yes."""
-        return True
-
     def require(self, model: Backbone, method: BaseMethod) -> None:
         """Nothing of a network; that a summary is missing is said with what to do."""
 
@@ -95,8 +89,7 @@ class Belief(Strategy):
         network = task.model.network if isinstance(task.model, BeliefModel) else task.model
         for answer in ANSWERS:
             model = BeliefModel(network.copied(), answer)
-            stack = model.log_probs(evidence)[:, None]
-            hops = Hops(stack, shard=task.graph.shard)
+            hops = Hops(model.log_probs(evidence)[:, None])
             yield Proposal(answer, model, hops, ERM(), fresh=True)
         yield from _for_goal(task, network, evidence)
 
@@ -104,10 +97,10 @@ class Belief(Strategy):
 def _for_goal(task: Task, network: Backbone, evidence: Posterior) -> Iterator[Proposal]:
     """The pool with labels that make the wanted metric high, where these are not the likeliest.
 
-    A threshold on the probabilities of all nodes; not for sharded graphs.
+    A threshold on the probabilities of all nodes.
     """
     summary = task.model.source
-    if task.wanted.is_default or evidence.shard is not WHOLE or summary is None:
+    if task.wanted.is_default or summary is None:
         return
     goal = task.wanted.goal(evidence.probs.shape[1], summary.class_prior)
     bias = goal.bias(evidence.probs)

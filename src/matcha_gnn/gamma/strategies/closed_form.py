@@ -47,16 +47,6 @@ class ClosedForm(Strategy):
         require_kind("loss", self.loss, Loss, "a Loss, such as mg.SURE()")
         require_whole("rounds", self.rounds, least=1)
 
-    @property
-    def blockwise(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def predictions(self) -> int:
-        """One before each step, and one after the last."""
-        return self.rounds + 1
-
     def require(self, model: Backbone, method: BaseMethod) -> None:
         """Hop weights must be free, and the loss must know its minimum."""
         require_loss(self.loss, model)

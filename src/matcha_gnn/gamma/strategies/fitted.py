@@ -31,11 +31,6 @@ class Fitted(Strategy):
     version = 9
     uses_evidence = True
 
-    @property
-    def blockwise(self) -> bool:
-        """Yes."""
-        return True
-
     def require(self, model: Backbone, method: BaseMethod) -> None:
         """γ must decide something."""
         if not model.gamma_decides:

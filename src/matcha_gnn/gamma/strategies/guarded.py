@@ -8,7 +8,6 @@ taken if the lower bound of its gain over the source is above the threshold.
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -44,8 +43,6 @@ from matcha_gnn.gamma.strategies.belief import Belief, own_probs
 from matcha_gnn.gamma.strategies.closed_form import ClosedForm
 from matcha_gnn.gamma.strategies.fitted import Fitted
 from matcha_gnn.gamma.strategies.run import Run, finished
-from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.graphs.shards import tensor_total
 from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.result import (
     Adaptation,
@@ -104,16 +101,6 @@ class Guarded(Strategy):
         if self.of_error and not 0 < self.min_gain < 1:
             raise InvalidArgumentError("min_gain", self.min_gain, "a share in (0, 1) with of_error")
 
-    @property
-    def blockwise(self) -> bool:
-        """Where all that it tries is."""
-        return all(strategy.blockwise for strategy in self.strategies)
-
-    @property
-    def shardable(self) -> bool:
-        """Where all that it tries is."""
-        return all(strategy.shardable for strategy in self.strategies)
-
     def require(self, model: Backbone, method: BaseMethod) -> None:
         """Something must be able to run on the model; with no strategies accuracy is estimated."""
         if self.strategies and not self.usable(model, method):
@@ -135,7 +122,7 @@ class Guarded(Strategy):
 
     def run(self, task: Task) -> Adaptation:
         """Estimate, try, compare."""
-        with kept_product() if isinstance(task.graph, Graph) else nullcontext():
+        with kept_product():
             return self._run(task)
 
     def _run(self, task: Task) -> Adaptation:
@@ -258,8 +245,6 @@ def _gathered(
         _require_classes(summary, source, task.wanted.classes)
         return task, infer(task.model, task.graph, network, shift=shift)
     try:
-        if not isinstance(task.graph, Graph):
-            raise NoEvidenceError("this graph is not in memory")
         if network is not source.prediction.probs:
             raise NoEvidenceError(f"the network's labels are not those of {task.method.name}")
         found = stand_in_summary(task.model, task.graph, network)
@@ -278,7 +263,7 @@ def _require_classes(source: SourceSummary, run: Run, names: Sequence[str]) -> N
         return
     if absent.sum() == len(absent) - 1:
         raise NoEvidenceError(_ONE_CLASS)
-    (counts,) = run.graph.shard.total(class_counts_of(run.prediction.probs))
+    counts = class_counts_of(run.prediction.probs)
     shares = counts / counts.sum()
     most = int((shares * absent).argmax())
     if shares[absent].sum() >= _LEAST_CLASS:
@@ -346,8 +331,7 @@ class _Guard:
             rated = self.rated_before if run is self.source else rater.rate(probs, labels)
             gain, value = rater.gain(rated, self.rated_before), rater.value(rated)
             accuracy = value if self.goal == ACCURACY else self.scores.accuracy(labels)
-            counts = expected_confusion(labels, self.scores.probs)
-            confusion = tensor_total(self.scores.shard, counts).cpu()
+            confusion = expected_confusion(labels, self.scores.probs).cpu()
         return _Trial(name, run, accuracy, value, gain, confusion)
 
     def trials(self, strategies: list[Strategy]) -> Iterator[_Trial]:
@@ -386,12 +370,9 @@ class _Guard:
 
     def candidate(self, trial: _Trial) -> Candidate:
         """What the decision says of a trial."""
-        labels = trial.run.prediction.labels
-        shard, other = self.task.graph.shard, float(labels.ne(self.labels_before).sum())
-        changed = float(shard.total(other)[0]) / shard.count(len(labels))
-        run, graph = trial.run, self.task.graph
-        in_memory = isinstance(graph, Graph)
-        probs, model = (run.prediction.probs, run.model.frozen()) if in_memory else (None, None)
+        probs, labels = trial.run.prediction.probs, trial.run.prediction.labels
+        changed = float(labels.ne(self.labels_before).sum()) / len(labels)
+        model = trial.run.model.frozen()
         accuracy, goal, confusion = trial.accuracy, trial.goal, trial.confusion
         if bool(self.evidence.source.stand_in):
             # It shows which labels fit features and edges better, not how many are right.

@@ -96,21 +96,6 @@ class Matcha(Strategy):
         if self.features == "base" and self.moves != "gamma":
             raise InvalidArgumentError("features", "'base'", "source, unless moves is gamma")
 
-    @property
-    def blockwise(self) -> bool:
-        """Where γ alone moves and the loss sees the source model's representation."""
-        return self.shardable and self.features == "source"
-
-    @property
-    def shardable(self) -> bool:
-        """Where γ alone moves."""
-        return self.moves == "gamma"
-
-    @property
-    def predictions(self) -> int:
-        """One before each step, and one after the last."""
-        return self.rounds + 1
-
     def require(self, model: Backbone, method: BaseMethod) -> None:
         """The loss may need a filter, and the method's features need cached hops."""
         require_loss(self.loss, model, self.moves)

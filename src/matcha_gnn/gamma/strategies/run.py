@@ -22,7 +22,6 @@ from matcha_gnn.gamma.losses import PIC, Loss
 from matcha_gnn.gamma.methods import Prediction, View
 from matcha_gnn.gamma.models import Backbone, LinearBackbone
 from matcha_gnn.gamma.strategies.base import Strategy, Task
-from matcha_gnn.graphs.memory import LocalGraph
 from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.network.patches import Patch, patched
 from matcha_gnn.result import Adaptation, Decision, Status, Trace
@@ -83,8 +82,7 @@ class Run:
             self.hops_stay = self.encoder_stays and isinstance(model, LinearBackbone)
             self.keeps_z_alone = gamma_stays and not method.needs_hops
             self.moving = _moving_parameters(self.model, ways.moves)
-            local = graph if self.encoder_stays and isinstance(graph, LocalGraph) else None
-            self.constants = None if local is None else self.model.constants(local)
+            self.constants = self.model.constants(graph) if self.encoder_stays else None
             self.hops = task.hops or self._fresh_hops()
         with self.watch.stage("setup"), torch.no_grad():
             self.view = self._fresh_view()
@@ -106,7 +104,6 @@ class Run:
             if self.ways.restart:
                 self.state = self.method.start(self.view, self.prepared)
             self.prediction, self.state = self.method.predict(self.view, self.state)
-            self.prediction.shard = self.graph.shard
         return self.prediction
 
     def require_finite(self) -> None:
@@ -182,7 +179,6 @@ class Run:
         return float(value.detach()) if finite else math.nan
 
     def _representation(self) -> Repr:
-        assert isinstance(self.graph, LocalGraph), "stores take models with cached hops alone"
         return self.model.representation(self.graph, self.constants)
 
     def _refresh(self) -> None:
@@ -197,7 +193,7 @@ class Run:
             return self.model.hops(self.graph, keyed=False)
         # Kept with its history: the loss of the same round differentiates it.
         self.z = self._representation()
-        return Hops(self.z.detach()[:, None], shard=self.graph.shard)
+        return Hops(self.z.detach()[:, None])
 
     def _fresh_view(self) -> View:
         gamma = self.gamma.detach().clone()
@@ -207,9 +203,9 @@ class Run:
 def pic_value(view: View, prediction: Prediction) -> float:
     """The PIC loss at a view; of hops whose Gram matrix nobody needed, from Z alone."""
     hops = view.hops
-    if hops.one_block and "gram" not in vars(hops):
+    if "gram" not in vars(hops):
         z = hops.mix(view.hop_weights)
-        view = replace(view, hops=Hops(z[:, None], shard=hops.shard, mixed=True))
+        view = replace(view, hops=Hops(z[:, None], mixed=True))
     return PIC().value(view, prediction)
 
 

@@ -11,7 +11,6 @@ from matcha_gnn.gamma.methods import ERM, Prediction
 from matcha_gnn.gamma.strategies.base import Task
 from matcha_gnn.gamma.strategies.guarded import MOVED_BACK
 from matcha_gnn.gamma.strategies.run import Run
-from matcha_gnn.graphs.memory import whole_in_memory
 from matcha_gnn.result import Adaptation, Candidate, Decision, Status, Trace
 
 
@@ -24,10 +23,6 @@ def take(result: Adaptation, name: str) -> Adaptation:
         raise IncompatibleError(f"take: there are no candidates: {why}")
     if name not in names:
         raise InvalidArgumentError("name", repr(name), ", ".join(names))
-    if decision.candidates[0].probs is None:
-        raise IncompatibleError(
-            "take: the candidates' predictions are not in memory, as the graph is stored or sharded"
-        )
     if name == decision.chosen:
         return result
     before = decision.by_hand or decision.chosen
@@ -37,12 +32,9 @@ def take(result: Adaptation, name: str) -> Adaptation:
 
 
 def with_decision(result: Adaptation, decision: Decision) -> Adaptation:
-    """The result if another decision had been made among candidates that are in memory."""
+    """The result if another decision had been made."""
     source, taken = decision.candidates[0], decision.taken
     assert taken is not None
-    assert taken.model is not None
-    assert taken.probs is not None
-    assert source.probs is not None
     trace = Trace()
     trace.add_estimate(source.expected_accuracy, result.gamma_before, _class_shares(source.probs))
     if decision.adapted:
@@ -65,11 +57,8 @@ def _class_shares(probs: Tensor) -> Any:
 
 def _pic(candidate: Candidate, result: Adaptation) -> float:
     """The PIC loss of its predictions."""
-    assert candidate.model is not None
-    assert candidate.probs is not None
     assert result.decision is not None
     if candidate.name == result.decision.chosen:
         return result.pic_after
-    graph = whole_in_memory(result.graph, "take")
-    task = Task(candidate.model, graph, ERM(), result.seed, None, lambda done, total: None)
+    task = Task(candidate.model, result.graph, ERM(), result.seed, None, lambda done, total: None)
     return PIC().value(Run(task).view, Prediction(candidate.probs))

@@ -20,11 +20,6 @@ class Unadapted(Strategy):
     name = "none"
     version = 2
 
-    @property
-    def blockwise(self) -> bool:
-        """Yes."""
-        return True
-
     def run(self, task: Task) -> Adaptation:
         """Predict once."""
         run = Run(task, gamma_stays=True)

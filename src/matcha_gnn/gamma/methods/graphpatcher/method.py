@@ -130,18 +130,18 @@ class GraphPatcher(BaseMethod):
     def prepare(self, view: View) -> ModifiedHops:
         """Generate the virtual nodes, which do not depend on γ, and patch the graph with them."""
         model = view.model
-        arrays, x = model.source_arrays[self.name], model.accept(view.whole_graph.x)
+        arrays, x = model.source_arrays[self.name], model.accept(view.graph.x)
         patches = int(arrays["patches"] if self.patches == "source" else self.patches)
         patcher = _patcher(arrays, x.shape[1]).to(view.gamma)
-        nodes = torch.arange(view.whole_graph.num_nodes, device=x.device)
-        patching = Patching(patcher, x, neighbour_sums(view.whole_graph), nodes)
+        nodes = torch.arange(view.graph.num_nodes, device=x.device)
+        patching = Patching(patcher, x, neighbour_sums(view.graph), nodes)
         if isinstance(model, FilterBackbone):
             virtual = torch.zeros_like(view.hops.stack[:, 0])
             for _ in range(patches):
                 virtual += encode_virtual(model, patcher, patching())
             return _patched_hops(view, nodes, virtual, patches)
         features = [patcher.last(patching()) for _ in range(patches)]
-        graph, count = patched_graph(view.whole_graph, nodes, features), len(nodes)
+        graph, count = patched_graph(view.graph, nodes, features), len(nodes)
         return ModifiedHops(view, lambda model: model.hops(graph, keyed=False).stack[:count])
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
@@ -154,7 +154,7 @@ class GraphPatcher(BaseMethod):
 
 def _patched_hops(view: View, nodes: Tensor, virtual: Tensor, patches: int) -> ModifiedHops:
     """Hops of a filter, from the summed encodings of each node's virtual neighbours, [N, D]."""
-    adjacency, share = patched_adjacency(view.whole_graph, nodes, patches, virtual.dtype)
+    adjacency, share = patched_adjacency(view.graph, nodes, patches, virtual.dtype)
     h, pushed = view.hops.stack[:, 0].contiguous(), virtual * share[:, None]
     return ModifiedHops(view, lambda model: propagate_patched(adjacency, h, pushed, model.num_hops))
 

@@ -128,7 +128,7 @@ class Editor(abc.ABC):
         kept = (drawn >= self.method.drop_rate) | (row == col)
         return Draw(
             kept,
-            torch.randperm(self.view.whole_graph.num_nodes, generator=self.draws, device=device),
+            torch.randperm(self.view.graph.num_nodes, generator=self.draws, device=device),
         )
 
     def weights(self, p: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ class FilterEditor(Editor):
     """
 
     def __init__(self, method: "GTrans", view: View, model: FilterBackbone) -> None:
-        graph, x = view.whole_graph, model.accept(view.whole_graph.x)
+        graph, x = view.graph, model.accept(view.graph.x)
         edges, weight = graph.edge_index, graph.edge_weight
         self.pattern = EdgePattern.of(edges, graph.num_nodes, weight, x.dtype)
         super().__init__(method, view, Entries.of(self.pattern))

@@ -31,7 +31,7 @@ class WholeEditor(Editor):
 
     def __init__(self, method: "GTrans", view: View, entries: Entries) -> None:
         super().__init__(method, view, entries)
-        self.x, self.adam = view.model.accept(view.whole_graph.x), None
+        self.x, self.adam = view.model.accept(view.graph.x), None
         if method.edits("features"):
             self.x = dense_copy(self.x, 3)
             self.adam = Adam(self.x, method.lr_feat)
@@ -71,7 +71,7 @@ class LayersEditor(WholeEditor):
     """For a `LayeredBackbone`, which defines how it uses a hop."""
 
     def __init__(self, method: "GTrans", view: View) -> None:
-        graph, dtype = view.whole_graph, view.gamma.dtype
+        graph, dtype = view.graph, view.gamma.dtype
         edges, weight = graph.edge_index, graph.edge_weight
         self.pattern = EdgePattern.of(edges, graph.num_nodes, weight, dtype)
         self.one_hop = torch.tensor([0.0, 1.0], dtype=dtype, device=view.gamma.device)
@@ -99,7 +99,7 @@ class ForeignEditor(WholeEditor):
     """
 
     def __init__(self, method: "GTrans", view: View) -> None:
-        graph, (col, row) = view.whole_graph, view.whole_graph.edge_index
+        graph, (col, row) = view.graph, view.graph.edge_index
         given = graph.edge_weight
         ones = torch.ones(len(row), dtype=view.gamma.dtype, device=row.device)
         weight = ones if given is None else given.detach().to(view.gamma.dtype)
@@ -120,7 +120,7 @@ class ForeignEditor(WholeEditor):
 
     def _graph(self, x: Tensor, weight: Tensor | None, kept: Tensor | None) -> Graph:
         edges = torch.stack([self.entries.col, self.entries.row])
-        graph = Graph(x, edges, weight, self.view.whole_graph.extras)
+        graph = Graph(x, edges, weight, self.view.graph.extras)
         return graph if kept is None else graph.at_edges(kept)
 
 
