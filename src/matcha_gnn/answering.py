@@ -40,7 +40,9 @@ class Answer:
         if self.bias is not None and self.kind != "pool":
             raise InvalidArgumentError("bias", self.bias, f"none with the answer {self.kind!r}")
         if not 0 <= self.margin < 1:
-            raise InvalidArgumentError("margin", self.margin, "a difference of probabilities, 0 to 1")
+            raise InvalidArgumentError(
+                "margin", self.margin, "a difference of probabilities, 0 to 1"
+            )
 
     def log_probs(self, posterior: Posterior, network: Probs) -> Tensor:
         """Log-probabilities, [N, C].

@@ -214,7 +214,7 @@ def diagnose(
     loader: Loader | None = None,
     logits: bool = False,
 ) -> ShiftCard:
-    """Say how a target graph differs from the source, and whether to adapt; arguments as in `adapt`.
+    """Say how a target graph differs from the source; arguments as in `adapt`.
 
     Raises:
         IncompatibleError: there is no source summary.
@@ -358,18 +358,18 @@ def evidence_of(
     Without a source summary the network's own labels of the target stand in, where that is safe.
     """
     summary, broken = network.source, ""
-    if summary is not None:
-        broken = problem_of(summary.features, graph) if summary.fits(graph) else ""
+    if summary is not None and summary.fits(graph):
+        broken = problem_of(summary.features, graph)
     try:
         if summary is None:
             summary, posterior = alone(graph, probs)
         else:
             require_known_classes(summary, graph, probs, wanted.classes)
             posterior = infer(summary, graph, probs)
+        if not bool(posterior.probs.isfinite().all()):
+            raise NoEvidenceError("accuracy cannot be estimated: the estimate is not finite")
     except NoEvidenceError as reason:
         return summary, None, broken or str(reason), bool(broken)
-    if not bool(posterior.probs.isfinite().all()):
-        return summary, None, broken or "accuracy cannot be estimated: it is not finite", bool(broken)
     return summary, posterior, broken or posterior.rejected, bool(broken)
 
 

@@ -184,7 +184,9 @@ class Result:
         Args:
             to: class probabilities of another candidate, [N, C], to see what would change.
         """
-        pairs = [probs.cpu().max(1) for probs in (self.probs_before, self.probs if to is None else to)]
+        pairs = [
+            probs.cpu().max(1) for probs in (self.probs_before, self.probs if to is None else to)
+        ]
         (prob_before, label_before), (prob_after, label_after) = pairs
         for node in (label_before != label_after).nonzero()[:, 0].tolist():
             yield Change(
@@ -430,4 +432,3 @@ def class_counts_of(probs: Probs) -> FloatArray:
     """How many nodes are given each class, [C]."""
     counts = torch.bincount(probs.argmax(1), minlength=probs.shape[1])
     return np.asarray(counts.double().cpu())
-

@@ -11,9 +11,7 @@ if TYPE_CHECKING:
     from matcha_gnn.result import Result
 
 WITHOUT_SOURCE = " There is no source summary: the network's own labels stood in for it."
-WOULD_DECIDE = (
-    " The classes of a few nodes would decide: ask(20), or --ask 20, says of which."
-)
+WOULD_DECIDE = " The classes of a few nodes would decide: ask(20), or --ask 20, says of which."
 
 
 def summary(result: "Result") -> str:
@@ -46,7 +44,8 @@ def fallen(result: "Result") -> str:
     if not (result.adapted and after < before):
         return ""
     lost = goal.difference(after - before)
-    return f"Estimated {goal.title} fell from {goal.text(before)} to {goal.text(after)} ({lost} points)."
+    fell = f"{goal.text(before)} to {goal.text(after)}"
+    return f"Estimated {goal.title} fell from {fell} ({lost} points)."
 
 
 def spread(result: "Result", of: Interval) -> str:

@@ -131,7 +131,11 @@ def _class_rows(before: Tensor, after: Tensor, names: Sequence[str]) -> list[Row
     """The classes whose shares differ most, at most `MOST_CLASSES` of them."""
     chosen = (before - after).abs().argsort(descending=True, stable=True)[:MOST_CLASSES]
     return [
-        Row(f"share of {class_title(names, c)}", _percent(float(before[c])), _percent(float(after[c])))
+        Row(
+            f"share of {class_title(names, c)}",
+            _percent(float(before[c])),
+            _percent(float(after[c])),
+        )
         for c in sorted(chosen.tolist())
     ]
 

@@ -11,8 +11,6 @@ from matcha_gnn.evidence.features import profile
 from matcha_gnn.evidence.measuring import Known, measure_probe
 from matcha_gnn.evidence.summary import SourceSummary, summarise
 from matcha_gnn.evidence.weighing import EvidenceWeights
-from matcha_gnn.gamma.models import Backbone
-from matcha_gnn.gamma.models.base import evaluating
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.typing import Probs
 
@@ -36,7 +34,7 @@ class StandIn(NamedTuple):
 
 
 @torch.no_grad()
-def stand_in_summary(model: Backbone, graph: Graph, network: Probs) -> StandIn:
+def stand_in_summary(graph: Graph, network: Probs) -> StandIn:
     """Let the network's labels of a target stand in for labels of the source.
 
     A probe of features is fitted to the network's labels. Where the network errs because edges
@@ -45,9 +43,8 @@ def stand_in_summary(model: Backbone, graph: Graph, network: Probs) -> StandIn:
     share more than their classes, by what the probe's logits show.
 
     Args:
-        model: the network, without a source summary.
         graph: the target; its labels are not read.
-        network: its class probabilities there, [N, C].
+        network: the network's class probabilities there, [N, C].
 
     Raises:
         NoEvidenceError: there are too few nodes, linked nodes share more than their classes, or
@@ -82,13 +79,7 @@ def stand_in_summary(model: Backbone, graph: Graph, network: Probs) -> StandIn:
         misfit_of_edges=torch.tensor(0.0),
         stand_in=torch.tensor(True),
     )
-    with evaluating(model):
-        features = model.node_features(graph)
-        own = model.node_logits(features)
-    parts = features, own, network, labels, everywhere, ~everywhere, graph.edge_index
-    found = replace(
-        summarise(*parts),
-        evidence=evidence.to(torch.device("cpu")),
-        features=profile(graph, labels, everywhere),
-    )
-    return StandIn(found, logits)
+    features = profile(graph, labels, everywhere)
+    measured = (evidence.to(torch.device("cpu")), features)
+    summary = summarise(network, labels, everywhere, ~everywhere, graph.edge_index, *measured)
+    return StandIn(summary, logits)

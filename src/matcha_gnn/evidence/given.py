@@ -1,6 +1,5 @@
 """The source of a model as a caller gives it: a summary, its file, or the labelled graph itself."""
 
-import copy
 import warnings
 from pathlib import Path
 from typing import TypeAlias
@@ -8,22 +7,20 @@ from typing import TypeAlias
 from torch import Tensor
 
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.evidence.summarising import summarise_source
+from matcha_gnn.evidence.summarising import summarised
 from matcha_gnn.evidence.summary import SourceSummary
-from matcha_gnn.gamma.models import Backbone
-from matcha_gnn.gamma.networks.wrap import Foreign
 from matcha_gnn.graphs.memory import GraphLike
-from matcha_gnn.network.calling import OutputHead
+from matcha_gnn.network.network import ModuleNetwork, Network
 
 Source: TypeAlias = SourceSummary | str | Path | GraphLike
 
 
-def with_source(model: Backbone, source: Source) -> Backbone:
-    """A copy of a model with a source summary.
+def given_source(network: Network, source: Source) -> SourceSummary:
+    """The source summary of a network as a caller gives it.
 
     Args:
-        model: trained.
-        source: a summary, the path of one, or the labelled graph that the model was trained on.
+        network: a private copy.
+        source: a summary, the path of one, or the labelled graph that the network was trained on.
 
     Raises:
         IncompatibleError: the summary is of another network.
@@ -31,43 +28,37 @@ def with_source(model: Backbone, source: Source) -> Backbone:
     Warns:
         UserWarning: it cannot be told which network the summary is of.
     """
-    found = copy.deepcopy(model)
     if isinstance(source, str | Path):
         source = SourceSummary.load(source)
-    if isinstance(source, SourceSummary):
-        _require_same_network(model, source)
-        found.source = source
-    else:
-        summarise_source(found, source)
-    assert found.source is not None
-    classes = len(found.source.class_prior)
-    if isinstance(found, Foreign):
-        found.classes = classes
-    if isinstance(found.head, OutputHead) and not found.head.out_features:
-        found.head.widen(classes, found.gamma.detach())
-    return found
+    if not isinstance(source, SourceSummary):
+        return summarised(network, source)
+    _require_same_network(network, source)
+    return source
 
 
-def _require_same_network(model: Backbone, summary: SourceSummary) -> None:
+def _require_same_network(network: Network, summary: SourceSummary) -> None:
     """Refuse the summary of another network.
 
     The model may have been adapted since: then the summary that it carries says which network it
     comes from, or what it was wrapped from.
     """
-    present = model.fingerprint
+    present = network.fingerprint
+    if summary.network is None and present is None:
+        # Probabilities on both sides: there is nothing to compare.
+        return
     if summary.network is None or present is None:
         warnings.warn(
             f"source: taken as it is, as it cannot be told whether the summary is of this "
-            f"{model.name}: it names no network",
+            f"{network.name}: it names no network",
             stacklevel=2,
         )
         return
-    carried = None if model.source is None else model.source.network
-    wrapped_from = model.origin if isinstance(model, Foreign) else None
+    carried = None if network.source is None else network.source.network
+    wrapped_from = network.origin if isinstance(network, ModuleNetwork) else None
     if not any(_same(each, summary.network) for each in (present, carried, wrapped_from)):
         raise IncompatibleError(
-            f"source: the summary is of a network with other weights than this {model.name}: make "
-            "it again for this one, mg.summarise_source(model, source_graph)"
+            f"source: the summary is of a network with other weights than this {network.name}: "
+            "make it again for this one, mg.summarise_source(model, source_graph)"
         )
 
 

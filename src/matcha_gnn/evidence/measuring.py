@@ -25,8 +25,8 @@ from matcha_gnn.evidence.weighing import (
     fit_evidence_weights,
     fit_pool_weights,
 )
-from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.network.network import Network
 
 MOST = 5_000
 """Nodes on which weights are fitted: their standard errors are below 0.03 then."""
@@ -50,19 +50,19 @@ class Known(NamedTuple):
 
 @torch.no_grad()
 def measure_evidence(
-    model: Backbone, graph: Graph, known: Known, classes: int, seed: int = 0
+    network: Network, graph: Graph, known: Known, classes: int, seed: int = 0
 ) -> SourceEvidence:
     """Fit the probe, and learn on simulated shifts how to weigh node, edges and network.
 
     Args:
-        model: the trained network; it runs once per simulated shift.
+        network: trained; it runs once per simulated shift, if it can run on other graphs.
         graph: the source.
         known: its labels. Without held-out nodes network and evidence count alike.
         classes: C.
         seed: of folds and simulated shifts.
     """
     found, logits = measure_probe(graph, known, classes, seed)
-    shifts = _simulated(model, graph, known, found, logits, seed)
+    shifts = _simulated(network, graph, known, found, logits, seed)
     return _weighed(found, shifts, known, graph)
 
 
@@ -182,7 +182,7 @@ class _Shift(NamedTuple):
 
 
 def _simulated(
-    model: Backbone,
+    network: Network,
     graph: Graph,
     known: Known,
     source: SourceEvidence,
@@ -192,10 +192,10 @@ def _simulated(
     found = []
     for changed in simulated_shifts(graph, known.labels, known.labelled, seed):
         links = _labelled_links(changed, known.labelled)
-        network = model.head(model.representation(changed)).double().log_softmax(1)
+        logs = network.logits(changed if network.reruns else graph).double().log_softmax(1)
         # With few labelled edges all serve: no fit of the probe has seen an unlabelled node.
         enough = links.shape[1] >= FEWEST_LINKS
-        found.append(_Shift(gather(source, logits, changed, links if enough else None), network))
+        found.append(_Shift(gather(source, logits, changed, links if enough else None), logs))
     return found
 
 

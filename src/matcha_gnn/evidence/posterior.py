@@ -2,21 +2,17 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from matcha_gnn.errors import IncompatibleError, NoEvidenceError
+from matcha_gnn.errors import NoEvidenceError
 from matcha_gnn.evidence.gathering import Gathered, gather
-from matcha_gnn.evidence.node_features import sample_node_features
-from matcha_gnn.evidence.shift_kinds import FeatureShift, estimate_shift, stride
 from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
-from matcha_gnn.functional import class_softmax
-from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.typing import Probs
@@ -25,7 +21,7 @@ CLASS_ODDS = 1.5
 """By this factor the odds of any one class may be off; bounds hold for both."""
 NORMAL_90 = 1.645
 """Standard deviations on each side that nine in ten normal draws stay within."""
-_LEAST, _SCALES, _BISECTIONS = 1e-12, 6.0, 12
+_LEAST = 1e-12
 LEAST_INFORMATION = 0.15
 """Share of the entropy of the classes that must be known on the source: below it the estimate of
 a gain rests on which classes are common, and that may have changed."""
@@ -53,13 +49,11 @@ class Posterior:
         probs: the pool of evidence and network, calibrated on the source, [N, C].
         gathered: evidence of nodes and edges.
         source: what the source has measured.
-        shift: how the network's node features differ between source and target.
     """
 
     probs: Probs
     gathered: Gathered
     source: SourceEvidence
-    shift: FeatureShift
 
     @property
     def edge_shares(self) -> Tensor:
@@ -137,21 +131,6 @@ class Posterior:
             sums[2:] += perturbed_hits(some, given)
         return sums
 
-    def with_answer(self, network: Probs, answer: Probs) -> "Posterior":
-        """The same where a base method answers otherwise than the network: either may be right.
-
-        The network's log-probabilities are replaced by the mean of both, the base method's scaled
-        to the same mean confidence: weights were learned for the network's.
-
-        Args:
-            network: class probabilities of the network itself, [N, C].
-            answer: those of the base method around it, [N, C].
-        """
-        logs, other = (network_logs(p.to(self.probs)) for p in (network, answer))
-        mean = (logs + _as_confident(other, logs)) / 2
-        pool = _pool(self.source, self.gathered, class_softmax(mean))
-        return replace(self, probs=pool)
-
     def pooled(self, network: Probs, pool: PoolWeights | BiasedPool) -> Tensor:
         """Log-probabilities by features, edges and network, [N, C], with other weights.
 
@@ -192,68 +171,28 @@ def perturbed(probs: Probs) -> Iterator[Probs]:
 
 
 @torch.no_grad()
-def feature_shift(model: Backbone, graph: Graph, classes: int) -> FeatureShift:
-    """How the network's node features differ between source and target; no edge is looked at.
-
-    Args:
-        model: with a source summary.
-        graph: the target.
-        classes: C.
-
-    Raises:
-        IncompatibleError: the model has no source summary, or one of other features or classes.
-        NoEvidenceError: features are not finite.
-    """
-    summary = _summary_of(model)
-    summary.require(graph.num_features, classes)
-    sample = sample_node_features(model, graph)
-    _require_finite(sample.points)
-    return estimate_shift(sample, summary.feature_statistics.to(graph.device), summary.misfit)
-
-
-@torch.no_grad()
 def infer(
-    model: Backbone,
-    graph: Graph,
-    network: Probs,
-    logits: Tensor | None = None,
-    shift: FeatureShift | None = None,
+    summary: SourceSummary, graph: Graph, network: Probs, logits: Tensor | None = None
 ) -> Posterior:
     """Infer the classes of a target graph's nodes; labels are not read.
 
     Args:
-        model: with a source summary.
+        summary: of the source.
         graph: the target.
-        network: the model's own class probabilities there, [N, C].
+        network: the network's class probabilities there, [N, C].
         logits: of the probe, [N, C] in float64; computed from the features by default.
-        shift: by `feature_shift`, where it is at hand.
 
     Raises:
-        IncompatibleError: the model has no source summary.
-        NoEvidenceError: it was made by an older version, or features are not finite.
+        IncompatibleError: the summary is of other features or classes.
+        NoEvidenceError: features are not finite.
     """
-    summary = _summary_of(model)
-    if summary.evidence is None:
-        raise NoEvidenceError(
-            "accuracy cannot be estimated: the source summary was made by an older version; "
-            "mg.summarise_source(model, source_graph) makes a new one"
-        )
     summary.require(graph.num_features, network.shape[1])
     source = summary.evidence.to(graph.device)
     if logits is None:
         logits = source.probe.logits(graph.x)
-    _require_finite(logits)
+    require_finite_logits(logits)
     gathered = gather(source, logits, graph)
-    shift = shift or feature_shift(model, graph, network.shape[1])
-    return Posterior(_pool(source, gathered, network), gathered, source, shift)
-
-
-def _summary_of(model: Backbone) -> SourceSummary:
-    if model.source is None:
-        raise IncompatibleError(
-            "the model has no source statistics, which are needed to estimate target accuracy"
-        )
-    return model.source
+    return Posterior(_pool(source, gathered, network), gathered, source)
 
 
 def _pool(source: SourceEvidence, gathered: Gathered, network: Probs) -> Probs:
@@ -267,20 +206,8 @@ def network_logs(network: Probs) -> Tensor:
     return network.clamp_min(_LEAST).log()
 
 
-def _as_confident(logs: Tensor, like: Tensor) -> Tensor:
-    """Log-probabilities [N, C] scaled to the mean confidence of others, by bisection."""
-    some = slice(None, None, stride(len(logs)))
-    wanted = float(class_softmax(like[some]).amax(1).mean())
-    low, high = -_SCALES, _SCALES
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        sure = float(class_softmax(2.0**middle * logs[some]).amax(1).mean())
-        low, high = (low, middle) if sure > wanted else (middle, high)
-    scaled: Tensor = 2.0 ** ((low + high) / 2) * logs
-    return scaled
-
-
-def _require_finite(values: Tensor) -> None:
+def require_finite_logits(values: Tensor) -> None:
+    """Raise NoEvidenceError for features that overflow."""
     if not values.isfinite().all():
         raise NoEvidenceError(
             "accuracy cannot be estimated: features of this graph overflow the model's precision"

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from matcha_gnn.errors import (
     IncompatibleError,
@@ -18,12 +18,11 @@ from matcha_gnn.errors import (
 from matcha_gnn.evidence.features import profile
 from matcha_gnn.evidence.measuring import Known, measure_evidence
 from matcha_gnn.evidence.summary import SourceSummary, enough_held_out, summarise
-from matcha_gnn.gamma.models import Backbone, Loader, as_backbone
-from matcha_gnn.gamma.models.base import evaluating
-from matcha_gnn.gamma.networks.wrap import Foreign
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.kernels.contexts import plain_torch
+from matcha_gnn.network.batches import Loader
 from matcha_gnn.network.checks import first_non_finite, require_finite, require_precision
+from matcha_gnn.network.network import Network, as_network, evaluating
 
 Nodes: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 """Some of the nodes: a mask [N], or their indices."""
@@ -43,32 +42,29 @@ def held_out_nodes(graph: GraphLike, labels: Tensor, trained: Tensor, classes: i
 
 @torch.no_grad()
 def source_summary(
-    model: Backbone, graph: Graph, labels: Tensor, trained: Tensor, held_out: Tensor
+    network: Network, graph: Graph, labels: Tensor, trained: Tensor, held_out: Tensor
 ) -> SourceSummary:
-    """Measure a source graph with the model that was trained on it.
+    """Measure a source graph with the network that was trained on it.
 
     Args:
-        model: trained.
+        network: trained.
         graph: the source.
         labels: classes, [N]; read at the nodes below only.
-        trained: nodes that the model was trained on, bool [N].
+        trained: nodes that the network was trained on, bool [N].
         held_out: labelled nodes that it was not trained on, bool [N]; may be none.
     """
-    with evaluating(model):
-        features = model.node_features(graph)
-        logits = model.node_logits(features)
-        probs = model.head(model.representation(graph)).softmax(-1)
-        found = summarise(features, logits, probs, labels, trained, held_out, graph.edge_index)
+    with evaluating(network):
+        probs = network.logits(graph).softmax(-1)
+        classes = probs.shape[1]
+        own = network.statistics(graph, labels, trained, held_out, classes)
         known = Known(labels, trained | held_out, held_out)
-        evidence = measure_evidence(model, graph, known, probs.shape[1])
-        found = replace(
-            found,
-            evidence=evidence.to(torch.device("cpu")),
-            features=profile(graph, labels, known.labelled),
-            network=model.fingerprint,
-        )
-    refuse_overflow(first_non_finite(found.tensors()))
-    return found
+        evidence = measure_evidence(network, graph, known, classes)
+    features = profile(graph, labels, known.labelled)
+    parts = evidence.to(torch.device("cpu")), features
+    summary = summarise(probs, labels, trained, held_out, graph.edge_index, *parts)
+    summary = replace(summary, network=network.fingerprint, own=own)
+    refuse_overflow(first_non_finite(summary.tensors()))
+    return summary
 
 
 def refuse_overflow(name: str | None) -> None:
@@ -80,11 +76,12 @@ def refuse_overflow(name: str | None) -> None:
 
 @plain_torch()
 def summarise_source(
-    model: Backbone | nn.Module,
+    model: Any,
     graph: GraphLike,
     trained: Nodes | None = None,
     *,
     loader: Loader | None = None,
+    logits: bool = False,
 ) -> SourceSummary:
     """Summarise the labelled graph that a model was trained on.
 
@@ -94,18 +91,21 @@ def summarise_source(
     nodes, where confidence is higher than elsewhere; see `SourceSummary.basis`.
 
     Args:
-        model: a trained model, or any PyG network as it is.
+        model: a trained network, its class probabilities [N, C] on this graph, or a function that
+            makes them of a `Data`. Given probabilities cannot be made again on changed copies of
+            the source, so that weights are learned on the source as it is: see `adapt`.
         graph: a PyG `Data` with `x` [N, F], `edge_index` [2, E] and `y` [N] or [N, 1]; labels
             below 0 are unknown. Nodes of `graph.test_mask` are left out.
         trained: the nodes that the model was trained on, bool [N] or their indices, as a tensor,
             array or list; default `graph.train_mask`, else all that have a label.
         loader: through which a network runs; see `adapt`. The network also runs on the graph with
             other edges: in one batch, unless the loader is a function that makes one of a `Data`.
+        logits: given numbers are logits, not probabilities.
 
     Returns:
-        The source summary: to save, and to give to `adapt`. A `Backbone` keeps it in
-        `model.source`, too; a network of another kind stays as it is. It names the network by a
-        hash of its weights, and is refused for another one.
+        The source summary: to save, and to give to `adapt`. Models of this package keep it in
+        `model.source`, too; another network stays as it is. It names the network by a hash of its
+        weights, and is refused for another one.
 
     Raises:
         InvalidGraphError, InvalidArgumentError: bad input.
@@ -122,23 +122,27 @@ def summarise_source(
         0.8
     """
     require_one_graph(graph)
-    running = as_backbone(model, graph, loader)
-    require_precision(running)
-    require_finite(running)
-    source = unlabelled(graph)
-    running.accept(source.x)
-    if isinstance(running, Foreign):
-        running.classes = _num_classes(graph)
-    with torch.no_grad(), evaluating(running):
-        logits = running.head(running.representation(source))
-    classes = logits.shape[1]
-    labels, used = known_labels(graph, source, trained, classes, "trained")
-    _require_classes(running, logits, labels)
-    held_out = held_out_nodes(graph, labels, used, classes)
-    summary = source_summary(running, source, labels, used, held_out)
-    if isinstance(model, Backbone):
+    network = as_network(model, graph, loader, logits=logits)
+    summary = summarised(network, graph, trained)
+    if isinstance(model, Network):
         model.source = summary
     return summary
+
+
+def summarised(network: Network, graph: GraphLike, trained: Nodes | None = None) -> SourceSummary:
+    """The summary of a network that is a private copy; see `summarise_source`."""
+    require_precision(network)
+    require_finite(network)
+    source = unlabelled(graph)
+    network.accept(source.x)
+    network.expect(_num_classes(graph))
+    with torch.no_grad(), evaluating(network):
+        logits = network.logits(source)
+    classes = logits.shape[1]
+    labels, used = known_labels(graph, source, trained, classes, "trained")
+    _require_classes(network, logits, labels)
+    held_out = held_out_nodes(graph, labels, used, classes)
+    return source_summary(network, source, labels, used, held_out)
 
 
 def _num_classes(graph: GraphLike) -> int | None:
@@ -149,7 +153,7 @@ def _num_classes(graph: GraphLike) -> int | None:
     return int(y.max()) + 1
 
 
-def _require_classes(model: Backbone, logits: Tensor, labels: Tensor) -> None:
+def _require_classes(network: Network, logits: Tensor, labels: Tensor) -> None:
     """Refuse outputs that most labelled nodes have beyond all classes.
 
     A network may have outputs for classes that no node here has. One that was trained gives them
@@ -158,9 +162,9 @@ def _require_classes(model: Backbone, logits: Tensor, labels: Tensor) -> None:
     known = labels >= 0
     most = int(labels.max())
     beyond = (logits.argmax(1)[known] > most).double().mean()
-    if isinstance(model, Foreign) and beyond > 0.5:
+    if beyond > 0.5:
         raise IncompatibleError(
-            f"{model.name} has {logits.shape[1]} outputs, y has classes 0 to {most}, and most "
+            f"{network.name} has {logits.shape[1]} outputs, y has classes 0 to {most}, and most "
             "nodes get others: did the network return an embedding first?"
         )
 

@@ -1,17 +1,16 @@
 """The source summary: a few statistics of the labelled graph in the model file, no rows of data."""
 
-import math
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence.features import FeatureProfile
-from matcha_gnn.evidence.shift_kinds import FeatureStatistics, class_statistics, misfit
 from matcha_gnn.evidence.source import SourceEvidence, require_shapes
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.network.fingerprint import FINGERPRINT_BYTES
 from matcha_gnn.typing import Probs
@@ -21,10 +20,11 @@ DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
 CONFIDENCE_BINS = 20
 FEWEST_HELD_OUT = 5
 """Held-out nodes that every trained class needs for the statistics to be taken on them."""
-_EVIDENCE, _FEATURES = "evidence.", "features."
-_OPTIONAL = ("evidence", "features", "network")
-UNSEEN_SHARE = 1e-4
-"""Share that is assumed for a class without a labelled node: zero has no logarithm."""
+_EVIDENCE, _FEATURES, _OWN = "evidence.", "features.", "own."
+_PLAIN = (
+    *("class_prior", "degree_histogram", "mean_degree", "confidence_histogram", "class_edges"),
+    *("accuracy", "held_out"),
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,19 +41,14 @@ class SourceSummary:
         mean_degree: average incoming degree, [].
         confidence_histogram: share of nodes per bin of their largest probability, [20].
         class_edges: share of edges from class a to class b, between labelled nodes, [C, C].
-        node_logit_centroids: mean of the node-only logits H_0 Wᵀ per class, [C, C].
-        node_logit_covariance: their covariance within classes, [C, C].
-        node_centroids: mean of `Backbone.node_features` per class, [C, D'].
-        node_covariance: their covariance within classes, [D', D'].
-        misfit: how badly Gaussians describe them, see `shift_kinds.misfit`, [3].
         accuracy: of the model on these nodes, [].
         held_out: number of nodes not trained on that the statistics are taken on, []; 0 where
             they are taken on the training nodes.
-        evidence: how far features, edges and network are right; None in models that older
-            versions saved.
-        features: what features of other graphs are compared with; None with `evidence`.
-        network: fingerprint of the network that it is of, see `backbones.fingerprint`, uint8 [16];
-            None for a network without weights, and in summaries of older versions.
+        evidence: how far features, edges and network are right.
+        features: what features of other graphs are compared with.
+        network: fingerprint of the network that it is of, see `network.fingerprint`, uint8 [16];
+            None where nothing is known of what made the probabilities.
+        own: what the network's own room keeps of the source, by name; none for a plain network.
     """
 
     class_prior: Tensor
@@ -61,26 +56,22 @@ class SourceSummary:
     mean_degree: Tensor
     confidence_histogram: Tensor
     class_edges: Tensor
-    node_logit_centroids: Tensor
-    node_logit_covariance: Tensor
-    node_centroids: Tensor
-    node_covariance: Tensor
-    misfit: Tensor
     accuracy: Tensor
     held_out: Tensor
-    evidence: SourceEvidence | None = None
-    features: FeatureProfile | None = None
+    evidence: SourceEvidence
+    features: FeatureProfile
     network: Tensor | None = None
+    own: Mapping[str, Tensor] = field(default_factory=dict)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Every field by name; those of the evidence behind "evidence.", of features alike."""
-        own: dict[str, Tensor] = {name: getattr(self, name) for name in self._own_fields()}
+        """Every field by name; those of parts behind "evidence.", "features." and "own."."""
+        tensors: dict[str, Tensor] = {name: getattr(self, name) for name in _PLAIN}
         if self.network is not None:
-            own["network"] = self.network
-        for prefix, part in ((_EVIDENCE, self.evidence), (_FEATURES, self.features)):
-            further = part.tensors() if part else {}
-            own |= {prefix + name: tensor for name, tensor in further.items()}
-        return own
+            tensors["network"] = self.network
+        parts = (self.evidence.tensors(), self.features.tensors(), self.own)
+        for prefix, part in zip((_EVIDENCE, _FEATURES, _OWN), parts, strict=True):
+            tensors |= {prefix + name: tensor for name, tensor in part.items()}
+        return tensors
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> "SourceSummary":
@@ -89,22 +80,20 @@ class SourceSummary:
         Raises:
             KeyError, ValueError: a tensor is missing or has another shape.
         """
-        own = {name: tensors[name] for name in cls._own_fields()}
+        plain = {name: tensors[name] for name in _PLAIN}
         bins = {"B": len(DEGREE_EDGES) - 1, "Q": CONFIDENCE_BINS}
-        require_shapes(own, "C B _ Q CC CC CC CD DD 3 _ _", bins)
-        evidence, features = (_behind(prefix, tensors) for prefix in (_EVIDENCE, _FEATURES))
-        parts: dict[str, Any] = dict(own)
-        if evidence and features:
-            parts["evidence"] = SourceEvidence.from_tensors(evidence)
-            parts["features"] = FeatureProfile.from_tensors(features)
-        if "network" in tensors:
-            require_shapes({"network": tensors["network"]}, "L", {"L": FINGERPRINT_BYTES})
-            parts["network"] = tensors["network"]
-        return cls(**parts)
-
-    @classmethod
-    def _own_fields(cls) -> list[str]:
-        return [f.name for f in fields(cls) if f.name not in _OPTIONAL]
+        require_shapes(plain, "C B _ Q CC _ _", bins)
+        evidence, features, own = (_behind(p, tensors) for p in (_EVIDENCE, _FEATURES, _OWN))
+        network = tensors.get("network")
+        if network is not None:
+            require_shapes({"network": network}, "L", {"L": FINGERPRINT_BYTES})
+        return cls(
+            **plain,
+            evidence=SourceEvidence.from_tensors(evidence),
+            features=FeatureProfile.from_tensors(features),
+            network=network,
+            own=own,
+        )
 
     def save(self, path: str | Path) -> None:
         """Write it to a .safetensors file, whole or not at all; see `evidence.summary_files`."""
@@ -132,13 +121,17 @@ class SourceSummary:
             raise FORMAT.refused(path, str(error)) from error
 
     @property
-    def num_features(self) -> int | None:
-        """F of the source graph; None in summaries of older versions."""
-        return None if self.evidence is None else len(self.evidence.probe_weight)
+    def num_features(self) -> int:
+        """F of the source graph."""
+        return len(self.evidence.probe_weight)
+
+    def fits(self, graph: Graph) -> bool:
+        """Whether a graph has as many features."""
+        return graph.num_features == self.num_features
 
     def require(self, features: int, classes: int) -> None:
-        """Raise IncompatibleError unless it is of graphs and models of these sizes."""
-        if self.num_features not in (None, features):
+        """Raise IncompatibleError unless it is of graphs and networks of these sizes."""
+        if self.num_features != features:
             raise IncompatibleError(
                 f"source: the summary is of a graph with {self.num_features} features, "
                 f"this one has {features}"
@@ -158,31 +151,6 @@ class SourceSummary:
         )
 
     @property
-    def feature_statistics(self) -> FeatureStatistics:
-        """Statistics for `shift_kinds.estimate_shift`."""
-        return _with_unseen(
-            FeatureStatistics(self.node_centroids, self.node_covariance, self.class_prior)
-        )
-
-    @property
-    def inverse_temperature(self) -> float:
-        """Factor that makes node-only logits log-probabilities on the source.
-
-        By linear discriminants: the distance of two classes' centroids along the difference of
-        their logits, over the variance along it, both summed over all pairs of classes that have
-        labelled nodes.
-        """
-        seen = self.class_prior > 0
-        apart, spread = (
-            float(len(m) * m.trace() - m.sum())
-            for m in (
-                self.node_logit_centroids[seen][:, seen].double(),
-                self.node_logit_covariance[seen][:, seen].double(),
-            )
-        )
-        return apart / spread if spread > 0 else math.inf
-
-    @property
     def basis(self) -> str:
         """Which nodes the statistics are taken on, for a reader."""
         number = int(self.held_out)
@@ -195,50 +163,49 @@ class SourceSummary:
 
 
 def summarise(
-    node_features: Tensor,
-    node_logits: Tensor,
     probs: Probs,
     labels: Tensor,
     trained: Tensor,
     held_out: Tensor,
     edge_index: Tensor,
+    evidence: SourceEvidence,
+    features: FeatureProfile,
 ) -> SourceSummary:
-    """Measure a source graph.
+    """Count on a source graph what its parts do not say.
 
     Args:
-        node_features: node-only features u, [N, D'].
-        node_logits: node-only logits H_0 Wᵀ, [N, C].
-        probs: the model's predictions, [N, C].
+        probs: the network's predictions, [N, C].
         labels: classes, [N]; read at trained and held-out nodes only.
-        trained: labelled nodes that the model was trained on, bool [N].
+        trained: labelled nodes that the network was trained on, bool [N].
         held_out: labelled nodes that it was not trained on, bool [N].
         edge_index: [2, E].
+        evidence: measured on the graph.
+        features: its profile.
     """
     num_classes = probs.shape[1]
-    enough = enough_held_out(labels, trained, held_out, num_classes)
-    measured = held_out if enough else trained
-    members = torch.nn.functional.one_hot(labels[measured], num_classes).double()
-    counts = members.sum(0)
-    prior = counts / counts.sum()
-    logit_centroids, logit_covariance = class_statistics(node_logits[measured], members)
-    features = FeatureStatistics(*class_statistics(node_features[measured], members), prior)
-    described = _with_unseen(features)
+    measured, enough = measured_on(labels, trained, held_out, num_classes)
+    counts = torch.bincount(labels[measured], minlength=num_classes).double()
     degree = torch.bincount(edge_index[1], minlength=len(probs))
-    found = SourceSummary(
-        class_prior=prior.float(),
+    summary = SourceSummary(
+        class_prior=(counts / counts.sum()).float(),
         degree_histogram=degree_histogram(degree),
         mean_degree=degree.double().mean().float(),
         confidence_histogram=confidence_histogram(probs[measured] if enough else probs),
         class_edges=class_edge_shares(labels, trained | held_out, edge_index, num_classes),
-        node_logit_centroids=logit_centroids.float(),
-        node_logit_covariance=logit_covariance.float(),
-        node_centroids=features.centroids.float(),
-        node_covariance=features.covariance.float(),
-        misfit=misfit(node_features[measured] if enough else node_features, described).float(),
         accuracy=(probs.argmax(1) == labels)[measured].float().mean(),
         held_out=torch.tensor(int(held_out.sum()) if enough else 0),
+        evidence=evidence,
+        features=features,
     )
-    return SourceSummary.from_tensors({n: tensor.cpu() for n, tensor in found.tensors().items()})
+    return SourceSummary.from_tensors({n: tensor.cpu() for n, tensor in summary.tensors().items()})
+
+
+def measured_on(
+    labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int
+) -> tuple[Tensor, bool]:
+    """The nodes that statistics of classes are taken on, bool [N], and if they are held out."""
+    enough = enough_held_out(labels, trained, held_out, num_classes)
+    return (held_out if enough else trained), enough
 
 
 def _behind(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -250,17 +217,6 @@ def enough_held_out(labels: Tensor, trained: Tensor, held_out: Tensor, num_class
     """Whether every trained class has `FEWEST_HELD_OUT` nodes that were not trained on."""
     known, new = (torch.bincount(labels[m], minlength=num_classes) for m in (trained, held_out))
     return bool((new[known > 0] >= FEWEST_HELD_OUT).all())
-
-
-def _with_unseen(given: FeatureStatistics) -> FeatureStatistics:
-    """Give classes without a labelled node a small share, and the mean as centroid."""
-    unseen = given.shares == 0
-    if not unseen.any():
-        return given
-    shares = given.shares.masked_fill(unseen, UNSEEN_SHARE)
-    centroids = given.centroids.clone()
-    centroids[unseen] = given.shares @ given.centroids
-    return given._replace(centroids=centroids, shares=shares / shares.sum())
 
 
 def degree_histogram(degree: Tensor) -> Tensor:

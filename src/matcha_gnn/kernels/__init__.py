@@ -8,7 +8,6 @@ from typing import Any
 
 from torch import Tensor, device, nn
 
-from matcha_gnn.gamma.kernels.dropout import masked_dropout
 from matcha_gnn.kernels import reference, two_pass
 from matcha_gnn.kernels.devices import device_of, fast_code
 from matcha_gnn.kernels.fallback import or_plain
@@ -35,7 +34,6 @@ __all__ = [
     "hop_logits",
     "hop_predictions",
     "hop_slopes",
-    "masked_dropout",
     "mix",
     "mixed_sums",
     "node_sums",

@@ -1,22 +1,19 @@
 """Run a network on the fields of a graph that it asks for, and see what it decides."""
 
 import copy
-import inspect
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from matcha_gnn.errors import (
     IncompatibleError,
-    InvalidArgumentError,
     InvalidGraphError,
     MatchaError,
 )
-from matcha_gnn.gamma.networks.sites import is_linear
-from matcha_gnn.graphs.matrices import edges_of, is_matrix, matrix_of
+from matcha_gnn.graphs.matrices import matrix_of
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.devices import HALF, device_of
 from matcha_gnn.monitoring.memory import available_memory
@@ -28,40 +25,10 @@ from matcha_gnn.network.arguments import (
     takes_data,
     takes_field,
 )
-from matcha_gnn.network.outputs import read_output
-from matcha_gnn.network.patches import Patch
-from matcha_gnn.registry import resolve
+from matcha_gnn.network.layers import is_linear
 
 CACHES = ("_cached_edge_index", "_cached_adj_t", "_cached_x", "_cached_h")
 """Where PyG's layers keep the graph they saw first; with `cached=True` they answer from it."""
-RTOL, ATOL = 1e-3, 1e-4
-
-
-class OutputHead(nn.Linear):
-    """The identity, for networks whose output is Z itself; as wide as the output."""
-
-    def __init__(self) -> None:
-        nn.Module.__init__(self)
-        self.register_parameter("bias", None)
-        self.register_buffer("weight", torch.empty(0, 0), persistent=False)
-        self.in_features = self.out_features = 0
-
-    def widen(self, classes: int, like: Tensor) -> None:
-        """Take the width of an output [N, C], with the precision and device of a tensor."""
-        self.in_features = self.out_features = classes
-        self.weight = torch.eye(classes).to(like)
-
-
-class Head(NamedTuple):
-    """The classifying layer.
-
-    Attributes:
-        path: in the network; None for its output.
-        layer: as torch's linear layer where it is one, sharing its parameters.
-    """
-
-    path: str | None
-    layer: nn.Module
 
 
 def uncached_copy(net: nn.Module) -> nn.Module:
@@ -100,53 +67,6 @@ def densified(name: str, x: Tensor) -> Tensor:
             f"where {free / 1e9:,.1f} GB are free"
         )
     return x.to_dense()
-
-
-def find_head(net: nn.Module, path: str | None) -> Head:
-    """Look the head up; PyG's linear layer is dressed as torch's."""
-    if path is None:
-        return Head(None, OutputHead())
-    modules = {name: module for name, module in net.named_modules() if name}
-    layer = resolve("head", path, modules)
-    if is_linear(layer) and layer.weight.shape[0] == 1:
-        got = f"{path!r} (one logit)"
-        raise InvalidArgumentError("head", got, "no head: the output is read as two classes")
-    if len(required(inspect.signature(layer.forward))) != 1:
-        got = f"{path!r} (a {type(layer).__name__}, which needs more than one input)"
-        raise InvalidArgumentError("head", got, "a layer of each node alone, or None")
-    if not isinstance(layer, nn.Linear) and is_linear(layer):
-        weight, bias = layer.weight, layer.bias
-        dressed = nn.Linear(1, 1, bias is not None)
-        dressed.out_features, dressed.in_features = weight.shape
-        dressed.weight, dressed.bias = weight, bias
-        layer = dressed
-    return Head(path, layer)
-
-
-class Run(NamedTuple):
-    """What a network made of a graph.
-
-    Attributes:
-        output: what it returned.
-        entered: what entered the head, once for each time that it was called.
-    """
-
-    output: Any
-    entered: list[Tensor]
-
-
-def watch_head(net: nn.Module, head: Head, entered: list[Tensor]) -> Iterator[Patch]:
-    """Note what enters the head."""
-    if head.path is None:
-        return
-    module = net.get_submodule(head.path)
-    forward = module.forward
-
-    def noting(*arguments: Any, **options: Any) -> Any:
-        entered.append(arguments[0] if arguments else next(iter(options.values())))
-        return forward(*arguments, **options)
-
-    yield Patch(module, "forward", noting)
 
 
 def call(net: nn.Module, graph: Graph, x: Tensor) -> Any:
@@ -241,83 +161,6 @@ def _given_edges(net: nn.Module, fields: Mapping[str, Any]) -> str:
 def takes_edge_weight(net: nn.Module) -> bool:
     """Whether edge weights can be given to a network, in a `Data` if it takes one."""
     return takes_field(signature_of(net), "edge_weight")
-
-
-class Given(NamedTuple):
-    """Nodes and edges that a network was called with."""
-
-    num_nodes: int
-    edges: Tensor
-    weight: Tensor | None
-
-
-def given_graph(arguments: Mapping[str, Any]) -> Given:
-    """The graph among a network's arguments, by name: its own, or those of a `Data`."""
-    first, *others = arguments.values()
-    if hasattr(first, "edge_index"):
-        weight = getattr(first, "edge_weight", None)
-        return Given(first.x.shape[0], first.edge_index, weight)
-    num_nodes = arguments.get("x", first).shape[0]
-    edges = arguments.get("edge_index", arguments.get("adj_t", others[0] if others else None))
-    edges = edges_of(edges) if is_matrix(edges, num_nodes) else edges
-    return Given(num_nodes, edges, arguments.get("edge_weight"))
-
-
-def representation_of(
-    net: nn.Module,
-    head: Head,
-    run: Run,
-    graph: Graph,
-    seeds: int | None = None,
-    classes: int | None = None,
-) -> Tensor:
-    """Z [N, D]: what entered the head, or the logits that `read_output` finds.
-
-    Args:
-        net: the network.
-        head: its classifying layer.
-        run: what the network made of the graph.
-        graph: what it ran on.
-        seeds: rows that count, the first ones; all by default. A network may return them alone.
-        classes: how many there are, where that is known; see `read_output`.
-    """
-    if head.path is None:
-        output, rows = run.output, graph.num_nodes
-        if seeds is not None and isinstance(output, Tensor) and output.shape[:1] == (seeds,):
-            rows = seeds
-        edges = graph.edge_index.shape[1]
-        return read_output(_name(net), output, rows, edges, classes).logits[:seeds]
-    if len(run.entered) != 1:
-        got = f"{head.path!r} (called {len(run.entered)} times by {_name(net)})"
-        raise InvalidArgumentError("head", got, "a layer that is called once")
-    z = run.entered[0]
-    if not isinstance(z, Tensor) or z.dim() != 2 or len(z) != graph.num_nodes:
-        got = f"{head.path!r} (given {_shape(z)})"
-        allowed = f"a layer given one row for {graph.num_nodes} nodes"
-        raise InvalidArgumentError("head", got, allowed)
-    return z[:seeds]
-
-
-def check_head_decides(net: nn.Module, head: Head, run: Run, z: Tensor) -> None:
-    """Refuse a head whose answer is not the network's: something follows it."""
-    if head.path is None or not isinstance(run.output, Tensor):
-        return
-    logits, output = head.layer(z), run.output
-    if logits.shape == output.shape and (
-        torch.allclose(logits.log_softmax(1), output.log_softmax(1), RTOL, ATOL)
-        or torch.allclose(logits.softmax(1), output, RTOL, ATOL)
-    ):
-        return
-    raise IncompatibleError(
-        f"what {_name(net)} returns is not what its head {head.path!r} gives: something follows "
-        "the head; name the last layer, or none (head=None) if the network ends in propagation"
-    )
-
-
-def _shape(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"a tensor of shape {list(value.shape)}"
-    return f"a {type(value).__name__}"
 
 
 def _name(net: nn.Module) -> str:

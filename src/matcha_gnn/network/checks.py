@@ -8,11 +8,11 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import get_total_norm
 
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.gamma.models.base import Backbone
 from matcha_gnn.graphs.memory import FLOATS
+from matcha_gnn.network.network import Network
 
 
-def require_precision(model: Backbone) -> None:
+def require_precision(model: Network) -> None:
     """Refuse a model with weights in another precision than float32 and float64."""
     for parameter in model.parameters():
         if parameter.is_floating_point() and parameter.dtype not in FLOATS:
@@ -20,7 +20,7 @@ def require_precision(model: Backbone) -> None:
             raise InvalidArgumentError("model", f"parameters in {parameter.dtype}", allowed)
 
 
-def require_finite(model: Backbone) -> None:
+def require_finite(model: Network) -> None:
     """Refuse a model that carries a NaN or an infinity, and name the tensor."""
     name = first_non_finite(_carried(model))
     if name is not None:
@@ -48,11 +48,10 @@ def _holds_floats(tensor: Tensor) -> bool:
     return dense and not tensor.is_meta and not is_lazy(tensor)
 
 
-def _carried(model: Backbone) -> dict[str, Tensor]:
-    """Parameters, buffers, the source summary and the source arrays of base methods, by name."""
-    found: dict[str, Tensor] = dict(model.named_parameters()) | dict(model.named_buffers())
-    if model.source is not None:
-        found |= {f"source_summary.{name}": t for name, t in model.source.tensors().items()}
-    for method, arrays in model.source_arrays.items():
-        found |= {f"source_arrays.{method}.{name}": tensor for name, tensor in arrays.items()}
-    return found
+def _carried(network: Network) -> dict[str, Tensor]:
+    """Parameters, buffers, the source summary and what else travels with it, by name."""
+    tensors: dict[str, Tensor] = dict(network.named_parameters()) | dict(network.named_buffers())
+    if network.source is not None:
+        summary: dict[str, Tensor] = network.source.tensors()
+        tensors |= {f"source_summary.{name}": tensor for name, tensor in summary.items()}
+    return {**tensors, **network.further_tensors()}

@@ -9,7 +9,7 @@ that makes them.
 import abc
 import copy
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -63,8 +63,7 @@ class Network(nn.Module, abc.ABC):
     @property
     @abc.abstractmethod
     def fingerprint(self) -> Tensor | None:
-        """A hash by which a source summary knows its network, uint8 [16]; None where there is none.
-        """
+        """A hash by which a source summary knows its network, uint8 [16]; None if unknown."""
 
     @abc.abstractmethod
     def logits(self, graph: Graph) -> Tensor:
@@ -75,6 +74,19 @@ class Network(nn.Module, abc.ABC):
         """Class probabilities in evaluation mode, [N, C]."""
         with evaluating(self):
             return class_softmax(self.logits(graph))
+
+    def expect(self, classes: int | None) -> None:
+        """Be told how many classes there are, to read outputs by; None where unknown."""
+
+    def statistics(
+        self, graph: Graph, labels: Tensor, trained: Tensor, held_out: Tensor, classes: int
+    ) -> Mapping[str, Tensor]:
+        """What the network's own room keeps of the source graph, by name; none by default."""
+        return {}
+
+    def further_tensors(self) -> Mapping[str, Tensor]:
+        """Tensors beside parameters, buffers and the summary, to be checked; none by default."""
+        return {}
 
     def accept(self, x: Tensor) -> Tensor:
         """Features [N, F] in the network's precision, or an error that says what does not fit."""
@@ -124,6 +136,8 @@ class ModuleNetwork(Network):
         super().__init__()
         self.hold(net)
 
+    net: nn.Module
+
     def hold(self, net: nn.Module) -> None:
         """Keep a copy of a module."""
         self.net = uncached_copy(net)
@@ -140,6 +154,10 @@ class ModuleNetwork(Network):
     def fingerprint(self) -> Tensor | None:
         """The module's."""
         return fingerprint_of(self.net)
+
+    def expect(self, classes: int | None) -> None:
+        """Tell logits from other outputs by their width."""
+        self.classes = classes
 
     @property
     def like(self) -> Tensor:

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from matcha_gnn.answering import AnsweringNetwork
+from matcha_gnn.candidates import Candidate
 from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import (
     IncompatibleError,
@@ -16,16 +18,14 @@ from matcha_gnn.errors import (
     require_seed,
     require_whole,
 )
-from matcha_gnn.evidence.belief_model import BeliefModel
 from matcha_gnn.evidence.goals import ACCURACY
-from matcha_gnn.gamma.strategies.taking import with_decision
 from matcha_gnn.questions.answers import checked_answers, read_answers
 from matcha_gnn.questions.decision import Design, decide
 from matcha_gnn.questions.questions import Neighbour, Opinion, Question, Questions
 from matcha_gnn.questions.sampling import IntArray
 from matcha_gnn.questions.surest import surest_candidates
 from matcha_gnn.questions.verdict import Verdict
-from matcha_gnn.result import Adaptation, Candidate, Decision
+from matcha_gnn.result import Result
 from matcha_gnn.typing import FloatArray
 
 NEIGHBOURS = 12
@@ -35,7 +35,7 @@ Table = Mapping[str, Sequence[object]]
 
 
 def ask(
-    result: Adaptation,
+    result: Result,
     count: int,
     *,
     seed: int | None = None,
@@ -43,7 +43,7 @@ def ask(
     table: Table | None = None,
     classes: Sequence[str] | None = None,
 ) -> Questions:
-    """See `Adaptation.ask`."""
+    """See `Result.ask`."""
     require_whole("count", count, least=1)
     before = result.questions
     design, candidates = _design(result, before, seed)
@@ -59,8 +59,8 @@ def ask(
     return Questions(items, design, asked, answers, classes, result.graph.fingerprint, candidates)
 
 
-def answer(result: Adaptation, answers: Mapping[int, int | str] | str | Path) -> Adaptation:
-    """See `Adaptation.answer`."""
+def answer(result: Result, answers: Mapping[int, int | str] | str | Path) -> Result:
+    """See `Result.answer`."""
     questions = result.questions
     if questions is None:
         raise IncompatibleError("answer: nothing has been asked; result.ask(20) asks 20 questions")
@@ -75,7 +75,7 @@ def answer(result: Adaptation, answers: Mapping[int, int | str] | str | Path) ->
 
 
 def _design(
-    result: Adaptation, before: Questions | None, seed: int | None
+    result: Result, before: Questions | None, seed: int | None
 ) -> tuple[Design, tuple[Candidate, ...]]:
     """That of the questions before, as long as answers depend on it; and what is compared."""
     if seed is not None:
@@ -87,29 +87,27 @@ def _design(
         raise InvalidArgumentError("seed", seed, allowed)
     candidates = compared_candidates(result)
     probs = [_array(one.probs) for one in candidates]
-    believed = result.decision.believed if result.decision else None
+    believed = result.believed
     # Evidence that cannot tell accuracy cannot tell which questions are worth more either.
     prior = None if believed is None else _array(believed.probs)
     return Design(np.stack([each.argmax(1) for each in probs]), prior, seed or 0), candidates
 
 
-def compared_candidates(result: Adaptation) -> tuple[Candidate, ...]:
+def compared_candidates(result: Result) -> tuple[Candidate, ...]:
     """Among which answers decide: those of the result, and the surest changes of the pool.
 
     Raises:
         IncompatibleError: there is nothing to choose among.
     """
-    decision = result.decision
-    candidates = decision.candidates if decision else ()
+    candidates = result.candidates
     if len(candidates) < 2:
-        why = f": {decision.obstacle}" if decision and decision.obstacle else ""
+        why = f": {result.obstacle}" if result.obstacle else ""
         raise IncompatibleError(f"ask: there are no candidates to choose among{why}")
     return (*candidates, *surest_candidates(result))
 
 
-def _array(probs: Tensor | None) -> FloatArray:
+def _array(probs: Tensor) -> FloatArray:
     """In the precision in which it is written to files: the order depends on every bit."""
-    assert probs is not None
     found: FloatArray = probs.float().cpu().numpy()
     return found
 
@@ -132,15 +130,14 @@ class _Descriptions:
 
     def __init__(
         self,
-        result: Adaptation,
+        result: Result,
         nodes: IntArray,
         names: Sequence[str] | None,
         table: Table | None,
     ) -> None:
         self.names, self.labels = names, result.labels.cpu()
         self.table = _columns(table, len(self.labels))
-        assert result.decision is not None
-        self.candidates = [one for one in result.decision.candidates if not _is_part(one)]
+        self.candidates = [one for one in result.candidates if not _is_part(one)]
         edges, ends = result.graph.edge_index.cpu(), torch.from_numpy(nodes)
         self.senders, self.receivers = edges[:, torch.isin(edges, ends).any(0)]
 
@@ -191,7 +188,8 @@ def _columns(table: Table | None, number: int) -> dict[str, Sequence[Any]]:
 
 def _is_part(candidate: Candidate) -> bool:
     """Whether it says at every node what the pool or the source says."""
-    return isinstance(candidate.model, BeliefModel) and candidate.model.margin > 0
+    model = candidate.model
+    return isinstance(model, AnsweringNetwork) and model.answer.margin > 0
 
 
 def _opinion(candidate: Candidate, node: int) -> Opinion:
@@ -200,10 +198,9 @@ def _opinion(candidate: Candidate, node: int) -> Opinion:
 
 
 def _with_verdict(
-    result: Adaptation, tried: Sequence[Candidate], verdict: Verdict, questions: Questions
-) -> Adaptation:
+    result: Result, tried: Sequence[Candidate], verdict: Verdict, questions: Questions
+) -> Result:
     """The result with the candidate that answers chose; what they estimate replaces estimates."""
-    assert result.decision is not None
     by_answers = zip(tried, verdict.accuracies, verdict.gains, strict=True)
     if result.goal == ACCURACY:
         candidates = tuple(
@@ -212,6 +209,14 @@ def _with_verdict(
         )
     else:
         candidates = tuple(replace(one, accuracy=accuracy) for one, accuracy, _ in by_answers)
-    chosen, evidence = candidates[verdict.taken].name, result.decision.believed
-    decision = Decision(chosen, candidates, evidence, verdict=verdict, goal=result.goal)
-    return replace(with_decision(result, decision), questions=questions)
+    return replace(
+        result,
+        candidates=candidates,
+        chosen=candidates[verdict.taken].name,
+        posterior=result.believed,
+        obstacle="",
+        broken=False,
+        verdict=verdict,
+        by_hand="",
+        questions=questions,
+    )

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from matcha_gnn.evidence import Interval
+from matcha_gnn.evidence.posterior import Interval
 from matcha_gnn.questions.estimates import (
     ERROR,
     combined,

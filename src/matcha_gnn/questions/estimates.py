@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import beta
 
-from matcha_gnn.evidence import Interval
+from matcha_gnn.evidence.posterior import Interval
 from matcha_gnn.questions.sampling import Mask
 from matcha_gnn.typing import FloatArray
 

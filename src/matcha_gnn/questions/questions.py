@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, overload
 
+from matcha_gnn.candidates import Candidate
 from matcha_gnn.errors import optional_imports
 from matcha_gnn.io.files import replacing
 from matcha_gnn.questions.decision import Design
 from matcha_gnn.questions.sampling import IntArray
-from matcha_gnn.result import Candidate
 
 COLUMNS = ("number", "node", "label")
 FINGERPRINT = "graph"

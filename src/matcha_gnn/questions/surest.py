@@ -8,10 +8,10 @@ often, and there are fewer of them, so fewer answers show that they do no harm.
 import torch
 from torch import Tensor
 
-from matcha_gnn.evidence.belief_model import BeliefModel, network_probs, surer
+from matcha_gnn.answering import Answer, AnsweringNetwork, Proposal, surer
+from matcha_gnn.candidates import SOURCE, Candidate, Rating
 from matcha_gnn.evidence.posterior import network_logs
-from matcha_gnn.questions.further import further_candidate
-from matcha_gnn.result import Adaptation, Candidate
+from matcha_gnn.result import Result
 
 PARTS = {"1/8": 1 / 8, "1/4": 1 / 4, "half": 1 / 2, "3/4": 3 / 4}
 """Shares of the pool's changes that the candidates make, by name."""
@@ -48,29 +48,25 @@ def margins(logs: Tensor, network: Tensor) -> dict[str, float]:
 
 
 @torch.no_grad()
-def surest_candidates(result: Adaptation) -> tuple[Candidate, ...]:
+def surest_candidates(result: Result) -> tuple[Candidate, ...]:
     """The pool where it is surest, and the network elsewhere, for several shares of its changes.
 
-    None where the evidence is not believed, or where a base method stands between the network and
-    the source's labels.
+    None where the evidence is not believed.
 
     Args:
-        result: of `Guarded`,.
+        result: of `adapt`.
     """
-    decision = result.decision
-    if decision is None or decision.believed is None:
+    posterior, source = result.believed, result.candidates[0]
+    pool = next((one.model for one in result.candidates if one.name == "pool"), None)
+    answered = isinstance(source.model, AnsweringNetwork)
+    if posterior is None or answered or not isinstance(pool, AnsweringNetwork):
         return ()
-    source = decision.candidates[0]
-    model = source.model.network if isinstance(source.model, BeliefModel) else source.model
-    network = network_logs(network_probs(model, result.graph))
-    if not torch.equal(network.argmax(1), source.probs.argmax(1)):
-        return ()
-    logs = BeliefModel(model, "pool").log_probs(decision.believed)
-    network = network.to(logs)
-    found = []
+    logs = Answer("pool").log_probs(posterior, source.probs)
+    network = network_logs(source.probs)
+    rate = Rating(result.goal, posterior, Proposal(SOURCE, source.probs, source.model))
+    candidates = []
     for part, margin in margins(logs, network).items():
-        surest = BeliefModel(model.copied(), "pool", margin=margin)
         probs = surer(logs, network, margin).softmax(1)
-        name, evidence = f"surest {part} of pool", decision.believed
-        found.append(further_candidate(name, surest, probs, source, evidence, decision.goal))
-    return tuple(found)
+        answering = AnsweringNetwork(source.model, pool.source, Answer("pool", margin=margin))
+        candidates.append(rate(Proposal(f"surest {part} of pool", probs, answering)))
+    return tuple(candidates)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from matcha_gnn.evidence import Interval
+from matcha_gnn.evidence.posterior import Interval
 from matcha_gnn.questions.sampling import ERROR_RATE, MARGIN
 from matcha_gnn.typing import Parameters
 
 if TYPE_CHECKING:
-    from matcha_gnn.result import Candidate
+    from matcha_gnn.candidates import Candidate
 
 
 @dataclass(frozen=True)

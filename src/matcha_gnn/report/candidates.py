@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from matcha_gnn.candidates import UNKNOWN, Candidate
 from matcha_gnn.report.figures import Picture, text
 from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
-from matcha_gnn.candidates import UNKNOWN, Candidate
 from matcha_gnn.result import Result
 
 LINE, MARK = 1.6, 6.0
@@ -76,4 +76,3 @@ def draw_candidates(axes: Axes, result: Result) -> None:
 def shown(result: Result, one: Candidate) -> str:
     """The goal of a candidate, or that there is none."""
     return result.goal.text(one.goal.value) if math.isfinite(one.goal.value) else UNKNOWN
-

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from matcha_gnn.metrics import confusion_matrix
 from matcha_gnn.candidates import ClassScores
+from matcha_gnn.metrics import confusion_matrix
 from matcha_gnn.result import Result
 
 

@@ -1,16 +1,14 @@
 """One function per figure: from a result to inline SVG with a title and a caption."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -100,13 +98,14 @@ def label_confusion(result: Result) -> Picture:
     return Picture("Old against new labels", svg, caption, wide=len(classes) > MAX_NARROW)
 
 
-def finitefinite_array(tensor: Tensor) -> FloatArray:
+def finite_array(tensor: Tensor) -> FloatArray:
     """On the host, with NaN, which is not drawn, for everything that is not finite."""
     values = tensor.detach().cpu().double().numpy()
     return np.where(np.isfinite(values), values, np.nan)
 
 
 def label_axes(axes: Axes, x: str, y: str, grid: bool = True) -> None:
+    """Name both axes, with a grid behind."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.grid(grid, axis="y")

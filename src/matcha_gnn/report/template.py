@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from matcha_gnn.io.files import replacing
 from matcha_gnn.candidates import UNKNOWN
+from matcha_gnn.io.files import replacing
 
 if TYPE_CHECKING:
-    from matcha_gnn.evidence import Interval
+    from matcha_gnn.evidence.posterior import Interval
 
 
 def render(template: str, package: str = "matcha_gnn.report", **content: Any) -> str:
@@ -70,7 +70,7 @@ def spread(interval: "Interval", decimals: int, signed: bool = False) -> str:
     """An estimated share and its interval, in percent without the sign; or the interval alone.
 
     Example:
-        >>> from matcha_gnn.evidence import Interval
+        >>> from matcha_gnn.evidence.posterior import Interval
         >>> spread(Interval(0.164, 0.052, 0.234), 1, signed=True), spread(Interval(0, 0, 1), 0)
         ('+16.4 (+5.2 to +23.4)', '0 (0 to 100)')
         >>> spread(Interval(math.nan, 0, 1), 0)

@@ -20,8 +20,8 @@ from matcha_gnn.errors import (
     require_number,
     require_whole,
 )
-from matcha_gnn.evidence import Interval
 from matcha_gnn.evidence.given import Source, with_source
+from matcha_gnn.evidence.posterior import Interval
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.gamma.methods import ERM, BaseMethod
 from matcha_gnn.gamma.models import Backbone, as_backbone

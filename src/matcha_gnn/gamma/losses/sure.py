@@ -55,7 +55,7 @@ class SURE(Loss):
     Example:
         >>> import matcha_gnn as mg
         >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
-        >>> strategy = mg.ClosedForm(SURE(noise_share=0.5))
+        >>> strategy = mg.ClosedForm(loss=SURE(noise_share=0.5))
         >>> result = mg.adapt(mg.GPRGNN(8, 2), graph, strategy=strategy)
         >>> result.trace.loss[1] <= result.trace.loss[0]
         True
@@ -195,10 +195,10 @@ def _ones_and_signs(view: View, num_nodes: int) -> Tensor:
 
 def _source_noise(view: View) -> float:
     source = view.model.source
-    if source is None:
+    if source is None or "logit_covariance" not in source.own:
         raise IncompatibleError(
             "loss 'sure' needs a model with a source summary, as mg.fit makes it; or give "
             "noise_share"
         )
-    covariance = source.node_logit_covariance.double()
+    covariance = source.own["logit_covariance"].double()
     return float(covariance.trace() - covariance.mean(0).sum())

@@ -188,6 +188,18 @@ class BaseMethod(Configured, abc.ABC):
     needs_hops: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
 
+    def run(self, network: Any, graph: Graph, class_names: tuple[str, ...] = ()) -> Any:
+        """What `mg.adapt(..., strategy=method)` calls: the method alone, around the model as it is.
+
+        Args:
+            network: a private copy.
+            graph: the target, without labels.
+            class_names: [C], or empty.
+        """
+        from matcha_gnn.gamma.strategies.unadapted import Unadapted
+
+        return Unadapted(self).run(network, graph, class_names)
+
     @property
     def modifies(self) -> frozenset[Modifies]:
         """What this method modifies: nothing; a subclass may set a frozenset instead."""

@@ -13,15 +13,6 @@ from matcha_gnn.gamma.models.linear import LayeredBackbone as LayeredBackbone
 from matcha_gnn.gamma.models.linear import LinearBackbone as LinearBackbone
 from matcha_gnn.gamma.models.linear import NormedFilterBackbone as NormedFilterBackbone
 from matcha_gnn.gamma.models.linear import hop_weights_of as hop_weights_of
-from matcha_gnn.gamma.networks import AddedHops as AddedHops
-from matcha_gnn.gamma.networks import Found as Found
-from matcha_gnn.gamma.networks import Loader as Loader
-from matcha_gnn.gamma.networks import Network as Network
-from matcha_gnn.gamma.networks import Wrapped as Wrapped
-from matcha_gnn.gamma.networks import add_hops as add_hops
-from matcha_gnn.gamma.networks import as_backbone as as_backbone
-from matcha_gnn.gamma.networks import find_gamma as find_gamma
-from matcha_gnn.gamma.networks import wrap as wrap
 from matcha_gnn.registry import registered, resolve_installed
 
 BACKBONES: dict[str, type[TrainableBackbone]] = registered(vars(), TrainableBackbone)

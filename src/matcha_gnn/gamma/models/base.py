@@ -8,28 +8,25 @@ What more is known of a model is said by its class: `LinearBackbone` and `Filter
 import abc
 import copy
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from matcha_gnn.errors import IncompatibleError, InvalidGraphError
 from matcha_gnn.gamma.hops import Hops, HopsKey
-from matcha_gnn.graphs.extras import Extras
+from matcha_gnn.gamma.models.products import kept_product
 from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.kernels.contexts import drawing_alone
 from matcha_gnn.network.fingerprint import fingerprint
-from matcha_gnn.typing import HopStack, Repr
-
-if TYPE_CHECKING:
-    from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.network.network import Network, evaluating
+from matcha_gnn.typing import HopStack, HopWeights, Probs, Repr
 
 _TABLES = (dict, OrderedDict, set)
 
 
-class Backbone(nn.Module, abc.ABC):
+class Backbone(Network, abc.ABC):
     """A node classifier with a few numbers γ that say how far a node looks, and a head on Z.
 
     A subclass gives `representation`. Of such a model Z itself is the only hop, made again
@@ -52,17 +49,11 @@ class Backbone(nn.Module, abc.ABC):
     head: nn.Linear
     num_hops: int = 0
     in_channels: int
-    source: "SourceSummary | None" = None
     gamma_decides: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
         self.source_arrays: dict[str, dict[str, Tensor]] = {}
-
-    @property
-    def name(self) -> str:
-        """What messages call this architecture."""
-        return type(self).__name__
 
     @property
     def gamma_is_hop_weights(self) -> bool:
@@ -139,36 +130,37 @@ class Backbone(nn.Module, abc.ABC):
     def _encoder_tensors(self) -> list[Tensor]:
         return [*self.encoder_parameters(), *self.buffers(), torch.tensor(self.num_hops)]
 
-    def forward(
-        self,
-        x: Tensor | GraphLike,
-        edge_index: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        **fields: Any,
-    ) -> Tensor:
-        """Logits at the model's γ, [N, C], in both of PyG's calling conventions.
-
-        Args:
-            x: features, [N, F]; or a `Data`, and nothing else.
-            edge_index: senders and receivers, [2, E].
-            edge_weight: [E], or None for ones.
-            fields: further fields that a network asks for, such as `edge_attr`.
-        """
-        if not isinstance(x, Tensor):
-            graph = unlabelled(x)
-        elif edge_index is None:
-            raise InvalidGraphError("edge_index", "none", "edges [2, E] beside features")
-        else:
-            graph = Graph(x, edge_index, edge_weight, Extras.of(fields, x, edge_index.shape[1]))
+    def logits(self, graph: Graph) -> Tensor:
+        """Logits at the model's γ, [N, C]."""
         logits: Tensor = self.head(self.representation(graph))
         return logits
 
-    def forms(self, graph: Graph) -> "Iterator[tuple[str, Backbone]]":
-        """The same model with γ elsewhere, each by a name; none unless a subclass has some.
+    def probs(self, graph: Graph) -> Probs:
+        """Class probabilities from the hops, [N, C]."""
+        # The product of features and first layer is taken without its bias, as records have it.
+        with kept_product():
+            hops = self.hops(graph, keyed=False)
+        return hops.predict(self.hop_weights_now(), self.head)[0]
 
-        Each predicts as the model does until its γ moves.
-        """
-        yield from ()
+    def hop_weights_now(self) -> HopWeights:
+        """C at the model's γ, [K+1]; one where Z is the only hop."""
+        return self.gamma.new_ones(1)
+
+    def statistics(
+        self, graph: Graph, labels: Tensor, trained: Tensor, held_out: Tensor, classes: int
+    ) -> Mapping[str, Tensor]:
+        """Statistics of its node features, see `node_statistics`."""
+        from matcha_gnn.gamma.node_statistics import node_statistics
+
+        return node_statistics(self, graph, labels, trained, held_out, classes)._asdict()
+
+    def further_tensors(self) -> Mapping[str, Tensor]:
+        """The source arrays of base methods."""
+        return {
+            f"source_arrays.{method}.{name}": tensor
+            for method, arrays in self.source_arrays.items()
+            for name, tensor in arrays.items()
+        }
 
     def accept(self, x: Tensor) -> Tensor:
         """Return the features in the model's precision, or say what does not fit."""
@@ -196,10 +188,6 @@ class Backbone(nn.Module, abc.ABC):
         tables = (part for module in self.modules() for part in vars(module).values())
         empty = (part for part in tables if type(part) in _TABLES and not part)
         return copy.deepcopy(self, known | {id(part): type(part)() for part in empty})
-
-    def frozen(self) -> Self:
-        """In evaluation mode with no parameter asking for gradients."""
-        return self.eval().requires_grad_(False)
 
 
 class TrainableBackbone(Backbone):
@@ -243,18 +231,3 @@ class MovableBackbone(Backbone):
             offset: taken off the node features of every node, [D'].
             intercept: added to the logits, [C].
         """
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """A model in evaluation mode; afterwards each of its modules is in the mode it was in."""
-    if not model.training:
-        yield
-        return
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode

@@ -14,10 +14,10 @@ from matcha_gnn.errors import (
     as_whole,
     require_flag,
 )
+from matcha_gnn.gamma.kernels.dropout import masked_dropout
 from matcha_gnn.gamma.models.base import MovableBackbone, TrainableBackbone
 from matcha_gnn.gamma.models.linear import NormedFilterBackbone
 from matcha_gnn.gamma.models.products import dense_product, shared_product
-from matcha_gnn.kernels import masked_dropout
 from matcha_gnn.kernels.propagate import empty
 from matcha_gnn.typing import Repr
 

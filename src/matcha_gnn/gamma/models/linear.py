@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.gamma.hops import Hops
-from matcha_gnn.gamma.models.base import Backbone, evaluating
+from matcha_gnn.gamma.models.base import Backbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import filter_hops, propagate
+from matcha_gnn.network.network import evaluating
 from matcha_gnn.typing import HopStack, HopWeights, Repr
 
 
@@ -37,6 +38,10 @@ class LinearBackbone(Backbone):
     def gamma_gradient(self, gamma: Tensor, hop_weight_gradient: Tensor) -> Tensor:
         """Carry a gradient in c back to γ; a subclass with its own `hop_weights` needs its own."""
         return hop_weight_gradient.to(gamma)
+
+    def hop_weights_now(self) -> HopWeights:
+        """C at the model's γ, [K+1]."""
+        return self.hop_weights(self.gamma.detach())
 
     def mixed(self, hops: list[Repr]) -> Repr:
         """Z of hops at the model's γ, [N, D]."""

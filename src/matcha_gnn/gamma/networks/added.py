@@ -6,14 +6,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn.errors import as_whole
+from matcha_gnn.errors import IncompatibleError, as_whole
+from matcha_gnn.gamma.models.base import Backbone
 from matcha_gnn.gamma.models.linear import LinearBackbone
+from matcha_gnn.gamma.networks.heads import Given, find_head, given_graph
 from matcha_gnn.gamma.networks.sites import require_module, require_path
 from matcha_gnn.gamma.networks.wrap import Foreign
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import Adjacency, filter_hops, mix, propagate
 from matcha_gnn.network.arguments import signature_of
-from matcha_gnn.network.calling import Given, find_head, given_graph
+from matcha_gnn.network.network import ModuleNetwork, Network
 from matcha_gnn.network.outputs import read_output
 from matcha_gnn.network.patches import Patch
 from matcha_gnn.typing import HopStack, Repr
@@ -66,6 +68,10 @@ class LinearAddedHops(AddedHops, LinearBackbone):
     def stack(self, graph: Graph) -> HopStack:
         """Z and K hops from there, [N, K+1, D]."""
         return self.added_hops(graph)
+
+
+HOPS = 2
+"""Hops that are put on the output of a plain network."""
 
 
 def mixing_patches(
@@ -137,3 +143,24 @@ def add_hops(
     require_path("head", head)
     linear = isinstance(find_head(net, head).layer, nn.Linear)
     return LinearAddedHops(net, head, K) if linear else AddedHops(net, head, K)
+
+
+def as_backbone(network: Network) -> Backbone:
+    """A network with γ as it is; another module with neutral hop weights on its output.
+
+    Args:
+        network: a private copy.
+
+    Raises:
+        IncompatibleError: there is no module, only probabilities.
+    """
+    if isinstance(network, Backbone):
+        return network
+    if not isinstance(network, ModuleNetwork):
+        raise IncompatibleError(
+            f"model: {network.name} has no hop weights to move: a strategy needs a network"
+        )
+    added = LinearAddedHops(network.net, None, HOPS)
+    added.source, added.batches = network.source, network.batches
+    added.expect(network.classes)
+    return added

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from matcha_gnn.errors import InvalidArgumentError, require_kind
+from matcha_gnn.network.layers import is_linear, pyg_kind
 from matcha_gnn.network.patches import Patch
 
 ALPHA_LAYERS = ("APPNP", "GCN2Conv", "SSGConv")
@@ -151,20 +152,6 @@ def owner(net: nn.Module, path: str) -> tuple[nn.Module, str]:
     """The module that has the attribute at a path, and the attribute's name."""
     parent, _, name = path.rpartition(".")
     return net.get_submodule(parent), name
-
-
-def pyg_kind(module: nn.Module, names: Sequence[str]) -> str | None:
-    """The name among `names` of a PyG class that a module is or descends from."""
-    # By name: importing PyG takes seconds, and who has such a layer has imported it.
-    for kind in type(module).__mro__:
-        if kind.__name__ in names and kind.__module__.startswith("torch_geometric."):
-            return kind.__name__
-    return None
-
-
-def is_linear(module: nn.Module) -> bool:
-    """Whether this is torch's or PyG's plain linear layer."""
-    return isinstance(module, nn.Linear) or pyg_kind(module, ["Linear"]) is not None
 
 
 def _known_sites(net: nn.Module, path: str, module: nn.Module) -> Iterator[tuple[str, str]]:

@@ -10,103 +10,82 @@ from torch import Tensor, nn
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
-    InvalidGraphError,
     require_kind,
 )
 from matcha_gnn.gamma.models.base import Backbone
-from matcha_gnn.gamma.networks.sites import find_gamma, find_sites, require_module, require_path
-from matcha_gnn.graphs.memory import Graph, content_hash
-from matcha_gnn.network.batches import Batches, collected
-from matcha_gnn.network.calling import (
+from matcha_gnn.gamma.networks.heads import (
     Head,
     OutputHead,
     Run,
-    call,
     check_head_decides,
-    densified,
     find_head,
     representation_of,
-    to_full_precision,
-    uncached_copy,
     watch_head,
 )
-from matcha_gnn.network.fingerprint import fingerprint_of
+from matcha_gnn.gamma.networks.sites import find_gamma, find_sites, require_module, require_path
+from matcha_gnn.graphs.memory import Graph, content_hash
+from matcha_gnn.network.network import ModuleNetwork
 from matcha_gnn.network.patches import Patch, patched
-from matcha_gnn.typing import Repr
+from matcha_gnn.typing import Probs, Repr
 
 logger = logging.getLogger(__name__)
 
 
-class Foreign(Backbone):
-    """A private copy of a network, run on checked graphs.
+class Foreign(ModuleNetwork, Backbone):
+    """A private copy of a module with γ, run on checked graphs.
 
     Its head may be any layer of one node alone; methods that need a linear one say so.
 
     Attributes:
-        net: the copy, in evaluation mode and without cached graphs.
         head_path: where its head is; None for its output.
         base_hash: of the network as it was given.
-        origin: its fingerprint, which stays where adaptation changes the copy.
-        classes: how many the source shows, to tell logits from other outputs; None where unknown.
-        batches: of the network's own loader, where it runs through one.
     """
 
     in_channels = 0
-    classes: int | None = None
-    batches: Batches | None = None
 
     def __init__(self, net: nn.Module, head: str | None) -> None:
-        super().__init__()
+        Backbone.__init__(self)
         require_module(net)
-        self.net = uncached_copy(net)
-        to_full_precision(self.net)
-        self.base_hash, self.origin = weights_hash(self.net), fingerprint_of(self.net)
-        found = find_head(self.net, head)
-        self.head_path, self.head = found.path, cast(nn.Linear, found.layer)
-        self._head_checked = self._needs_dense = False
+        self.hold(net)
+        self.base_hash = weights_hash(self.net)
+        place = find_head(self.net, head)
+        self.head_path, self.head = place.path, cast(nn.Linear, place.layer)
+        self._head_checked = False
 
     @property
-    def name(self) -> str:
-        """The class of the network itself."""
-        return type(self.net).__name__
+    def like(self) -> Tensor:
+        """γ."""
+        return self.gamma
 
-    @property
-    def fingerprint(self) -> Tensor | None:
-        """The network's; γ is outside of it."""
-        return fingerprint_of(self.net)
+    def expect(self, classes: int | None) -> None:
+        """Tell logits from other outputs; an output that is Z has as many columns."""
+        self.classes = classes
+        if classes and isinstance(self.head, OutputHead) and not self.head.out_features:
+            self.head.widen(classes, self.gamma.detach())
 
-    def accept(self, x: Tensor) -> Tensor:
-        """The features in the network's precision; how many it takes only a summary says."""
-        features = None if self.source is None else self.source.num_features
-        if features not in (None, x.shape[1]):
-            allowed = f"{features}, as the source summary says"
-            raise InvalidGraphError("graph.x", f"{x.shape[1]} features", allowed)
-        if x.device != self.gamma.device:
-            raise IncompatibleError(f"graph is on {x.device}, {self.name} on {self.gamma.device}")
-        return x.to(self.gamma.dtype)
+    def logits(self, graph: Graph) -> Tensor:
+        """The head on the representation, [N, C]."""
+        return Backbone.logits(self, graph)
+
+    def probs(self, graph: Graph) -> Probs:
+        """Class probabilities from the hops, [N, C]."""
+        return Backbone.probs(self, graph)
 
     def seen(self, graph: Graph, patches: Callable[[], Iterable[Patch]] = tuple) -> Repr:
         """What enters the head on a graph, with some patches in place, [N, D]."""
-        batches = None if self.batches is None else self.batches.of(graph)
-        if batches is None:
-            return self._seen(graph, patches)
-        parts, seeds = [], []
-        for batch in batches:
-            parts.append(self._seen(batch.graph, patches, len(batch.seeds)))
-            seeds.append(batch.seeds)
-        return collected(parts, seeds, graph.num_nodes)
+        return self.rows(graph, lambda part, seeds: self._seen(part, patches, seeds))
 
     def _seen(
         self,
         graph: Graph,
         patches: Callable[[], Iterable[Patch]],
-        seeds: int | None = None,
+        seeds: int | None,
     ) -> Repr:
         entered: list[Tensor] = []
         head = Head(self.head_path, self.head)
         # The watch comes first: a patch that mixes what enters the same layer goes around it.
         with patched(watch_head(self.net, head, entered)), patched(patches()):
-            run = Run(self._answer(graph, entered), entered)
+            run = Run(self.answer(graph, entered.clear), entered)
         z = representation_of(self.net, head, run, graph, seeds, self.classes)
         if isinstance(self.head, OutputHead) and self.head.out_features != z.shape[1]:
             self.head.widen(z.shape[1], z.detach())
@@ -115,21 +94,6 @@ class Foreign(Backbone):
                 check_head_decides(self.net, head, run, z)
             self._head_checked = True
         return z
-
-    def _answer(self, graph: Graph, entered: list[Tensor]) -> Any:
-        """What the network returns; on dense features where it has failed on sparse ones."""
-        x = self.accept(graph.x)
-        if not self._needs_dense:
-            try:
-                return call(self.net, graph, x)
-            except IncompatibleError as error:
-                if x.layout == torch.strided:
-                    raise
-                logger.debug("%s is tried with dense features: %s", self.name, error)
-        entered.clear()
-        answer = call(self.net, graph, densified(self.name, x))
-        self._needs_dense = True
-        return answer
 
     def node_features(self, graph: Graph) -> Tensor:
         """Logits of the network on the nodes without their edges, [N, C]."""

@@ -1,25 +1,23 @@
 """What a strategy is: an immutable object that seeks a better model on a target graph."""
 
 import abc
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from torch import Tensor
-
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
-from matcha_gnn.evidence import Posterior, Wanted
+from matcha_gnn.errors import require_kind, require_seed
 from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.losses import Loss
-from matcha_gnn.gamma.methods import BaseMethod
+from matcha_gnn.gamma.methods import ERM, BaseMethod
 from matcha_gnn.gamma.methods.settings import nested_parameters
 from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.result import Adaptation
+from matcha_gnn.network.network import Network
 from matcha_gnn.typing import Parameters, Progress
 
 if TYPE_CHECKING:
-    from matcha_gnn.gamma.strategies.run import Run
+    from matcha_gnn.gamma.result import MatchaResult
+
+_AROUND = ("method", "seed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +31,7 @@ class Task:
         seed: for base methods that draw at random.
         hops: of this model on this graph, if they are at hand.
         progress: called after each round with the rounds done and their number.
-        wanted: what is to be high, and what the classes are called.
-        owns_model: the model was made for this task alone, and need not be copied.
+        class_names: of the classes, [C], or empty.
     """
 
     model: Backbone
@@ -43,82 +40,49 @@ class Task:
     seed: int
     hops: Hops | None
     progress: Progress
-    wanted: Wanted = Wanted()
-    owns_model: bool = False
-
-    def around(self, model: Backbone, hops: Hops | None = None) -> "Task":
-        """The same with another model, and its hops if they are at hand."""
-        return replace(self, model=model, hops=hops, owns_model=False)
-
-    def of(self, proposal: "Proposal") -> "Task":
-        """The same with a proposed model, and its base method if it brings one."""
-        around = replace(self.around(proposal.model, proposal.hops), owns_model=proposal.fresh)
-        return replace(around, method=proposal.method) if proposal.method else around
+    class_names: tuple[str, ...] = ()
 
 
-class Proposal(NamedTuple):
-    """A model that a strategy offers as a candidate.
-
-    Attributes:
-        name: how it was made.
-        model: the model.
-        hops: those of its encoder on the target, if they are at hand.
-        method: what predicts around it, where that is not the task's base method.
-        fresh: the model was made for this proposal, and nothing else holds it or parts of it.
-    """
-
-    name: str
-    model: Backbone
-    hops: Hops | None = None
-    method: BaseMethod | None = None
-    fresh: bool = False
-
-
+@dataclass(frozen=True)
 class Strategy(abc.ABC):
     """How a better model is sought. A subclass is a frozen dataclass of its hyperparameters.
 
-    Only `run` is required. `version` is raised whenever results change: records carry it.
+    Only `seek` is required. `version` is raised whenever results change: records carry it.
+
+    Args:
+        method: the base method that predicts around each model.
+        seed: for base methods that draw at random.
 
     Attributes:
         name: what the command line calls it.
         version: of the algorithm.
-        uses_evidence: it needs an estimate of the classes.
     """
 
     name: ClassVar[str]
     version: ClassVar[int]
-    uses_evidence: ClassVar[bool] = False
 
-    def require(self, model: Backbone, method: BaseMethod) -> None:  # noqa: B027 (optional)
+    method: BaseMethod = field(default_factory=ERM)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_kind("method", self.method, BaseMethod, "a BaseMethod, such as mg.T3A()")
+        require_seed(self.seed)
+
+    def require(self, model: Backbone) -> None:  # noqa: B027 (optional)
         """Raise IncompatibleError if the model lacks what this strategy needs."""
 
-    def require_metric(self, wanted: Wanted) -> None:
-        """Raise InvalidArgumentError if this strategy does not decide by what is wanted."""
-        if not wanted.is_default:
-            allowed = f"accuracy with strategy {self.name!r}, which compares no candidates by it"
-            raise InvalidArgumentError("metric", repr(wanted.metric), allowed)
-
     @abc.abstractmethod
-    def run(self, task: Task) -> Adaptation:
+    def seek(self, task: Task) -> "MatchaResult":
         """Seek a better model; the last prediction is that of the model that is returned."""
 
-    def proposals(self, task: Task, base: "Run", evidence: Posterior) -> Iterator[Proposal]:
-        """Candidates for a strategy that chooses among several: here, where `run` ends.
+    def run(
+        self, network: Network, graph: Graph, class_names: tuple[str, ...] = ()
+    ) -> "MatchaResult":
+        """What `mg.adapt(..., strategy=...)` calls: seek on a private copy of a network."""
+        from matcha_gnn.gamma.networks import as_backbone
+        from matcha_gnn.gamma.running import carried_out
 
-        Args:
-            task: the model to start from, on the target.
-            base: the base method around that model.
-            evidence: what is known of the classes without labels.
-        """
-        yield Proposal(self.name, self.run(task).model)
-
-    def can_run(self, model: Backbone, method: BaseMethod) -> bool:
-        """Whether `require` accepts a model and a method."""
-        try:
-            self.require(model, method)
-        except IncompatibleError:
-            return False
-        return True
+        return carried_out(self, as_backbone(network), graph, class_names=class_names)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Hyperparameters by name, with those of parts if `deep`; as in scikit-learn.
@@ -126,21 +90,22 @@ class Strategy(abc.ABC):
         Example:
             >>> from matcha_gnn.gamma.strategies import ClosedForm
             >>> ClosedForm().get_params(deep=False)
-            {'loss': SURE(noise_share=None), 'rounds': 1}
+            {'method': ERM(), 'seed': 0, 'loss': SURE(noise_share=None), 'rounds': 1}
         """
-        own = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
         return nested_parameters(own, deep)
 
     def parameters(self) -> Parameters:
-        """Hyperparameters as JSON values, for records."""
-        return {each.name: described(getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
+        """Hyperparameters but for method and seed as JSON values, for records."""
+        own = (each.name for each in fields(self) if each.name not in _AROUND)
+        return {name: described(getattr(self, name)) for name in own}
 
 
-def with_gamma(model: Backbone, gamma: Tensor) -> Backbone:
+def with_gamma(model: Backbone, gamma: Any) -> Backbone:
     """A copy of a model with other hop-aggregation parameters."""
-    found = model.copied()
-    found.gamma.data.copy_(gamma)
-    return found
+    changed = model.copied()
+    changed.gamma.data.copy_(gamma)
+    return changed
 
 
 def described(value: object) -> object:

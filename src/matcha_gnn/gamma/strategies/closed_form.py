@@ -1,20 +1,17 @@
 """γ where a loss is smallest, without step size or search."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 
 from matcha_gnn.errors import IncompatibleError, require_kind, require_whole
-from matcha_gnn.evidence import Posterior
 from matcha_gnn.gamma.losses import SURE, Loss
-from matcha_gnn.gamma.methods import BaseMethod
 from matcha_gnn.gamma.models import Backbone
-from matcha_gnn.gamma.strategies.base import Proposal, Strategy, Task
+from matcha_gnn.gamma.result import MatchaResult
+from matcha_gnn.gamma.strategies.base import Strategy, Task
 from matcha_gnn.gamma.strategies.matcha import descend, require_loss
 from matcha_gnn.gamma.strategies.run import Run
-from matcha_gnn.result import Adaptation
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class ClosedForm(Strategy):
     Example:
         >>> import matcha_gnn as mg
         >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
-        >>> strategy = ClosedForm(mg.SURE(noise_share=0.5))
+        >>> strategy = ClosedForm(loss=mg.SURE(noise_share=0.5))
         >>> result = mg.adapt(mg.GPRGNN(8, 2), graph, strategy=strategy)
         >>> result.trace.loss[1] <= result.trace.loss[0]
         True
@@ -44,10 +41,11 @@ class ClosedForm(Strategy):
     rounds: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_kind("loss", self.loss, Loss, "a Loss, such as mg.SURE()")
         require_whole("rounds", self.rounds, least=1)
 
-    def require(self, model: Backbone, method: BaseMethod) -> None:
+    def require(self, model: Backbone) -> None:
         """Hop weights must be free, and the loss must know its minimum."""
         require_loss(self.loss, model)
         if not self.loss.has_minimiser:
@@ -58,21 +56,10 @@ class ClosedForm(Strategy):
                 "are a function of γ"
             )
 
-    def run(self, task: Task) -> Adaptation:
+    def seek(self, task: Task) -> MatchaResult:
         """Step to the minimum, and predict there."""
         run = Run(task, self.loss)
         return descend(self, task, run, lambda: _step(run), self.rounds)
-
-    def proposals(self, task: Task, base: Run, evidence: Posterior) -> Iterator[Proposal]:
-        """γ at the minimum after all rounds; the first starts from the predictions at hand."""
-        run = Run(replace(task, hops=base.hops), self.loss)
-        run.prediction = base.prediction
-        with base.watch.stage("fit"):
-            for done in range(self.rounds):
-                if done:
-                    run.predict()
-                _step(run)
-        yield Proposal("closed form", run.model, base.hops, fresh=True)
 
 
 def _step(run: Run) -> None:

@@ -1,17 +1,19 @@
 """γ that agrees best with what is known of the classes without labels."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.evidence import Posterior, fit_hop_weights, infer
-from matcha_gnn.gamma.methods import BaseMethod
+from matcha_gnn.evidence.posterior import Posterior, infer
+from matcha_gnn.gamma.methods import ERM
 from matcha_gnn.gamma.models import Backbone, LinearBackbone, MovableBackbone
+from matcha_gnn.gamma.node_statistics import feature_shift
+from matcha_gnn.gamma.result import MatchaResult
+from matcha_gnn.gamma.status import outcome
 from matcha_gnn.gamma.strategies.autograd_fit import fit_by_autograd
-from matcha_gnn.gamma.strategies.base import Proposal, Strategy, Task, with_gamma
-from matcha_gnn.gamma.strategies.belief import own_probs
+from matcha_gnn.gamma.strategies.base import Strategy, Task, with_gamma
 from matcha_gnn.gamma.strategies.run import Run, finished
-from matcha_gnn.result import Adaptation, Trace, outcome
+from matcha_gnn.gamma.trace import Trace
+from matcha_gnn.gamma.weights import fit_hop_weights
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Fitted(Strategy):
 
     By logistic regression on the cached hops; where class shares moved, an intercept is fitted too.
     A model without cached hops, such as a wrapped network, runs once or more for each of a few
-    steps. The evidence may be wrong, and nothing is compared here: `Guarded` does.
+    steps. The evidence may be wrong, and nothing is compared here.
 
     Example:
         >>> Fitted().parameters()
@@ -29,53 +31,55 @@ class Fitted(Strategy):
 
     name = "fitted"
     version = 9
-    uses_evidence = True
 
-    def require(self, model: Backbone, method: BaseMethod) -> None:
-        """γ must decide something."""
+    def require(self, model: Backbone) -> None:
+        """γ must decide something, and the evidence needs a source summary."""
         if not model.gamma_decides:
             raise IncompatibleError(f"strategy 'fitted' needs a γ that {model.name} depends on")
+        if model.source is None:
+            raise IncompatibleError(
+                "strategy 'fitted' needs a source summary: mg.summarise_source(model, source_graph)"
+            )
 
-    def run(self, task: Task) -> Adaptation:
-        """Estimate the classes, fit, and predict with the last proposal."""
+    def seek(self, task: Task) -> MatchaResult:
+        """Estimate the classes, fit, and predict."""
         base = Run(task)
         base.predict()
         base.require_finite()
+        assert task.model.source is not None, "checked before any work"
         with base.watch.stage("evidence"):
-            network = own_probs(base, task.graph)
-            evidence = infer(task.model, task.graph, network)
-        *_, last = self.proposals(task, base, evidence)
-        run = Run(task.around(last.model))
+            erm = isinstance(base.method, ERM)
+            network = base.prediction.probs if erm else base.view.classify().probs
+            evidence = infer(task.model.source, task.graph, network)
+        fitted = self._fitted(task, base, evidence)
+        run = Run(replace(task, model=fitted, hops=None))
         run.predict()
         trace = Trace()
         for each in (base, run):
             shown = each.prediction
-            known = evidence.expected_accuracy(shown.probs.argmax(1))
-            trace.add_estimate(known, each.view.gamma, shown.class_shares)
+            accuracy = evidence.expected_accuracy(shown.probs.argmax(1))
+            trace.add_estimate(accuracy, each.view.gamma, shown.class_shares)
         status = outcome(trace, base.prediction, run.prediction, run.prediction.finite)
         run.watch.add(base.watch.seconds)
         return finished(self, task, run, first=base, trace=trace, status=status)
 
-    def proposals(self, task: Task, base: Run, evidence: Posterior) -> Iterator[Proposal]:
-        """γ alone, and γ with an intercept where class shares moved."""
-        if not isinstance(task.model, LinearBackbone):
+    def _fitted(self, task: Task, base: Run, evidence: Posterior) -> Backbone:
+        """γ alone, or γ with an intercept where class shares moved."""
+        model = task.model
+        if not isinstance(model, LinearBackbone):
             with base.watch.stage("fit"):
-                gamma = fit_by_autograd(base, evidence.probs)
-            yield Proposal("fitted", with_gamma(task.model, gamma), fresh=True)
-            return
-        model = _fit(task.model, base, evidence, intercept=False)
-        yield Proposal("fitted", model, base.hops, fresh=True)
-        if evidence.shift.kind.moves_shares and isinstance(task.model, MovableBackbone):
-            model = _fit(task.model, base, evidence, intercept=True)
-            yield Proposal("fitted with intercept", model, base.hops, fresh=True)
+                return with_gamma(model, fit_by_autograd(base, evidence.probs))
+        shift = feature_shift(model, task.graph, evidence.probs.shape[1])
+        intercept = shift.kind.moves_shares and isinstance(model, MovableBackbone)
+        return _fit(model, base, evidence, intercept=intercept)
 
 
 def _fit(model: Backbone, base: Run, evidence: Posterior, *, intercept: bool) -> Backbone:
     view = base.prediction.own_view(base.view)
     with base.watch.stage("fit"):
         fit = fit_hop_weights(view, evidence.probs, intercept=intercept)
-    found = with_gamma(model, fit.gamma)
+    fitted = with_gamma(model, fit.gamma)
     if intercept:
-        assert isinstance(found, MovableBackbone), "no other model is given an intercept"
-        found.move(intercept=fit.intercept)
-    return found
+        assert isinstance(fitted, MovableBackbone), "no other model is given an intercept"
+        fitted.move(intercept=fit.intercept)
+    return fitted

@@ -5,7 +5,7 @@ base method predicts once more.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -17,18 +17,17 @@ from matcha_gnn.errors import (
     require_number,
     require_whole,
 )
-from matcha_gnn.evidence import Posterior
 from matcha_gnn.gamma.losses import PIC, Loss
-from matcha_gnn.gamma.methods import BaseMethod, Modifies
+from matcha_gnn.gamma.methods import Modifies
 from matcha_gnn.gamma.models import Backbone, FilterBackbone, LinearBackbone
-from matcha_gnn.gamma.strategies.base import Proposal, Strategy, Task, with_gamma
+from matcha_gnn.gamma.result import MatchaResult
+from matcha_gnn.gamma.status import outcome
+from matcha_gnn.gamma.strategies.base import Strategy, Task
 from matcha_gnn.gamma.strategies.run import Run, Ways, finished
-from matcha_gnn.result import Adaptation, Trace, outcome
+from matcha_gnn.gamma.trace import Trace
 
 MOVES = ("gamma", "theta", "both")
 FEATURES = ("source", "base")
-CHECKPOINTS = (0.1, 0.4, 1.0)
-"""Shares of the rounds after which γ is proposed as a candidate."""
 Move = Callable[[], object]
 
 
@@ -53,6 +52,8 @@ class Matcha(Strategy):
     """The published algorithm: a fixed number of steps of γ down a loss, the last one kept.
 
     Args:
+        method: the base method that predicts in each round.
+        seed: for base methods that draw at random.
         loss: what γ minimises.
         lr: step size.
         rounds: number of steps.
@@ -84,6 +85,7 @@ class Matcha(Strategy):
     features: str = "source"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_kind("loss", self.loss, Loss, "a Loss, such as mg.PIC()")
         require_number("lr", self.lr, above=0, below=1e30)
         require_whole("rounds", self.rounds, least=1)
@@ -96,8 +98,9 @@ class Matcha(Strategy):
         if self.features == "base" and self.moves != "gamma":
             raise InvalidArgumentError("features", "'base'", "source, unless moves is gamma")
 
-    def require(self, model: Backbone, method: BaseMethod) -> None:
+    def require(self, model: Backbone) -> None:
         """The loss may need a filter, and the method's features need cached hops."""
+        method = self.method
         require_loss(self.loss, model, self.moves)
         if self.features == "base" and not isinstance(model, LinearBackbone):
             raise IncompatibleError(
@@ -114,23 +117,11 @@ class Matcha(Strategy):
                 "to round"
             )
 
-    def run(self, task: Task) -> Adaptation:
+    def seek(self, task: Task) -> MatchaResult:
         """All rounds, and the prediction after the last."""
         run = Run(task, self.loss, Ways(self.moves, self.restart, self.features))
         move = OPTIMIZERS[self.optimizer](run.moving, self.lr).step
         return descend(self, task, run, move, self.rounds)
-
-    def proposals(self, task: Task, base: Run, evidence: Posterior) -> Iterator[Proposal]:
-        """γ of a few rounds; all that moved, if more than γ did."""
-        result = self.run(task)
-        base.watch.add(result.seconds)
-        if self.moves != "gamma":
-            yield Proposal(f"round {self.rounds}", result.model)
-            return
-        done = len(result.trace.gamma) - 1
-        for number in sorted({max(1, round(share * done)) for share in CHECKPOINTS}):
-            model = with_gamma(task.model, result.trace.gamma[min(number, done)])
-            yield Proposal(f"round {number}", model, base.hops if base.hops_stay else None)
 
 
 def require_loss(loss: Loss, model: Backbone, moves: str = "gamma") -> None:
@@ -141,7 +132,7 @@ def require_loss(loss: Loss, model: Backbone, moves: str = "gamma") -> None:
         )
 
 
-def descend(strategy: Strategy, task: Task, run: Run, move: Move, rounds: int) -> Adaptation:
+def descend(strategy: Strategy, task: Task, run: Run, move: Move, rounds: int) -> MatchaResult:
     """Predict, take the loss, move; predict once more after the last move.
 
     Args:

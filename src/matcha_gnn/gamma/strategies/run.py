@@ -15,16 +15,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from matcha_gnn.candidates import NO_ESTIMATE, SOURCE, Candidate
 from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import NonFiniteError
 from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.losses import PIC, Loss
 from matcha_gnn.gamma.methods import Prediction, View
 from matcha_gnn.gamma.models import Backbone, LinearBackbone
+from matcha_gnn.gamma.result import MatchaResult
+from matcha_gnn.gamma.status import Status
 from matcha_gnn.gamma.strategies.base import Strategy, Task
+from matcha_gnn.gamma.trace import Trace
 from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.network.patches import Patch, patched
-from matcha_gnn.result import Adaptation, Decision, Status, Trace
 from matcha_gnn.typing import Repr
 
 
@@ -76,7 +79,7 @@ class Run:
         self.watch = Stopwatch(graph.device)
         self.z: Repr | None = None
         with self.watch.stage("inference"):
-            self.model = (model if task.owns_model else model.copied()).frozen()
+            self.model = model.copied().frozen()
             self.gamma = self.model.gamma
             self.encoder_stays = ways.moves == "gamma"
             self.hops_stay = self.encoder_stays and isinstance(model, LinearBackbone)
@@ -217,10 +220,8 @@ def finished(
     first: Run,
     trace: Trace,
     status: Status,
-    decision: Decision | None = None,
     before: tuple[Prediction, float] | None = None,
-    watch: Stopwatch | None = None,
-) -> Adaptation:
+) -> MatchaResult:
     """The result of a strategy.
 
     Args:
@@ -230,32 +231,35 @@ def finished(
         first: the base method around the source model.
         trace: of its rounds.
         status: how it ended.
-        decision: what was tried and taken, where there was a choice.
         before: prediction and PIC loss of the source model where `first` has moved on.
-        watch: the seconds by stage; those of `run` by default.
     """
-    watch = watch or run.watch
-    with watch.stage("loss"):
+    with run.watch.stage("loss"):
         source, pic = before or (first.prediction, pic_value(first.view, first.prediction))
         after = pic if run.prediction is source else pic_value(run.view, run.prediction)
-    return Adaptation(
-        probs=run.prediction.probs,
-        probs_before=source.probs,
-        model=run.model.frozen(),
+    own = _untested(SOURCE, source, source, task.model)
+    taken = _untested(strategy.name, run.prediction, source, run.model.frozen())
+    return MatchaResult(
+        graph=task.graph,
+        candidates=(own, taken),
+        chosen=strategy.name,
+        source=task.model.source,
+        class_names=checked_names(task.class_names or None, run.prediction.probs.shape[1]),
+        seconds=run.watch.seconds,
         gamma=run.gamma.detach().clone(),
         gamma_before=task.model.gamma.detach().clone(),
         pic_before=pic,
         pic_after=after,
         trace=trace,
-        status=status,
-        seconds=watch.seconds,
-        method=task.method,
+        ended=status,
         strategy=strategy,
-        seed=task.seed,
-        graph=task.graph,
-        decision=decision,
-        class_names=checked_names(task.wanted.classes or None, run.prediction.probs.shape[1]),
     )
+
+
+def _untested(name: str, answer: Prediction, source: Prediction, model: Backbone) -> Candidate:
+    """A candidate of which nothing is estimated."""
+    unknown = NO_ESTIMATE, NO_ESTIMATE, NO_ESTIMATE
+    changed = float(answer.labels.ne(source.labels).sum()) / len(answer.labels)
+    return Candidate(name, *unknown, changed, answer.probs, model)
 
 
 def _moving_parameters(model: Backbone, moves: str) -> list[torch.nn.Parameter]:

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 from matcha_gnn.gamma.losses import PIC
+from matcha_gnn.gamma.result import MatchaResult
+from matcha_gnn.gamma.status import Status
 from matcha_gnn.gamma.strategies.base import Strategy, Task
 from matcha_gnn.gamma.strategies.run import Run, finished
-from matcha_gnn.result import Adaptation, Status, Trace
+from matcha_gnn.gamma.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Unadapted(Strategy):
     name = "none"
     version = 2
 
-    def run(self, task: Task) -> Adaptation:
+    def seek(self, task: Task) -> MatchaResult:
         """Predict once."""
         run = Run(task, gamma_stays=True)
         first = run.predict()

@@ -23,7 +23,8 @@ from matcha_gnn.gamma.methods.whole import (
     run_with,
     running_statistics,
 )
-from matcha_gnn.gamma.models import AddedHops, Backbone, FilterBackbone, LayeredBackbone
+from matcha_gnn.gamma.models import Backbone, FilterBackbone, LayeredBackbone
+from matcha_gnn.gamma.networks.added import AddedHops
 from matcha_gnn.gamma.networks.wrap import Foreign
 from matcha_gnn.network.calling import takes_edge_weight
 

@@ -2,13 +2,13 @@
 
 import torch
 
-from matcha_gnn.adaptation import adapt, predict
 from matcha_gnn.errors import MatchaError, NonFiniteError
 from matcha_gnn.gamma.methods import BaseMethod, Modifies, Prediction, Prepared, State, View
 from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.running import predict, run
 from matcha_gnn.gamma.strategies import Matcha, Strategy, Unadapted
-from matcha_gnn.testing.checks import check_run
-from matcha_gnn.testing.graphs import (
+from matcha_gnn.gamma.testing.checks import check_run
+from matcha_gnn.gamma.testing.graphs import (
     awkward_graphs,
     permuted,
     snapshot,
@@ -29,7 +29,7 @@ class FixedPrediction(BaseMethod):
     Example:
         >>> graph = tiny_graph()
         >>> fixed = torch.eye(3)[graph.y]
-        >>> bool((adapt(trained_model(), graph, FixedPrediction(fixed)).probs == fixed).all())
+        >>> bool((predict(trained_model(), graph, FixedPrediction(fixed)).probs == fixed).all())
         True
     """
 
@@ -75,8 +75,8 @@ def _check_permutation(method: BaseMethod, model: Backbone, strategy: Strategy) 
         return
     graph = tiny_graph()
     order = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0))
-    straight = adapt(model, graph, method, strategy).probs
-    renumbered = adapt(model, permuted(graph, order), method, strategy).probs
+    straight = run(model, graph, method, strategy).probs
+    renumbered = run(model, permuted(graph, order), method, strategy).probs
     torch.testing.assert_close(
         renumbered,
         straight[order],
@@ -89,7 +89,7 @@ def _check_permutation(method: BaseMethod, model: Backbone, strategy: Strategy) 
 def _check_awkward_graphs(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
     for name, graph in awkward_graphs().items():
         try:
-            probs = adapt(model, graph, method, strategy).probs
+            probs = run(model, graph, method, strategy).probs
         except NonFiniteError as error:
             raise AssertionError(f"{name}: probabilities should be finite") from error
         except MatchaError:
@@ -99,7 +99,7 @@ def _check_awkward_graphs(method: BaseMethod, model: Backbone, strategy: Strateg
 
 
 def _check_only_gamma_moved(method: BaseMethod, model: Backbone) -> None:
-    result = adapt(model, tiny_graph(), method, Matcha(rounds=ROUNDS))
+    result = run(model, tiny_graph(), method, Matcha(rounds=ROUNDS))
     moved = {
         name
         for name, tensor in result.model.state_dict().items()

@@ -2,11 +2,11 @@
 
 import torch
 
-from matcha_gnn.adaptation import run_adaptation as adapt
 from matcha_gnn.gamma.methods import BaseMethod
 from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.running import run
 from matcha_gnn.gamma.strategies import Strategy
-from matcha_gnn.testing.graphs import snapshot, tiny_graph
+from matcha_gnn.gamma.testing.graphs import snapshot, tiny_graph
 
 
 def check_run(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
@@ -18,7 +18,7 @@ def check_run(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
 
 
 def _check_probabilities(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
-    probs = adapt(model, tiny_graph(), method, strategy).probs
+    probs = run(model, tiny_graph(), method, strategy).probs
     assert probs.shape == (120, 3), f"probs should be [120, 3], not {list(probs.shape)}"
     assert not probs.requires_grad, "probs should be detached"
     assert bool((probs >= 0).all()), "probabilities should not be negative"
@@ -29,21 +29,21 @@ def _check_probabilities(method: BaseMethod, model: Backbone, strategy: Strategy
 def _check_untouched(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
     graph = tiny_graph()
     before = snapshot(model, graph)
-    adapt(model, graph, method, strategy)
+    run(model, graph, method, strategy)
     same = all(torch.equal(a, b) for a, b in zip(before, snapshot(model, graph), strict=True))
     assert same, "the caller's model and graph should be bit-identical afterwards"
 
 
 def _check_blind_to_labels(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
     graph = tiny_graph()
-    seen = adapt(model, graph, method, strategy).probs
+    seen = run(model, graph, method, strategy).probs
     del graph.y
-    hidden = adapt(model, graph, method, strategy).probs
+    hidden = run(model, graph, method, strategy).probs
     assert torch.equal(seen, hidden), "hiding y should change nothing"
 
 
 def _check_repeatable(method: BaseMethod, model: Backbone, strategy: Strategy) -> None:
-    first = adapt(model, tiny_graph(), method, strategy, seed=3)
-    again = adapt(model, tiny_graph(), method, strategy, seed=3)
+    first = run(model, tiny_graph(), method, strategy, seed=3)
+    again = run(model, tiny_graph(), method, strategy, seed=3)
     same = torch.equal(first.probs, again.probs) and torch.equal(first.gamma, again.gamma)
     assert same, "the same seed should give the same answer"

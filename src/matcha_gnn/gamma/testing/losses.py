@@ -10,8 +10,8 @@ from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.losses import Loss
 from matcha_gnn.gamma.methods import Prediction, View
 from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.testing.graphs import awkward_graphs, tiny_graph, trained_model
 from matcha_gnn.graphs.memory import unlabelled
-from matcha_gnn.testing.graphs import awkward_graphs, tiny_graph, trained_model
 from matcha_gnn.typing import Probs
 
 

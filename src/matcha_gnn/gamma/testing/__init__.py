@@ -8,11 +8,11 @@ Example:
     >>> check_method(ERM())
 """
 
-from matcha_gnn.testing.backbones import check_backbone
-from matcha_gnn.testing.graphs import awkward_graphs, tiny_graph, trained_model
-from matcha_gnn.testing.losses import check_loss
-from matcha_gnn.testing.methods import FixedPrediction, check_method
-from matcha_gnn.testing.strategies import check_strategy
+from matcha_gnn.gamma.testing.backbones import check_backbone
+from matcha_gnn.gamma.testing.graphs import awkward_graphs, tiny_graph, trained_model
+from matcha_gnn.gamma.testing.losses import check_loss
+from matcha_gnn.gamma.testing.methods import FixedPrediction, check_method
+from matcha_gnn.gamma.testing.strategies import check_strategy
 
 __all__ = [
     "FixedPrediction",

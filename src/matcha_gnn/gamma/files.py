@@ -14,9 +14,7 @@ from matcha_gnn.errors import (
     InvalidFileError,
     require_kind,
 )
-from matcha_gnn.evidence.belief_model import ANSWERS, BeliefModel
 from matcha_gnn.evidence.summary import SourceSummary
-from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
 from matcha_gnn.gamma.models import (
     BACKBONES,
     GROUP,
@@ -58,26 +56,13 @@ def save_model(model: Backbone, path: str | Path) -> None:
         9
     """
     require_kind("model", model, Backbone, "a backbone, such as result.model")
-    metadata = {}
-    if isinstance(model, BeliefModel):
-        metadata = {"answer": model.answer, "margin": repr(model.margin)}
-        if model.pool is not None:
-            weights, bias = model.pool
-            metadata["pool"] = json.dumps({"weights": weights, "bias": bias})
-        model = model.network
-    metadata |= _metadata(model)
+    metadata = _metadata(model)
     tensors = dict(model.state_dict())
     if model.source is not None:
         tensors |= {_SUMMARY + name: tensor for name, tensor in model.source.tensors().items()}
     for method, arrays in model.source_arrays.items():
         tensors |= {f"{_ARRAYS}{method}.{name}": tensor for name, tensor in arrays.items()}
     FORMAT.write(path, tensors, metadata)
-
-
-def can_save(model: Backbone) -> bool:
-    """Whether `save_model` can write a model: another one is built by code of its user's."""
-    inner = model.network if isinstance(model, BeliefModel) else model
-    return isinstance(inner, TrainableBackbone)
 
 
 @plain_torch()
@@ -99,38 +84,7 @@ def load_model(path: str | Path) -> Backbone:
             model.source_arrays.setdefault(method, {})[name] = tensor
     except (RuntimeError, KeyError, ValueError) as error:
         raise FORMAT.refused(path, _reason(error)) from error
-    if "answer" in metadata:
-        model = _answering(model, metadata, path)
     return model.eval()
-
-
-def _answering(model: Backbone, metadata: dict[str, str], path: str | Path) -> BeliefModel:
-    """The model as `Belief` returned it, or as answers chose it."""
-    answer, pool = metadata["answer"], metadata.get("pool")
-    if answer not in ANSWERS or model.source is None:
-        got = f"{path} (answer {answer!r})" if model.source else f"{path} (no source summary)"
-        raise InvalidFileError("model", got, f"one of {', '.join(ANSWERS)}, and a source summary")
-    fitted = None if pool is None else _pool(pool, model, path)
-    try:
-        return BeliefModel(model, answer, fitted, float(metadata.get("margin", "0")))
-    except (ValueError, InvalidArgumentError) as error:
-        got = f"{path} (margin {metadata['margin']!r})"
-        raise InvalidFileError("model", got, "a difference of probabilities, 0 to 1") from error
-
-
-def _pool(text: str, model: Backbone, path: str | Path) -> BiasedPool:
-    """Weights and biases of a pool that were fitted to a metric."""
-    try:
-        found = json_object(text)
-        weights, bias = PoolWeights(*map(float, found["weights"])), found["bias"]
-        pool = BiasedPool(weights, tuple(map(float, bias)))
-        fits = len(pool.bias) == model.head.out_features
-        if not (fits and all(map(math.isfinite, (*weights, *pool.bias)))):
-            raise ValueError("not as many finite numbers as classes")
-    except (ValueError, TypeError, KeyError) as error:
-        allowed = "two weights and a bias for each class"
-        raise InvalidFileError("model", f"{path} (pool {text})", allowed) from error
-    return pool
 
 
 def _take(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -19,9 +19,9 @@ from matcha_gnn.gamma.models import (
     MovableBackbone,
     TrainableBackbone,
 )
+from matcha_gnn.gamma.testing.graphs import FEATURES, tiny_graph
 from matcha_gnn.graphs.memory import Graph, unlabelled
 from matcha_gnn.kernels import one_hop
-from matcha_gnn.testing.graphs import FEATURES, tiny_graph
 
 
 def check_backbone(model: Backbone) -> None:

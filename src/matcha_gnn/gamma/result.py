@@ -1,0 +1,195 @@
+"""What a strategy returns: a result with γ, the PIC loss and the trace of its rounds."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from matcha_gnn.alarms import Severity, class_alarms
+from matcha_gnn.errors import optional_imports
+from matcha_gnn.gamma.losses import Loss
+from matcha_gnn.gamma.methods import BaseMethod
+from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.status import DOUBTFUL, NOT_CHECKED, Status
+from matcha_gnn.gamma.strategies.base import Strategy
+from matcha_gnn.gamma.trace import Trace
+from matcha_gnn.kernels.contexts import plain_torch
+from matcha_gnn.result import Result
+from matcha_gnn.typing import Parameters
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class MatchaResult(Result):
+    """The result of a strategy, which compares nothing.
+
+    Attributes:
+        gamma: adapted hop-aggregation parameters.
+        gamma_before: the source's.
+        pic_before: the PIC loss at the source γ, whatever the loss was.
+        pic_after: the PIC loss at the adapted γ.
+        trace: loss or expected accuracy, γ and class shares per round.
+        ended: how it ended.
+        strategy: what sought a better model, with its base method and seed.
+    """
+
+    gamma: Tensor
+    gamma_before: Tensor
+    pic_before: float
+    pic_after: float
+    trace: Trace
+    ended: Status
+    strategy: Strategy
+
+    @property
+    def status(self) -> Status:
+        """How it ended."""
+        return self.ended
+
+    @property
+    def method(self) -> BaseMethod:
+        """The base method."""
+        return self.strategy.method
+
+    @property
+    def backbone(self) -> Backbone:
+        """The adapted copy of the model."""
+        model = self.model
+        assert isinstance(model, Backbone), "strategies run on models with γ alone"
+        return model
+
+    @property
+    def rounds(self) -> int:
+        """Steps that γ took down a loss."""
+        return max(0, len(self.trace.loss) - 1)
+
+    @property
+    def moves(self) -> str:
+        """Which parameters took the steps: "gamma"; "theta", the encoder; or "both"."""
+        return str(self.strategy.parameters().get("moves", "gamma"))
+
+    @property
+    def loss_name(self) -> str | None:
+        """Of the loss that γ minimised, where there was one."""
+        loss = self.strategy.parameters().get("loss")
+        return str(loss["name"]) if isinstance(loss, dict) else None
+
+    def configuration(self) -> Parameters:
+        """What decided the outcome beside model and graph, as JSON values."""
+        return {
+            "method": self.method.name,
+            "method_parameters": self.method.settings(),
+            "strategy": self.strategy.name,
+            "strategy_version": self.strategy.version,
+            "strategy_parameters": self.strategy.parameters(),
+            "seed": self.strategy.seed,
+        }
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What calls for a look before the predictions are used: short sentences with figures."""
+        shares = class_alarms(*self.class_counts, self.class_names)
+        estimates = self.trace.expected_accuracy
+        if not estimates or estimates[-1] >= estimates[0]:
+            return shares
+        before, after = estimates[0], estimates[-1]
+        lost = f"{100 * (after - before):+.1f} points"
+        fallen = f"Estimated accuracy fell from {before:.1%} to {after:.1%} ({lost})."
+        return (*shares, fallen)
+
+    @property
+    def severity(self) -> Severity:
+        """How the outcome is to be read; never good, as nothing was compared."""
+        if self.alarms:
+            return Severity.ALARM
+        return Severity.WARNING if self.ended in DOUBTFUL else Severity.NEUTRAL
+
+    def summary(self) -> str:
+        """How it ended, for a reader; alarms among it."""
+        unchecked = [] if self.ended is Status.UNADAPTED else [NOT_CHECKED]
+        return " ".join([*self.alarms, self.ended.meaning, *unchecked])
+
+    def __repr__(self) -> str:
+        """One line instead of every tensor."""
+        alarms = f"; {self.severity}: {' '.join(self.alarms)}" if self.alarms else ""
+        return (
+            f"MatchaResult({self.method.name}, {self.strategy.name}: {self.ended}, {self.rounds} "
+            f"rounds, PIC {self.pic_before:.4f} → {self.pic_after:.4f}, {self.changed:.1%} of "
+            f"labels changed{alarms})"
+        )
+
+    def to_dict(self) -> Parameters:
+        """The outcome as JSON values."""
+        own = {
+            "pic_before": self.pic_before,
+            "pic_after": self.pic_after,
+            "gamma_before": self.gamma_before.tolist(),
+            "gamma_after": self.gamma.tolist(),
+        }
+        return super().to_dict() | self.configuration() | own
+
+    def metrics(self) -> dict[str, float]:
+        """The outcome as finite numbers by flat names, such as an experiment tracker logs.
+
+        Losses and estimates are those of the last entry of the trace; `trace.rows()` has the same
+        for every round, `configuration()` the settings.
+
+        Example:
+            >>> import matcha_gnn as mg
+            >>> graph = mg.datasets.csbm(num_nodes=50, num_features=4, seed=0)
+            >>> result = mg.predict(mg.GPRGNN(4, 2, K=1), graph)
+            >>> [name for name in result.metrics() if "seconds" not in name][:4]
+            ['changed', 'rounds', 'pic_before', 'pic_after']
+        """
+        values = {
+            "changed": self.changed,
+            "rounds": float(self.rounds),
+            "pic_before": self.pic_before,
+            "pic_after": self.pic_after,
+        }
+        values |= self.trace.row(-1) if len(self.trace) else {}
+        values |= {f"seconds_{stage}": each for stage, each in self.seconds.items()}
+        return {name: value for name, value in values.items() if math.isfinite(value)}
+
+    @property
+    def call(self) -> str:
+        """The call that gives this result again."""
+        return f"mg.adapt(model, graph, strategy={code_of(self.strategy)})"
+
+    @plain_torch()
+    def report(
+        self,
+        path: str | Path,
+        labels: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        command: str | None = None,
+        graph: str | None = None,
+    ) -> None:
+        """Write a self-contained HTML page; see `Result.report`."""
+        with optional_imports("report"):
+            from matcha_gnn.gamma.page import write_page
+        write_page(self, path, labels, mask, command=command, graph=graph)
+
+    @property
+    def gamma_moved(self) -> bool:
+        """Whether hop weights differ from the source's."""
+        return not torch.equal(self.gamma, self.gamma_before)
+
+
+def code_of(value: object) -> str:
+    """Python code that builds a method, loss, strategy or plain value.
+
+    Example:
+        >>> from matcha_gnn.gamma.strategies import ClosedForm
+        >>> code_of(ClosedForm())
+        'mg.ClosedForm(method=mg.ERM(), seed=0, loss=mg.SURE(noise_share=None), rounds=1)'
+    """
+    if isinstance(value, tuple):
+        return f"({', '.join(map(code_of, value))}{',' if len(value) == 1 else ''})"
+    if not isinstance(value, BaseMethod | Loss | Strategy):
+        return repr(value)
+    given = vars(value) if isinstance(value, Strategy) else value.settings()
+    own = ", ".join(f"{name}={code_of(each)}" for name, each in given.items())
+    return f"mg.{type(value).__name__}({own})"
