@@ -334,11 +334,11 @@ def test_metrics_are_the_figures_of_the_outcome():
         f"seconds_{stage}": seconds for stage, seconds in result.seconds.items()
     }
     guarded = mg.adapt(trained_model(), tiny_graph(0.2))
-    values, candidates = guarded.metrics(), guarded.decision.candidates
+    values, candidates = guarded.metrics(), guarded.candidates
     assert tuple(values[f"source_accuracy{part}"] for part in ("", "_low", "_high")) == tuple(
         candidates[0].accuracy
     )
-    assert values["accuracy"] == guarded.decision.taken.accuracy.value
+    assert values["accuracy"] == guarded.taken.accuracy.value
     assert all(type(value) is float and math.isfinite(value) for value in values.values())
 
 

@@ -28,7 +28,7 @@ def model(source) -> mg.Backbone:
 def test_classes_that_look_like_each_other_on_the_target_are_not_noticed(model):
     target = mg.datasets.csbm(2000, 64, homophily=0.85, signal=1.5, seed=1)
     target.y = 1 - target.y
-    found = mg.estimate_accuracy(model, target)
+    found = mg.estimate(model, target)
     truth = share_right(mg.predict(model, target).labels, target)
     assert found.low > truth + 0.5
 

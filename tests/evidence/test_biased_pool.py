@@ -45,7 +45,7 @@ def test_it_is_a_model_for_the_next_graph(tmp_path):
         found[:, 0].mean()
         > mg.predict(BeliefModel(trained_model(), "pool"), graph).probs[:, 0].mean()
     )
-    assert mg.adapt(again, graph).decision.candidates[0].name == "source"
+    assert mg.adapt(again, graph).candidates[0].name == "source"
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def in_a_file(path):
 
 CALLS = {
     "adapt": lambda net, source: mg.adapt(net, tiny_graph(), source=source),
-    "estimate": lambda net, source: mg.estimate_accuracy(net, tiny_graph(), source=source),
+    "estimate": lambda net, source: mg.estimate(net, tiny_graph(), source=source),
     "diagnose": lambda net, source: mg.diagnose(net, tiny_graph(), source=source),
     "watch": lambda net, source: mg.Watch(net, source=source),
 }
@@ -80,7 +80,7 @@ SAME = {
 
 @pytest.mark.parametrize("name", SAME)
 def test_the_same_network_is_taken_in_every_form(name):
-    found = mg.estimate_accuracy(SAME[name](Net().eval()), tiny_graph(), source=summary())
+    found = mg.estimate(SAME[name](Net().eval()), tiny_graph(), source=summary())
     assert found.low <= found.value <= found.high
 
 
@@ -105,4 +105,4 @@ def test_where_it_cannot_be_told_there_is_a_warning():
     with pytest.warns(UserWarning, match="^source: .*cannot be told whether .*this Fixed"):
         mg.adapt(Fixed(), tiny_graph(), source=made)
     with pytest.warns(UserWarning, match="names no network"):
-        mg.estimate_accuracy(GCN(6, 8, 2, 3).eval(), tiny_graph(), source=made)
+        mg.estimate(GCN(6, 8, 2, 3).eval(), tiny_graph(), source=made)

@@ -60,7 +60,7 @@ def test_a_filled_in_file_of_questions_is_a_file_of_answers(result, nodes, tmp_p
 
 
 def test_class_names_that_are_numbers_are_names_first(nodes, result):
-    twisted = mg.Adaptation(**vars(result) | {"questions": None})
+    twisted = mg.Result(**vars(result) | {"questions": None})
     twisted.ask(10, classes=["1", "0"])
     assert twisted.answer({nodes[0]: "1", nodes[1]: 1}).questions.answers == {
         nodes[0]: 0,

@@ -16,27 +16,27 @@ from matcha_gnn.metrics import accuracy
 
 def test_answers_confirm_a_good_candidate(result, target):
     answered = result.answer(truth(result.ask(40), target))
-    verdict = answered.decision.verdict
-    assert answered.status is mg.Status.ADAPTED
+    verdict = answered.verdict
+    assert answered.status == "adapted"
     assert (verdict.answered, verdict.skipped) == (40, 0)
     assert accuracy(answered.probs, target.y) > accuracy(result.probs_before, target.y) + 0.05
     assert "error rate of at most 5%" in answered.summary()
     assert "decided by 40 answers" in answered.summary()
-    gain, chosen = verdict.gains[verdict.taken], answered.decision.chosen
+    gain, chosen = verdict.gains[verdict.taken], answered.chosen
     true = accuracy(answered.probs, target.y) - accuracy(answered.probs_before, target.y)
     assert -0.01 < gain.low <= true <= gain.high
-    candidate = next(one for one in answered.decision.candidates if one.name == chosen)
-    assert candidate.expected_gain == gain.value
+    candidate = next(one for one in answered.candidates if one.name == chosen)
+    assert candidate.gain.value == gain.value
     assert torch.equal(answered.gamma, candidate.model.gamma)
-    assert answered.trace.expected_accuracy[1] == candidate.expected_accuracy
+    assert answered.trace.accuracy.value[1] == candidate.accuracy.value
 
 
 def test_lying_answers_lead_back_to_the_source(result, target):
     asked = result.ask(40)
-    assert result.status is mg.Status.ADAPTED
+    assert result.status == "adapted"
     source = result.labels_before
     kept = result.answer({each.node: int(source[each.node]) for each in asked})
-    assert kept.status is mg.Status.KEPT_SOURCE
+    assert kept.status == "kept source"
     assert torch.equal(kept.probs, result.probs_before)
     assert kept.pic_after == result.pic_before
     assert "no candidate is estimated to be better" in kept.summary()
@@ -56,17 +56,17 @@ def test_a_result_and_its_model_stay_as_they_are(result, target, model):
 
 def test_too_few_answers_keep_the_source_and_say_how_many_more(result, target):
     kept = result.answer(truth(result.ask(20)[:2], target))
-    assert kept.status is mg.Status.KEPT_SOURCE
+    assert kept.status == "kept source"
     assert "2 answers: it is not shown" in kept.summary()
     assert "more like these would" in kept.summary()
-    assert kept.decision.verdict.more > 1
+    assert kept.verdict.more > 1
 
 
 def test_an_answer_where_all_agree_tells_nothing_of_gains(result, target):
     agreed = result.ask(10)[9]
     assert len({one.label for one in agreed.opinions}) == 1
     kept = result.answer({agreed.node: int(target.y[agreed.node])})
-    assert kept.status is mg.Status.KEPT_SOURCE
+    assert kept.status == "kept source"
     assert "nan" not in kept.summary()
     assert "estimated gain between -" in kept.summary()
     assert "Skipped questions count as losses of the candidates: 9." in kept.summary()
@@ -77,9 +77,9 @@ def test_answers_add_up_whatever_their_order(result, target):
     once = result.answer(known)
     pairs = list(known.items())
     twice = result.answer(dict(pairs[20:])).answer(dict(pairs[:20]))
-    assert twice.decision.verdict == once.decision.verdict
+    assert twice.verdict == once.verdict
     again = once.answer(dict(pairs[:3]))
-    assert again.decision.verdict == once.decision.verdict
+    assert again.verdict == once.verdict
 
 
 def test_further_questions_go_on_in_the_same_order(result, target):
@@ -95,7 +95,7 @@ def test_further_questions_go_on_in_the_same_order(result, target):
     assert [each.number for each in more] == [4, *range(11, 20)]
     assert answered.questions.answers == some
     later = answered.answer(truth(more, target))
-    assert (later.decision.verdict.answered, later.decision.verdict.skipped) == (19, 0)
+    assert (later.verdict.answered, later.verdict.skipped) == (19, 0)
 
 
 def test_another_seed_asks_other_nodes(result):
@@ -221,7 +221,7 @@ def test_the_page_of_a_decided_result_shows_what_answers_say(result, target, tmp
     first = result.answer(truth(result.ask(40)[:1], target))
     first.report(tmp_path / "first.html")
     assert "Estimated from 1 answer, with" in (tmp_path / "first.html").read_text()
-    assert math.isnan(first.decision.candidates[0].expected_accuracy)
+    assert math.isnan(first.candidates[0].accuracy.value)
 
 
 def test_around_a_base_method_and_a_model_without_cached_hops(target):
@@ -230,7 +230,7 @@ def test_around_a_base_method_and_a_model_without_cached_hops(target):
     mg.fit(deep, source, epochs=60)
     guard = mg.Guarded(strategies=(mg.Belief(), mg.Matcha(rounds=5)))
     result = mg.adapt(deep, target, mg.T3A(), guard)
-    names = [one.name for one in result.decision.candidates]
+    names = [one.name for one in result.candidates]
     assert len(names) > 1
     answered = result.answer(truth(result.ask(60), target))
     again = mg.predict(answered.model, target, mg.T3A())
@@ -257,7 +257,7 @@ def test_what_is_expected_to_be_best_by_the_metric_is_named(result, target):
     goal = mg.adapt(result.model, target, metric="macro_f1").goal
     rated = [
         replace(one, goal=one.goal._replace(value=0.9 if one.name == "pool" else 0.5))
-        for one in answered.decision.candidates
+        for one in answered.candidates
     ]
     decision = replace(answered.decision, goal=goal, candidates=tuple(rated))
     assert "estimated without them: 50.0%." in decision.summary()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from matcha_gnn.evidence import Interval
+from matcha_gnn.evidence.posterior import Interval
 from matcha_gnn.questions.decision import Design, decide
 from matcha_gnn.questions.estimates import (
     combined,

@@ -46,7 +46,7 @@ def test_nothing_is_parted_where_all_changes_are_equally_sure():
 
 
 def test_they_say_what_the_pool_or_the_source_says(result):
-    pool = by_name(result.decision.candidates)["pool"].probs.argmax(1)
+    pool = by_name(result.candidates)["pool"].probs.argmax(1)
     before, last = result.probs_before.argmax(1), torch.zeros(1500, dtype=torch.bool)
     for one in surest_candidates(result):
         labels = one.probs.argmax(1)
@@ -83,8 +83,8 @@ def test_answers_decide_among_them_too(result, target):
     assert [one.name for one in questions.candidates[-4:]] == [f"surest {p} of pool" for p in PARTS]
     assert not any("surest" in one.candidate for one in questions[0].opinions)
     answered = result.answer(truth(questions, target))
-    assert len(answered.decision.verdict.gains) == len(answered.decision.candidates)
-    assert "surest half of pool" in by_name(answered.decision.candidates)
+    assert len(answered.verdict.gains) == len(answered.candidates)
+    assert "surest half of pool" in by_name(answered.candidates)
 
 
 def test_few_answers_show_sure_changes_first():

@@ -7,16 +7,16 @@ import pytest
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn.result import Adaptation
+from matcha_gnn.result import Result
 
 CHROMIUM = os.environ.get("CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-Make = Callable[..., tuple[Adaptation, torch.Tensor]]
+Make = Callable[..., tuple[Result, torch.Tensor]]
 
 
 @cache
-def _adapted(num_classes: int, rounds: int) -> tuple[Adaptation, torch.Tensor]:
+def _adapted(num_classes: int, rounds: int) -> tuple[Result, torch.Tensor]:
     shares = [1 / num_classes] * num_classes
     graph = mg.datasets.csbm(400, 64, degree=4, signal=4, shares=shares, seed=0)
     with torch.random.fork_rng():
@@ -31,7 +31,7 @@ def _adapted(num_classes: int, rounds: int) -> tuple[Adaptation, torch.Tensor]:
 def make() -> Make:
     """A result and the labels of its graph, by number of classes and rounds."""
 
-    def adapted(num_classes: int = 2, rounds: int = 3) -> tuple[Adaptation, torch.Tensor]:
+    def adapted(num_classes: int = 2, rounds: int = 3) -> tuple[Result, torch.Tensor]:
         return _adapted(num_classes, rounds)
 
     return adapted

@@ -40,7 +40,7 @@ def test_without_a_source_summary_there_is_no_card(make):
 def test_statistics_of_the_target_are_those_of_the_posterior():
     result = mg.adapt(trained_model(), tiny_graph())
     rows = {row.name: row for row in shift_card(result)}
-    posterior = result.decision.posterior
+    posterior = result.posterior
     assert rows["edges inside a class"].target == f"{100 * posterior.homophily:.1f} %"
     first = float(posterior.probs.mean(0)[0])
     assert rows["share of class 0"].target == f"{100 * first:.1f} %"
