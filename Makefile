@@ -15,7 +15,7 @@ test: lint ## lint, types and every test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 quick: .venv/.installed-dev ## the tests that take seconds: no browser, no process groups
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow and not browser and not distributed"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow and not browser"
 
 coverage: .venv/.installed-dev ## lines of src that the tests run, of the whole suite
 	rm -f .coverage .coverage.*

@@ -61,8 +61,8 @@ def run_line(line, environment):
         (extra,) = re.findall(r"'\.\[(\w+)\]'", line)
         project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
         assert extra in project["optional-dependencies"]
-    elif line.startswith("matcha ") and "--memory" not in line:
-        # In this process, which has paid for the imports; a limit on memory needs its own.
+    elif line.startswith("matcha "):
+        # In this process, which has paid for the imports.
         with pytest.raises(SystemExit) as stopped:
             cli.main(shlex.split(line)[1:])
         assert stopped.value.code == 0, line
@@ -74,7 +74,6 @@ def run_line(line, environment):
 
 
 @pytest.mark.slow
-@pytest.mark.distributed
 def test_every_line_runs_as_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -93,7 +92,7 @@ def test_every_line_runs_as_printed(tmp_path, monkeypatch):
                 run_line(line, environment)
     sys.modules.pop("network", None)
     made = {path.name for path in tmp_path.iterdir()}
-    assert {"out", "out-ours", "out-big", "out-ranks", "report.html", "matcha-demo"} <= made
+    assert {"out", "out-ours", "report.html", "matcha-demo"} <= made
 
 
 def test_the_readme_is_for_first_readers():

@@ -112,25 +112,6 @@ def test_labels_of_a_pt_file_that_are_no_tensor_do_not_stop_a_run(labels, tmp_pa
     assert "instead of a tensor" in json.loads(said)["score_remarks"][0]
 
 
-def test_a_store_scores_what_is_valid(tmp_path, capsys, expected):
-    arguments = written(tmp_path, {})
-    graph = tiny_graph()
-    graph.y = torch.from_numpy(with_unknown(-1))
-    graph.test_mask = torch.ones(NODES, dtype=torch.int64)
-    mg.GraphStore.create(tmp_path / "store", graph)
-    arguments[2] = tmp_path / "store"
-    code, said, _ = run(capsys, *arguments, "--json")
-    assert code == 0
-    hits = (expected.labels.numpy() == TRUE)[37:]
-    assert json.loads(said)["accuracy_after"] == pytest.approx(hits.mean())
-    assert json.loads(said)["score_remarks"] == [f"37 of 120 labels {OUTSIDE}"]
-    np.save(tmp_path / "store" / "y.npy", TRUE[:50])
-    code, said, err = run(capsys, *arguments, "--json", "--force")
-    assert code == 0
-    assert json.loads(said)["accuracy_after"] is None
-    assert "not used for scores: store: got" in err
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_inspect_describes_the_nodes_with_a_known_class(name, tmp_path, capsys):
     arrays, _, _ = CASES[name]

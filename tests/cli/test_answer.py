@@ -350,7 +350,6 @@ def test_options_that_cannot_work_are_refused_before_any_work(made, capsys, tmp_
         ("--table", tmp_path / "t.csv"): "allowed: none without --ask",
         ("--ask", "5", "--table", tmp_path / "t.csv"): "(1 lines); allowed: a line for each of",
         ("--ask", "5", "--table", tmp_path / "u.csv"): "line 3: node 'x'; allowed: nodes 0 to 1199",
-        ("--ask", "5", "--distributed"): "--ask: got 5; allowed: a graph file, in one process",
     }
     for options, message in refused.items():
         code, _, complaint = run(capsys, *start, *options)

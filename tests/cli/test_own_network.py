@@ -141,7 +141,6 @@ def test_a_folder_of_graphs_is_watched(place, capsys):
         (("--network", "HERE:make", "--weights", "none.pt"), "none.pt (no such file)"),
         (("--network", "HERE:make", "--weights", "other.pt"), "--weights: got other.pt (Missing"),
         (("--weights", "net.pt"), "--weights: got net.pt; allowed: none without --network"),
-        (("--network", "HERE:make", "--weights", "net.pt", "--distributed"), "--distributed"),
     ],
 )
 def test_what_does_not_work_is_one_line(place, capsys, arguments, says):

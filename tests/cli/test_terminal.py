@@ -18,7 +18,6 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     mg.save_model(trained_model(), folder / "m.safetensors")
     mg.write_graph(tiny_graph(), folder / "g.npz")
-    mg.GraphStore.create(folder / "store", tiny_graph())
     return folder
 
 
@@ -75,8 +74,7 @@ def run(*words, limit=None, stdout=subprocess.PIPE):
 def test_a_full_disk_is_one_line_and_exit_2(files, tmp_path, limit):
     for words in (
         ("adapt", files / "m.safetensors", files / "g.npz", "-o", tmp_path / "out"),
-        ("adapt", files / "m.safetensors", files / "store", "-o", tmp_path / "out", "--force"),
-        ("make-graph", "csbm", "--nodes", "500", "--store", tmp_path / "store"),
+        ("make-graph", "csbm", "--nodes", "500", "-o", tmp_path / "new.npz"),
     ):
         done = run(*words, limit=limit)
         assert done.returncode == 2

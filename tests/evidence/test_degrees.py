@@ -36,7 +36,7 @@ def test_a_class_with_more_edges_has_a_higher_mean():
     pairs = torch.bincount(labels[1] * 2 + labels[0], minlength=4).view(2, 2).double()
     graph = mg.unlabelled(drawn)
     degrees = incoming_degrees(graph)
-    law = fit_degree_law(pairs / pairs.sum(), shares, degrees, graph)
+    law = fit_degree_law(pairs / pairs.sum(), shares, degrees)
     means = [float(degrees[drawn.y == each].mean()) for each in (0, 1)]
     np.testing.assert_allclose(law.means, means, rtol=0.01)
     right = law.log_odds(degrees).argmax(1) == drawn.y
@@ -50,7 +50,7 @@ def test_unequal_nodes_make_degrees_less_telling():
     found = []
     for drawn in (even, tailed):
         graph = mg.unlabelled(drawn)
-        found.append(fit_degree_law(half, shares, incoming_degrees(graph), graph).dispersion)
+        found.append(fit_degree_law(half, shares, incoming_degrees(graph)).dispersion)
     assert found[0] < 0.05
     assert found[1] > 0.3
 
@@ -58,6 +58,6 @@ def test_unequal_nodes_make_degrees_less_telling():
 def test_a_graph_without_edges_says_nothing():
     graph = Graph(torch.ones(4, 1), torch.zeros(2, 0, dtype=torch.long))
     shares = torch.tensor([0.3, 0.7]).double()
-    law = fit_degree_law(shares[:, None] * shares, shares, incoming_degrees(graph), graph)
+    law = fit_degree_law(shares[:, None] * shares, shares, incoming_degrees(graph))
     odds = law.log_odds(incoming_degrees(graph))
     assert bool((odds == odds[:, :1]).all())

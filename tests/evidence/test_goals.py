@@ -7,12 +7,11 @@ import pytest
 import torch
 from sklearn import metrics
 
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.evidence.goals import METRICS, Accuracy, Own, Wanted, expected_confusion
 from matcha_gnn.evidence.posterior import Posterior
 from matcha_gnn.evidence.rating import rater_of
 from matcha_gnn.functional import average_precision
-from matcha_gnn.graphs.shards import Shard
 from matcha_gnn.metrics import evaluate
 
 SKLEARN = {
@@ -35,9 +34,8 @@ class Known:
     held_out = 0
 
 
-def posterior_of(probs, shard=None):
-    given = {} if shard is None else {"shard": shard}
-    return Posterior(probs, None, Known(), None, **given)
+def posterior_of(probs):
+    return Posterior(probs, None, Known(), None)
 
 
 def drawn(number, classes, seed, rare=0.0):
@@ -144,30 +142,6 @@ def test_a_function_must_give_a_number(answer):
     goal, truth = Own(mine), torch.zeros(2, dtype=torch.long)
     with pytest.raises(InvalidArgumentError, match=r"^metric: got .* from mine; allowed: "):
         goal.score(truth, torch.ones(2, 2) / 2)
-
-
-def test_counts_add_over_shards():
-    class Twice(Shard):
-        """Another rank with the same nodes."""
-
-        def total(self, *sums):
-            return [2 * np.asarray(each) for each in sums]
-
-        def count(self, num_nodes):
-            return 2 * num_nodes
-
-    probs, _, candidate = drawn(300, 2, 0)
-    both = torch.cat([probs, probs]), torch.cat([candidate, candidate])
-    for metric in ("accuracy", "balanced_accuracy", "macro_f1", "f1"):
-        shared = rater_of(goal_of(metric, 2), posterior_of(probs, Twice()))
-        alone = rater_of(goal_of(metric, 2), posterior_of(both[0]))
-        values = [
-            rater.value(rater.rate(given))
-            for rater, given in ((shared, candidate), (alone, both[1]))
-        ]
-        assert values[0] == pytest.approx(values[1], abs=1e-9)
-    with pytest.raises(IncompatibleError, match="average precision of class 1 needs all nodes"):
-        rater_of(goal_of("average_precision", 2), posterior_of(probs, Twice()))
 
 
 def test_labels_for_a_metric_are_the_best_for_it():

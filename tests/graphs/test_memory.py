@@ -15,9 +15,11 @@ from torch_geometric.data import Data
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import contains_isolated_nodes, contains_self_loops
 
+import matcha_gnn as mg
 from matcha_gnn.errors import InvalidFileError, InvalidGraphError, MatchaError
 from matcha_gnn.graphs.memory import MASKS, Graph, content_hash, unlabelled
 from matcha_gnn.io.graphfiles import read_graph, write_graph
+from matcha_gnn.testing import tiny_graph, trained_model
 
 SUFFIXES = [".npz", ".pt"]
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse", "ignore:Detected pickle protocol")
@@ -208,6 +210,17 @@ def test_the_view_shares_memory_with_the_caller():
 def test_the_view_of_sparse_features_shares_memory_with_the_caller():
     data = labelled_graph(sparse=True)
     assert unlabelled(data).x.values().data_ptr() == data.x.values().data_ptr()
+
+
+def test_memory_mapped_features_are_read_from_the_file(tmp_path):
+    data = tiny_graph()
+    expected = mg.adapt(trained_model(), data)
+    np.save(tmp_path / "x.npy", data.x.numpy())
+    written = (tmp_path / "x.npy").read_bytes()
+    data.x = torch.from_numpy(np.load(tmp_path / "x.npy", mmap_mode="c"))
+    assert mg.unlabelled(data).x.data_ptr() == data.x.data_ptr()
+    assert torch.equal(mg.adapt(trained_model(), data).probs, expected.probs)
+    assert (tmp_path / "x.npy").read_bytes() == written
 
 
 def test_the_view_of_a_view_is_the_view():

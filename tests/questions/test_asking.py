@@ -191,7 +191,7 @@ def test_bad_arguments_of_ask(result, target):
         answered.ask(5, seed=3)
 
 
-def test_without_candidates_nothing_can_be_asked(model, target, tmp_path):
+def test_without_candidates_nothing_can_be_asked(model, target):
     with pytest.raises(mg.IncompatibleError, match="no candidates to choose among"):
         mg.predict(model, target).ask(5)
     bare = mg.adapt(mg.GPRGNN(64, 2), target, mg.T3A())
@@ -199,9 +199,6 @@ def test_without_candidates_nothing_can_be_asked(model, target, tmp_path):
         bare.ask(5)
     with pytest.raises(mg.IncompatibleError, match=r"nothing has been asked; result.ask\(20\)"):
         mg.adapt(model, target).answer({1: 1})
-    stored = mg.adapt(model, mg.GraphStore.create(tmp_path / "store", target))
-    with pytest.raises(mg.IncompatibleError, match="the graph is stored or sharded"):
-        stored.ask(5)
 
 
 def test_a_data_frame_may_be_the_table(result):

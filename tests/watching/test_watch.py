@@ -137,12 +137,6 @@ def test_a_graph_that_cannot_be_used_is_refused_and_the_watch_is_as_before():
     assert watch.observe(day(0.85, 2)).number == 3
 
 
-def test_stored_graphs_are_refused(tmp_path):
-    store = mg.GraphStore.create(tmp_path / "store", day(0.5, 1))
-    with pytest.raises(mg.IncompatibleError, match="whole graph in memory"):
-        mg.Watch(trained()).observe(store)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [{"level": 1.5}, {"level": "high"}, {"resamples": 0}, {"seed": -1}],
