@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 CONTEXTS = {
     "inference mode": torch.inference_mode,

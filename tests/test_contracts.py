@@ -15,8 +15,7 @@ from matcha_gnn.gamma.losses import LOSSES
 from matcha_gnn.gamma.methods import METHODS, Prediction
 from matcha_gnn.gamma.models import BACKBONES
 from matcha_gnn.gamma.strategies import STRATEGIES, Strategy
-from matcha_gnn.graphs.extras import LABELS
-from matcha_gnn.testing import (
+from matcha_gnn.gamma.testing import (
     check_backbone,
     check_loss,
     check_method,
@@ -24,6 +23,7 @@ from matcha_gnn.testing import (
     tiny_graph,
     trained_model,
 )
+from matcha_gnn.graphs.extras import LABELS
 
 # Making source arrays takes longer by default than the whole battery.
 QUICK = {"graphpatcher": {"hidden_channels": 8, "iterations": 20}}

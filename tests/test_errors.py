@@ -16,7 +16,7 @@ from matcha_gnn.errors import (
     NonFiniteError,
     NotAdaptedWarning,
 )
-from matcha_gnn.testing import tiny_graph
+from matcha_gnn.gamma.testing import tiny_graph
 
 WITH_PARTS = [InvalidArgumentError, InvalidGraphError, InvalidFileError]
 ABOUT_INPUT = [*WITH_PARTS, IncompatibleError, NonFiniteError, NoEvidenceError]

@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 import matcha_gnn as mg
 from matcha_gnn.gamma.methods import METHODS, BaseMethod
 from matcha_gnn.gamma.methods.base import Prediction
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.io.jsontext import json_text
 from matcha_gnn.io.outputs import Made, write_outputs
-from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
 from tensor_files import rewritten
 

@@ -10,8 +10,8 @@ from torch_geometric.nn import GCN
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.methods import METHODS
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.kernels import Adjacency
-from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
 
 STRATEGIES = [mg.Guarded(), mg.Matcha(rounds=3)]

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import matcha_gnn as mg
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.metrics import accuracy, confusion_matrix, evaluate, scorable
 from matcha_gnn.report.template import percent
-from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
 
 NODES, CLASSES = 120, 3

@@ -18,8 +18,8 @@ import matcha_gnn as mg
 from matcha_gnn.cli import commands, console
 from matcha_gnn.cli.commands import print_summary
 from matcha_gnn.gamma.strategies import STRATEGIES
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.io import models
-from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
 
 

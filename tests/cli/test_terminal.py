@@ -10,7 +10,7 @@ import pytest
 
 import matcha_gnn as mg
 from matcha_gnn import cli
-from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 
 @pytest.fixture(scope="module")

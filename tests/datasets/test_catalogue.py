@@ -10,8 +10,8 @@ from matcha_gnn import cli
 from matcha_gnn.datasets import make_graph
 from matcha_gnn.datasets.catalogue import GROUP, known_graphs
 from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.metrics import edge_homophily
-from matcha_gnn.testing import tiny_graph, trained_model
 from matcha_paper import datasets as paper_datasets
 
 

@@ -7,7 +7,6 @@ from torch_geometric.data import Data
 import matcha_gnn as mg
 from matcha_gnn.errors import NoEvidenceError
 from matcha_gnn.evidence.alone import FEWEST_NODES, stand_in_summary
-from matcha_gnn.evidence.belief_model import network_probs
 
 
 def world(homophily: float, seed: int, **options: float) -> Data:
@@ -66,7 +65,7 @@ def test_neighbours_that_share_more_than_classes_keep_the_source(model):
     sums = torch.zeros_like(target.x).index_add_(0, receiver, target.x[sender])
     target.x = target.x + 0.5 * sums
     graph = mg.unlabelled(target)
-    network = network_probs(model, graph)
+    network = model.probs(graph)
     with pytest.raises(NoEvidenceError, match="share more than their classes"):
-        stand_in_summary(model, graph, network)
+        stand_in_summary(graph, network)
     assert mg.adapt(model, target).status == "kept source"

@@ -35,7 +35,7 @@ class Known:
 
 
 def posterior_of(probs):
-    return Posterior(probs, None, Known(), None)
+    return Posterior(probs, None, Known())
 
 
 def drawn(number, classes, seed, rare=0.0):

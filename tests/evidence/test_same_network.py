@@ -9,7 +9,7 @@ from torch import nn
 from torch_geometric.nn import APPNP, GCN
 
 import matcha_gnn as mg
-from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 SAYS = "^source: the summary is of a network with other weights than this .*: make it again"
 
@@ -39,7 +39,6 @@ CALLS = {
     "adapt": lambda net, source: mg.adapt(net, tiny_graph(), source=source),
     "estimate": lambda net, source: mg.estimate(net, tiny_graph(), source=source),
     "diagnose": lambda net, source: mg.diagnose(net, tiny_graph(), source=source),
-    "watch": lambda net, source: mg.Watch(net, source=source),
 }
 
 

@@ -8,7 +8,7 @@ import torch
 from torch_geometric.nn import GCN
 
 import matcha_gnn as mg
-from matcha_gnn.testing import tiny_graph
+from matcha_gnn.gamma.testing import tiny_graph
 
 
 @cache

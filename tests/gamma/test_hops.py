@@ -7,7 +7,7 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.hops import Hops
-from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 
 def test_hops_are_powers_of_the_adjacency_and_lie_node_by_node():

@@ -19,8 +19,8 @@ from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS
 from matcha_gnn.gamma.kernels.dropout import MIN_ENTRIES
 from matcha_gnn.gamma.models import GPRGNN
+from matcha_gnn.gamma.testing import tiny_graph
 from matcha_gnn.gamma.train import fit
-from matcha_gnn.testing import tiny_graph
 
 NODES, FEATURES, WIDE = 150, 8, 512
 # Wide features take the fast dropout path, narrow ones torch's own.

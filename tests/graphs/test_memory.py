@@ -17,9 +17,9 @@ from torch_geometric.utils import contains_isolated_nodes, contains_self_loops
 
 import matcha_gnn as mg
 from matcha_gnn.errors import InvalidFileError, InvalidGraphError, MatchaError
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.graphs.memory import MASKS, Graph, content_hash, unlabelled
 from matcha_gnn.io.graphfiles import read_graph, write_graph
-from matcha_gnn.testing import tiny_graph, trained_model
 
 SUFFIXES = [".npz", ".pt"]
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse", "ignore:Detected pickle protocol")

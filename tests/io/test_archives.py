@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn.testing import tiny_graph
+from matcha_gnn.gamma.testing import tiny_graph
 
 BIG = 40_000_000
 """Numbers of an array nobody asks for: 320 MB, and some 300 kB in the file."""

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import matcha_gnn as mg
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.io import outputs
-from matcha_gnn.testing import tiny_graph, trained_model
 
 OWN = {
     *("predictions.npz", "changed.csv", "model.safetensors", "history.csv", "report.html"),

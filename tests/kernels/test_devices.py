@@ -9,8 +9,8 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn import kernels
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.kernels import cpu, devices, two_pass
-from matcha_gnn.testing import tiny_graph, trained_model
 
 SOURCE = Path(mg.__file__).parent
 

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-import matcha_gnn as mg
 from asked import truth
-from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
-from matcha_gnn.evidence.belief_model import BeliefModel, surer
+from matcha_gnn.answering import surer
 from matcha_gnn.questions import asking
 from matcha_gnn.questions.sampling import candidate_shares
 from matcha_gnn.questions.surest import PARTS, margins, surest_candidates
-from tensor_files import rewritten
 
 
 def by_name(candidates):
@@ -58,26 +55,6 @@ def test_they_say_what_the_pool_or_the_source_says(result):
         last = changed
 
 
-def test_each_is_a_model_that_can_be_saved(result, target, tmp_path):
-    for one in surest_candidates(result):
-        mg.save_model(one.model, tmp_path / "m.safetensors")
-        read = mg.load_model(tmp_path / "m.safetensors")
-        assert isinstance(read, BeliefModel)
-        assert read.margin == one.model.margin
-        assert torch.equal(mg.predict(read, target).labels, one.probs.argmax(1))
-
-
-@pytest.mark.parametrize("margin", ["-0.1", "1.0", "nan", "much"])
-def test_a_margin_that_is_none_is_refused(result, tmp_path, margin):
-    one = surest_candidates(result)[0]
-    mg.save_model(one.model, tmp_path / "m.safetensors")
-    rewritten(tmp_path / "m.safetensors", metadata={"margin": margin})
-    with pytest.raises(InvalidFileError, match=f"margin '{margin}'"):
-        mg.load_model(tmp_path / "m.safetensors")
-    with pytest.raises(InvalidArgumentError, match="margin: got"):
-        BeliefModel(one.model.network, "pool", margin=-1.0)
-
-
 def test_answers_decide_among_them_too(result, target):
     questions = result.ask(20)
     assert [one.name for one in questions.candidates[-4:]] == [f"surest {p} of pool" for p in PARTS]
@@ -117,7 +94,3 @@ def test_shares_go_where_a_decision_is_near():
     assert few + many == pytest.approx(1)
 
 
-def test_none_where_a_base_method_stands_between(model, target):
-    assert surest_candidates(mg.adapt(model, target, mg.T3A())) == ()
-    bare = mg.adapt(model, target, strategy=mg.ClosedForm())
-    assert surest_candidates(bare) == ()

@@ -7,7 +7,7 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn import cli
-from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_paper.experiments import compare, load
 from matcha_paper.pages import write_experiment_page
 

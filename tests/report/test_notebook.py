@@ -7,7 +7,7 @@ import pytest
 import matcha_gnn as mg
 from html_page import Page
 from matcha_gnn.errors import MatchaError
-from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 
 def test_a_cell_shows_status_and_figures(make):

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 import matcha_gnn as mg
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.report import render_page, shift, shift_card
-from matcha_gnn.testing import tiny_graph, trained_model
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import torch
 import torch_geometric.nn as pyg
 
 import matcha_gnn as mg
-from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 BAD: dict[str, Any] = {
     "True": True,

@@ -31,8 +31,8 @@ import torch
 import matcha_gnn as mg
 from matcha_gnn.cli import asking, commands, watching
 from matcha_gnn.cli.app import main as matcha
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.io.asked import read_call
-from matcha_gnn.testing import tiny_graph, trained_model
 from matcha_gnn.watching.state import State
 
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}(\.\w+)?|\.spool-.*")

@@ -12,7 +12,7 @@ import typer
 
 import matcha_gnn as mg
 from matcha_gnn.cli.app import app, main
-from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 VALUES = (
     *("", " ", "x", "-1", "0", "1.5", "nan", "inf", "-inf", "1e999", "99999999999999999999"),

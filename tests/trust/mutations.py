@@ -12,10 +12,10 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 import matcha_gnn as mg
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.io.asked import read_asked
 from matcha_gnn.io.outputs import Made, write_outputs
-from matcha_gnn.testing import tiny_graph, trained_model
 
 
 class Format(NamedTuple):

@@ -13,7 +13,7 @@ from matcha_gnn.gamma.losses import Loss
 from matcha_gnn.gamma.methods import BaseMethod
 from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.gamma.status import DOUBTFUL, NOT_CHECKED, Status
-from matcha_gnn.gamma.strategies.base import Strategy
+from matcha_gnn.gamma.strategy import Strategy
 from matcha_gnn.gamma.trace import Trace
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.result import Result

@@ -6,7 +6,7 @@ import torch
 import matcha_gnn as mg
 from matcha_gnn import functional
 from matcha_gnn.gamma.methods import Prediction, View
-from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 PRECISIONS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 

@@ -13,8 +13,8 @@ from matcha_gnn import functional, kernels
 from matcha_gnn.gamma.losses import sure
 from matcha_gnn.gamma.losses.sure import SteinForms, stein_forms
 from matcha_gnn.gamma.methods import View
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.streams import Purpose, torch_stream
-from matcha_gnn.testing import tiny_graph, trained_model
 
 
 def view_of(model, graph, seed=0):

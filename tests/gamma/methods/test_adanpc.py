@@ -13,7 +13,7 @@ import matcha_gnn as mg
 from matcha_gnn.gamma.methods import View
 from matcha_gnn.gamma.methods import lame as search
 from matcha_gnn.gamma.methods.adanpc import AdaNPC
-from matcha_gnn.testing import awkward_graphs, check_method, tiny_graph, trained_model
+from matcha_gnn.gamma.testing import awkward_graphs, check_method, tiny_graph, trained_model
 
 FLOOR = 1e-5
 

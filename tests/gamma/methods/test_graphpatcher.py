@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch_geometric.nn as pyg
+from matcha_gnn.testing.graphs import snapshot
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -32,10 +33,9 @@ from matcha_gnn.gamma.methods.graphpatcher.training import (
     restoring_loss,
 )
 from matcha_gnn.gamma.models import BACKBONES
+from matcha_gnn.gamma.testing import awkward_graphs, check_method, tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.propagate import sums_of_rows
-from matcha_gnn.testing import awkward_graphs, check_method, tiny_graph, trained_model
-from matcha_gnn.testing.graphs import snapshot
 
 NODES, FEATURES, WIDTH, K = 30, 6, 5, 3
 SMALL = {"hidden_channels": 8, "iterations": 10}

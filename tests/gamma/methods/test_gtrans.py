@@ -20,9 +20,9 @@ from matcha_gnn.gamma.methods.gtrans.editing import SMALLEST, Draw, FilterEditor
 from matcha_gnn.gamma.methods.gtrans.features import EncodedFeatures, LinearFeatures
 from matcha_gnn.gamma.methods.gtrans.method import GTrans, editor_of
 from matcha_gnn.gamma.methods.gtrans.whole import ForeignEditor, LayersEditor
+from matcha_gnn.gamma.testing import check_method, tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph, unlabelled
 from matcha_gnn.streams import Purpose, torch_stream
-from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 
 def view_of(graph=None, model=None, seed=0, dtype=torch.float64):

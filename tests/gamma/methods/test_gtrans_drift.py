@@ -12,8 +12,8 @@ from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.gamma.methods import Modifies, View
 from matcha_gnn.gamma.methods.gtrans.method import ONLY_FOR, GTrans
 from matcha_gnn.gamma.methods.whole import drifted_statistics
+from matcha_gnn.gamma.testing import check_method, tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph, unlabelled
-from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 EDIT = {"lr_feat": 0.02, "epochs": 10, "ratio": 0.2}
 

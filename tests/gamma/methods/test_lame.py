@@ -15,7 +15,7 @@ import matcha_gnn as mg
 from matcha_gnn.gamma.methods import View
 from matcha_gnn.gamma.methods import lame as module
 from matcha_gnn.gamma.methods.lame import LAME, nearest, neighbour_table
-from matcha_gnn.testing import awkward_graphs, check_method, tiny_graph, trained_model
+from matcha_gnn.gamma.testing import awkward_graphs, check_method, tiny_graph, trained_model
 
 
 def points(rows, width=6, seed=0, dtype=torch.float64):

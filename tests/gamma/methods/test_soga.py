@@ -20,9 +20,9 @@ import matcha_gnn as mg
 from matcha_gnn.gamma.methods import soga as module
 from matcha_gnn.gamma.methods.soga import SOGA, Contrast, Pairs, draw_pairs
 from matcha_gnn.gamma.methods.tuning import FilterTuner
+from matcha_gnn.gamma.testing import check_method, tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import Adjacency
-from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 
 class Plain(mg.FilterBackbone):

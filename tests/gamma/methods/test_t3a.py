@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.methods.t3a import T3A, lowest
+from matcha_gnn.gamma.testing import check_method, tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 
 def view_of(z, weight, bias=None):

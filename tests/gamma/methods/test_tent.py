@@ -22,10 +22,10 @@ from matcha_gnn import functional
 from matcha_gnn.gamma.methods import tent as module
 from matcha_gnn.gamma.methods.tent import Tent
 from matcha_gnn.gamma.methods.tuning import AffineTuner, FilterTuner
+from matcha_gnn.gamma.testing import check_method, tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import Adjacency
 from matcha_gnn.kernels.propagate import sums_of_rows
-from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 
 def model_of(relu=True, **options):

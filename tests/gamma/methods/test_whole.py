@@ -6,7 +6,7 @@ from unknown_models import Unknown
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.methods.whole import batch_norms, target_statistics, trained_values
-from matcha_gnn.testing import check_method, tiny_graph, trained_model
+from matcha_gnn.gamma.testing import check_method, tiny_graph, trained_model
 
 
 @pytest.mark.parametrize("features", ["source", "base"])

@@ -9,7 +9,7 @@ import matcha_gnn as mg
 import pyg_networks as nets
 from matcha_gnn.gamma.methods.gtrans.method import GTrans
 from matcha_gnn.gamma.networks.added import LinearAddedHops
-from matcha_gnn.testing import check_method, tiny_graph
+from matcha_gnn.gamma.testing import check_method, tiny_graph
 
 KINDS = [pyg.GCNConv, pyg.SAGEConv, pyg.GATConv]
 

@@ -19,7 +19,7 @@ from small_models import (
 from torch.nn import functional as F  # noqa: N812
 
 import matcha_gnn as mg
-from matcha_gnn.testing import check_backbone, check_method, tiny_graph
+from matcha_gnn.gamma.testing import check_backbone, check_method, tiny_graph
 
 DOMAINS = ["free", "clamped", "sigmoid"]
 

@@ -23,8 +23,8 @@ from matcha_gnn.gamma.models import (
     MovableBackbone,
     NormedFilterBackbone,
 )
+from matcha_gnn.gamma.testing import check_backbone, check_method, tiny_graph
 from matcha_gnn.io.graphfiles import write_graph
-from matcha_gnn.testing import check_backbone, check_method, tiny_graph
 
 SIZES = (6, 3, 8)
 

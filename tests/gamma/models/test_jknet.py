@@ -18,8 +18,8 @@ from small_models import (
 )
 
 import matcha_gnn as mg
+from matcha_gnn.gamma.testing import check_method, tiny_graph
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.testing import check_method, tiny_graph
 
 
 def by_pyg(model, x, edge_index, edge_weight):

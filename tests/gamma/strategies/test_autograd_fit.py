@@ -8,7 +8,7 @@ from matcha_gnn.evidence import fit_hop_weights
 from matcha_gnn.gamma.strategies import Task, autograd_fit
 from matcha_gnn.gamma.strategies.autograd_fit import fit_by_autograd
 from matcha_gnn.gamma.strategies.run import Run
-from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 
 def run_of(model):

@@ -14,7 +14,7 @@ from matcha_gnn.gamma.losses import LOSSES
 from matcha_gnn.gamma.methods import METHODS
 from matcha_gnn.gamma.strategies import STRATEGIES, Task
 from matcha_gnn.gamma.strategies.run import Run, Ways
-from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 REFUSED = (mg.InvalidArgumentError, mg.IncompatibleError)
 

@@ -54,7 +54,7 @@ def test_no_hops_are_made(target, monkeypatch):
 
 
 def test_a_run_whose_gamma_may_move_keeps_all_hops(target):
-    from matcha_gnn.gamma.strategies.base import Task
+    from matcha_gnn.gamma.strategy import Task
 
     model, graph = trained("gprgnn"), mg.unlabelled(target)
     task = Task(model, graph, mg.ERM(), 0, None, lambda *_: None)

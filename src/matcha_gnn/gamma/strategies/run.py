@@ -24,7 +24,7 @@ from matcha_gnn.gamma.methods import Prediction, View
 from matcha_gnn.gamma.models import Backbone, LinearBackbone
 from matcha_gnn.gamma.result import MatchaResult
 from matcha_gnn.gamma.status import Status
-from matcha_gnn.gamma.strategies.base import Strategy, Task
+from matcha_gnn.gamma.strategy import Strategy, Task
 from matcha_gnn.gamma.trace import Trace
 from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.network.patches import Patch, patched
