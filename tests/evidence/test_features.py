@@ -1,7 +1,5 @@
 """Features of a target beside the source's: the statistics, and what is said of broken ones."""
 
-import json
-
 import numpy as np
 import pytest
 import scipy.stats
@@ -13,10 +11,8 @@ from torch_geometric.data import Data
 import matcha_gnn as mg
 from matcha_gnn.evidence.features import compare, profile
 from matcha_gnn.graphs.memory import unlabelled
-from matcha_gnn.io.graphfiles import write_graph
 from matcha_gnn.transforms import shifted
 from matcha_paper.studies.worlds import World
-from running import run
 
 WORDS = World(
     (0.4, 0.3, 0.3), 0.8, 8, 1000, 300, 1.6, topics=3, topic_signal=2.0, topic_pull=0.9, words=True
@@ -81,16 +77,6 @@ def test_features_that_are_not_broken_are_not_refused(trained):
     result = mg.adapt(model, target)
     assert not result.broken
     assert result.severity != "alarm"
-
-
-def test_a_watch_rings_and_asks_for_no_labels(trained):
-    model, target = trained
-    watch = mg.Watch(model)
-    good, broken = (watch.observe(with_features(target, x)) for x in (target.x, 100 * target.x))
-    assert mg.AlarmKind.FEATURES not in [alarm.kind for alarm in good.alarms]
-    assert [alarm.kind for alarm in broken.alarms] == [mg.AlarmKind.FEATURES]
-    assert "times as much" in broken.alarms[0].message
-    assert np.isnan(broken.accuracy)
 
 
 def test_broken_features_are_named_before_what_follows_from_them(trained):
@@ -192,24 +178,3 @@ def test_few_nodes_without_edges_are_not_refused(nodes):
     source = WORDS.draw(0)
     few = Data(source.x[:nodes], torch.empty(2, 0, dtype=torch.long))
     assert compare(described(source), unlabelled(few)).problem == ""
-
-
-def test_the_command_says_it_and_an_alarm_rings(trained, tmp_path, capsys):
-    model, target = trained
-    folder, file = tmp_path / "days", tmp_path / "days" / "today.npz"
-    folder.mkdir()
-    write_graph(with_features(target, 100 * target.x), file)
-    mg.save_model(model, tmp_path / "model.safetensors")
-    saved = str(tmp_path / "model.safetensors")
-    code, said, _ = run(capsys, "inspect", file, "--model", saved)
-    assert code == 0
-    assert "Advice: check the features." in said
-    code, said, _ = run(capsys, "adapt", saved, file, "-o", tmp_path / "out")
-    assert code == 0
-    assert "cannot tell: features vary" in " ".join(said.split())
-    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
-    assert (summary["severity"], summary["expected_before"]) == ("alarm", None)
-    order = ("--once", "--fail-on-alarm", "-o", tmp_path / "watched")
-    code, said, _ = run(capsys, "watch", saved, folder, *order)
-    assert code == 3
-    assert "ALARM (features)" in said

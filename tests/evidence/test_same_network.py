@@ -57,8 +57,8 @@ def test_statistics_of_a_batch_norm_are_part_of_a_network():
         mg.adapt(net.eval(), tiny_graph(), source=summary())
 
 
-def adapted(method, strategy="none"):
-    return lambda net: mg.adapt(net, tiny_graph(), method, strategy, source=summary()).model
+def adapted(strategy=None):
+    return lambda net: mg.adapt(net, tiny_graph(), strategy=strategy, source=summary()).model
 
 
 SAME = {
@@ -69,10 +69,9 @@ SAME = {
     "parallel": nn.DataParallel,
     "wrapped": lambda net: mg.wrap(net, gamma="prop.alpha"),
     "added hops": mg.add_hops,
-    "adapted": adapted("erm", "guarded"),
-    "adapted by matcha": adapted("erm", "matcha"),
-    "belief": adapted("erm", "belief"),
-    "tent": adapted("tent"),
+    "adapted": adapted(),
+    "adapted by matcha": adapted(mg.Matcha(rounds=2)),
+    "tent": adapted(mg.Tent()),
     "tent without a source": lambda net: mg.predict(net, tiny_graph(), "tent").model,
 }
 
@@ -85,11 +84,11 @@ def test_the_same_network_is_taken_in_every_form(name):
 
 def test_models_of_this_library_are_told_apart_too():
     made, other = copy.deepcopy(trained_model()), mg.GPRGNN(6, 3, K=3).eval()
-    result = mg.adapt(made, tiny_graph(), strategy="matcha", source=made.source)
+    result = mg.adapt(made, tiny_graph(), strategy=mg.Matcha(rounds=2), source=made.source)
     again = copy.deepcopy(result.model)
     again.source = None
     for model in (made, result.model, again):
-        assert mg.adapt(model, tiny_graph(), source=made.source).decision is not None
+        assert mg.adapt(model, tiny_graph(), source=made.source).posterior is not None
     with pytest.raises(mg.IncompatibleError, match=SAYS):
         mg.adapt(other, tiny_graph(), source=made.source)
 

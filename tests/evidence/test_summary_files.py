@@ -134,19 +134,6 @@ def test_classes_missing_in_the_source_leave_no_nan(tmp_path):
     assert result.probs.isfinite().all()
     assert "nan" not in result.summary().lower()
     assert result.severity != "good"
-    belief = mg.adapt(net, tiny_graph(), strategy=mg.Belief(), source=made)
-    assert belief.probs.isfinite().all()
-    assert "nan" not in belief.summary().lower()
-
-
-def test_a_model_of_an_older_version_cannot_tell(tmp_path):
-    path = tmp_path / "model.safetensors"
-    mg.save_model(trained_model(), path)
-    parts = ("mean", "spread", "least", "linked", "linked_each")
-    rewritten(path, tensors={f"source_summary.features.{name}": None for name in parts})
-    with pytest.warns(mg.NotAdaptedWarning, match="made by an older version"):
-        result = mg.adapt(mg.load_model(path), tiny_graph())
-    assert result.chosen == "source"
 
 
 def test_it_prints_in_one_line():

@@ -92,5 +92,3 @@ def test_shares_go_where_a_decision_is_near():
     few, many = candidate_shares(labels, prior)
     assert few > 2 * many
     assert few + many == pytest.approx(1)
-
-

@@ -45,10 +45,10 @@ def test_where_the_evidence_cannot_tell_answers_decide(unsure, target, tmp_path)
         assert "estimated from node-only features" not in shown
     page = (tmp_path / "kept.html").read_text()
     assert "Nothing is estimated of them." in page
-    assert "as no other could be compared with it" in page
+    assert "as nothing else could be compared with it" in page
     kept.take("probe").report(tmp_path / "by-hand.html")
     page = (tmp_path / "by-hand.html").read_text()
     assert "probe (chosen)" in page
-    assert "as no other could be compared with it" not in page
+    assert "as nothing else could be compared with it" not in page
     questions.to_html(tmp_path / "questions.html")
     assert (tmp_path / "questions.html").read_text().count("<h2") >= 1

@@ -3,12 +3,13 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from matcha_gnn.alarms import Severity, class_alarms
-from matcha_gnn.errors import optional_imports
+from matcha_gnn.errors import IncompatibleError, optional_imports
 from matcha_gnn.gamma.losses import Loss
 from matcha_gnn.gamma.methods import BaseMethod
 from matcha_gnn.gamma.models import Backbone
@@ -18,6 +19,9 @@ from matcha_gnn.gamma.trace import Trace
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.result import Result
 from matcha_gnn.typing import Parameters
+
+if TYPE_CHECKING:
+    from matcha_gnn.questions.questions import Questions
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -104,6 +108,13 @@ class MatchaResult(Result):
         if self.alarms:
             return Severity.ALARM
         return Severity.WARNING if self.ended in DOUBTFUL else Severity.NEUTRAL
+
+    def ask(self, count: int = 20, **options: Any) -> "Questions":
+        """Refused: a strategy compares nothing."""
+        raise IncompatibleError(
+            f"ask: there are no candidates to choose among: strategy {self.strategy.name!r} "
+            "compares nothing, and mg.adapt without a strategy does"
+        )
 
     def summary(self) -> str:
         """How it ended, for a reader; alarms among it."""
