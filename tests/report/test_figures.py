@@ -9,15 +9,11 @@ import pytest
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn.report import (
-    confidence_histograms,
-    gamma_bars,
-    label_confusion,
-    loss_curve,
-    pictures,
-    share_curves,
-)
-from matcha_gnn.result import Trace
+from changed_results import with_probs
+from matcha_gnn.gamma.figures import gamma_bars, loss_curve, share_curves
+from matcha_gnn.gamma.page import workings
+from matcha_gnn.gamma.trace import Trace
+from matcha_gnn.report import confidence_histograms, label_confusion
 
 SVG_NAMES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
 
@@ -25,6 +21,10 @@ SVG_NAMES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1
 def parsed(svg: str) -> ElementTree.Element:
     """As XML; in a page the names are known without being declared."""
     return ElementTree.fromstring(svg.replace("<svg ", "<svg " + SVG_NAMES, 1))
+
+
+def pictures(result):
+    return [label_confusion(result), confidence_histograms(result), *workings(result)]
 
 
 def texts(svg: str) -> list[str]:
@@ -84,7 +84,7 @@ def test_numbers_that_are_not_finite_are_left_out(make, bad):
     trace.class_shares = [np.full(2, np.nan)] * 3
     gamma, probs = result.gamma.clone(), result.probs.clone()
     gamma[1], probs[:] = bad, math.nan
-    for picture in pictures(replace(result, trace=trace, gamma=gamma, probs=probs)):
+    for picture in pictures(with_probs(replace(result, trace=trace, gamma=gamma), after=probs)):
         assert not re.search(r"\b(nan|inf)\b", picture.svg + picture.caption)
     caption = loss_curve(replace(result, trace=trace)).caption
     assert "to not finite after the last. Not finite, and left out, in 1 of 3 rounds." in caption
@@ -114,7 +114,7 @@ def test_confusion_counts_nodes(make):
     result, _ = make()
     one_hot = torch.eye(2)
     before, after = one_hot[[0] * 7 + [1] * 5], one_hot[[0] * 7 + [1, 1, 0, 0, 0]]
-    picture = label_confusion(replace(result, probs_before=before, probs=after))
+    picture = label_confusion(with_probs(result, before, after))
     assert sorted(texts(picture.svg)) == sorted(
         ["7", "3", "2", "0", "1", "0", "1", "class before", "class after"]
     )
@@ -125,7 +125,7 @@ def test_confusion_shows_the_classes_that_changed_most(make):
     result, _ = make()
     old = torch.arange(40).repeat(3)
     new = torch.where(old >= 30, 39, old)
-    chosen = replace(result, probs_before=torch.eye(40)[old], probs=torch.eye(40)[new])
+    chosen = with_probs(result, torch.eye(40)[old], torch.eye(40)[new])
     picture = label_confusion(chosen)
     assert "Only the 20 classes with the most changes, of 40, are shown." in picture.caption
     assert {str(c) for c in range(30, 40)} <= set(texts(picture.svg))
@@ -134,7 +134,7 @@ def test_confusion_shows_the_classes_that_changed_most(make):
 def test_confusion_without_a_change_shows_classes_that_occur(make):
     result, _ = make()
     probs = torch.eye(40)[torch.full((5,), 33)]
-    picture = label_confusion(replace(result, probs_before=probs, probs=probs))
+    picture = label_confusion(with_probs(result, probs, probs))
     assert picture.caption.startswith("No label changed.")
     assert "33" in texts(picture.svg)
 
@@ -142,7 +142,7 @@ def test_confusion_without_a_change_shows_classes_that_occur(make):
 def test_confidence_reads_the_largest_probability(make):
     result, _ = make()
     before, after = torch.tensor([[0.5, 0.5]] * 4), torch.tensor([[0.1, 0.9]] * 4)
-    picture = confidence_histograms(replace(result, probs_before=before, probs=after))
+    picture = confidence_histograms(with_probs(result, before, after))
     assert picture.caption == "Mean 0.5 before, 0.9 after."
 
 
