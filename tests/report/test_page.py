@@ -38,8 +38,8 @@ def test_page_is_whole_and_needs_nothing_else(make, tmp_path, num_classes, round
     page = Page(text)
     assert text.startswith("<!doctype html>")
     assert len(text.encode()) < 300_000
-    # Confidence; old against new labels where some differ; γ, loss and shares where it moved.
-    drawn = 1 + bool(result.changed) + 3 * bool(rounds)
+    # Confidence, loss and shares; old against new labels where some differ; γ where it moved.
+    drawn = 3 + bool(result.changed) + bool(rounds)
     assert page.tags.count("svg") == page.tags.count("figure") == drawn
     assert page.tags.count("caption") == page.tags.count("table")
     assert not {"link", "img", "iframe", "object"} & set(page.tags)
