@@ -26,6 +26,7 @@ lint: .venv/.installed-dev ## formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 bench: .venv/.installed-dev ## speed, as ratios within one run
 	for name in whole first_call round propagate inference train; do $(BIN)/python benchmarks/$$name.py || exit 1; done
