@@ -16,8 +16,6 @@ EQUAL = 0.5
 DRAWN, SLOPE_DRAWN = 20.0, 5.0
 """How strongly weights are drawn to what they are without data, and slopes to zero: as by so many
 nodes for each squared unit of distance."""
-BIAS_DRAWN = 1.0
-"""The same for a bias that is fitted to answers, to zero."""
 _STEPS = 60
 
 
@@ -62,7 +60,7 @@ class PoolWeights(NamedTuple):
 
 
 class BiasedPool(NamedTuple):
-    """The pool with weights and biases that were fitted to a person's answers, or to a metric.
+    """The pool with weights and biases that were chosen for a metric.
 
     Attributes:
         weights: of evidence and network.
@@ -149,35 +147,6 @@ def fit_pool_weights(
     bounds = [(0.0, 1.0), (0.0, None), (0.0, 1.0), (0.0, 1.0)]
     start = torch.tensor([EQUAL, EQUAL, 0.0, 0.0]).double()
     return PoolWeights(*_minimised(objective, start, bounds)[:2])
-
-
-def fit_biased_pool(
-    evidence: Tensor, network: Tensor, labels: Tensor, near: PoolWeights
-) -> BiasedPool:
-    """Weights and biases under which answers are likely, drawn to known weights and no bias.
-
-    Every answer counts alike, however likely its node was drawn: which nodes are drawn depends on
-    what evidence and network say, and the pool is given both.
-
-    Args:
-        evidence: log-probabilities of the answered nodes, [n, C].
-        network: the same by the network, [n, C].
-        labels: the answers, [n].
-        near: weights that the fit is drawn to.
-    """
-    centre = torch.tensor(near).double()
-    evidence, network = evidence.double(), network.double()
-
-    def objective(values: Tensor) -> Tensor:
-        weights, bias = values[:2], values[2:]
-        logs = class_log_softmax(weights[0] * evidence + weights[1] * network + bias)
-        away = DRAWN * (weights - centre).square().sum() + BIAS_DRAWN * bias.square().sum()
-        return away / len(labels) - _at_labels(logs, labels)
-
-    classes = evidence.shape[1]
-    bounds = [(0.0, None)] * 2 + [(None, None)] * classes
-    found = _minimised(objective, torch.cat([centre, torch.zeros(classes)]), bounds)
-    return BiasedPool(PoolWeights(*found[:2]), tuple(found[2:]))
 
 
 def _at_labels(log_probs: Tensor, labels: Tensor) -> Tensor:

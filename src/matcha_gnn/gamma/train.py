@@ -267,8 +267,8 @@ def _rehearsed(
     short = recipe._replace(epochs=min(recipe.epochs, REHEARSAL_EPOCHS), val_mask=None)
     _train(second, source, labels, fewer, short._replace(patience=None), LateBar("measuring"))
     found = source_summary(second, source, labels, fewer, held_out)
-    source: SourceSummary = model.source
-    return replace(source, evidence=found.evidence, accuracy=found.accuracy)
+    summary: SourceSummary = model.source
+    return replace(summary, evidence=found.evidence, accuracy=found.accuracy)
 
 
 def _diverged(lr: float, when: str) -> InvalidArgumentError:

@@ -201,7 +201,7 @@ class ModuleNetwork(Network):
         if seeds is not None and isinstance(output, Tensor) and output.shape[:1] == (seeds,):
             rows = seeds
         edges = graph.edge_index.shape[1]
-        return read_output(self.name, output, rows, edges, self.classes).logits[:seeds]
+        return read_output(self.name, output, rows, edges, self.classes)[:seeds]
 
     def answer(self, graph: Graph, begin: Callable[[], object] = lambda: None) -> Any:
         """What the module returns; on dense features where it has failed on sparse ones.

@@ -1,4 +1,4 @@
-"""What a network returns, read as logits of node classes, and written back in its own form.
+"""What a network returns, read as logits of node classes.
 
 | returned | read as |
 |---|---|
@@ -10,8 +10,7 @@
 Where the number of classes is known, a tensor with as many columns goes first.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,22 +21,10 @@ ATOL = 1e-4
 """How far the sum of a row of probabilities may be from 1."""
 
 
-class Reading(NamedTuple):
-    """An output as logits.
-
-    Attributes:
-        logits: less their mean over classes, which softmax does not see, [N, C].
-        restored: from logits [N, C] to what the network would return for them.
-    """
-
-    logits: Tensor
-    restored: Callable[[Tensor], Any]
-
-
 def read_output(
     name: str, output: Any, num_nodes: int, num_edges: int, classes: int | None = None
-) -> Reading:
-    """Read what a network returned.
+) -> Tensor:
+    """Logits of what a network returned, less their mean over classes, [N, C].
 
     Args:
         name: of the network, for errors.
@@ -50,7 +37,7 @@ def read_output(
         IncompatibleError: no node classes, in one line.
 
     Example:
-        >>> read_output("Net", torch.tensor([[-2.0], [4.0]]), 2, 0).logits
+        >>> read_output("Net", torch.tensor([[-2.0], [4.0]]), 2, 0)
         tensor([[ 1., -1.],
                 [-2.,  2.]])
     """
@@ -70,7 +57,7 @@ def read_output(
 
 def _in_sequence(
     name: str, output: Any, num_nodes: int, num_edges: int, classes: int | None
-) -> Reading:
+) -> Tensor:
     tensors = ((k, each) for k, each in enumerate(output) if isinstance(each, Tensor))
     fitting = [k for k, each in tensors if each.dim() in (1, 2) and len(each) == num_nodes]
     if not fitting:
@@ -80,14 +67,7 @@ def _in_sequence(
         )
     of_classes = (k for k in fitting if _num_classes(output[k]) == classes)
     place = next(of_classes, fitting[0])
-    inner = read_output(name, output[place], num_nodes, num_edges)
-
-    def restored(logits: Tensor) -> Any:
-        parts = [*output[:place], inner.restored(logits), *output[place + 1 :]]
-        # Named tuples take their fields one by one.
-        return type(output)(*parts) if hasattr(output, "_fields") else type(output)(parts)
-
-    return Reading(inner.logits, restored)
+    return read_output(name, output[place], num_nodes, num_edges)
 
 
 def _num_classes(output: Tensor) -> int:
@@ -96,26 +76,17 @@ def _num_classes(output: Tensor) -> int:
     return 2 if columns == 1 else columns
 
 
-def _one_column(output: Tensor) -> Reading:
-    shape = output.shape
+def _one_column(output: Tensor) -> Tensor:
     column = output.reshape(-1)
     is_probability = bool(((column >= 0) & (column <= 1)).all())
     logit = column.clamp(*_inside(column)).logit() if is_probability else column
-
-    def restored(logits: Tensor) -> Tensor:
-        found = (logits[:, 1] - logits[:, 0]).reshape(shape)
-        return found.sigmoid() if is_probability else found
-
-    return Reading(torch.stack([-logit / 2, logit / 2], 1), restored)
+    return torch.stack([-logit / 2, logit / 2], 1)
 
 
-def _columns(output: Tensor) -> Reading:
+def _columns(output: Tensor) -> Tensor:
     if bool((output >= 0).all()) and _all_near(output.sum(1), 1.0):
-        logs = output.clamp_min(torch.finfo(output.dtype).tiny).log()
-        return Reading(_centred(logs), lambda logits: logits.softmax(1))
-    if _all_near(output.logsumexp(1), 0.0):
-        return Reading(_centred(output), lambda logits: logits.log_softmax(1))
-    return Reading(_centred(output), lambda logits: logits)
+        return _centred(output.clamp_min(torch.finfo(output.dtype).tiny).log())
+    return _centred(output)
 
 
 def _centred(logits: Tensor) -> Tensor:

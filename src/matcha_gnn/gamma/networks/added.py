@@ -1,23 +1,17 @@
 """Neutral hop weights on the representation of a network that has none of its own."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from matcha_gnn.errors import IncompatibleError, as_whole
 from matcha_gnn.gamma.models.base import Backbone
 from matcha_gnn.gamma.models.linear import LinearBackbone
-from matcha_gnn.gamma.networks.heads import Given, find_head, given_graph
+from matcha_gnn.gamma.networks.heads import find_head
 from matcha_gnn.gamma.networks.sites import require_module, require_path
 from matcha_gnn.gamma.networks.wrap import Foreign
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.kernels import Adjacency, filter_hops, mix, propagate
-from matcha_gnn.network.arguments import signature_of
+from matcha_gnn.kernels import filter_hops, mix, propagate
 from matcha_gnn.network.network import ModuleNetwork, Network
-from matcha_gnn.network.outputs import read_output
-from matcha_gnn.network.patches import Patch
 from matcha_gnn.typing import HopStack, Repr
 
 
@@ -72,43 +66,6 @@ class LinearAddedHops(AddedHops, LinearBackbone):
 
 HOPS = 2
 """Hops that are put on the output of a plain network."""
-
-
-def mixing_patches(
-    net: nn.Module, head: str | None, gamma: Tensor, classes: int | None
-) -> Iterator[Patch]:
-    """What makes a network itself put hops with weights γ before its head.
-
-    Args:
-        net: the network.
-        head: path of its head; None for its output.
-        gamma: [K+1].
-        classes: see `read_output`.
-    """
-    seen: list[Given] = []
-    forward = net.forward
-    signature = signature_of(net)
-
-    def mixed(z: Tensor) -> Tensor:
-        given = seen[-1]
-        adjacency = Adjacency.normalised(given.edges, len(z), given.weight, z.dtype)
-        return filter_hops(adjacency, z, gamma.to(z))
-
-    def noting(*arguments: Any, **options: Any) -> Any:
-        given = given_graph(signature.bind(*arguments, **options).arguments)
-        seen[:] = [given]
-        output = forward(*arguments, **options)
-        if head is not None:
-            return output
-        number, edges = given.num_nodes, given.edges.shape[1]
-        reading = read_output(type(net).__name__, output, number, edges, classes)
-        return reading.restored(mixed(reading.logits))
-
-    yield Patch(net, "forward", noting)
-    if head is not None:
-        module = net.get_submodule(head)
-        classify = module.forward
-        yield Patch(module, "forward", lambda z: classify(mixed(z)))
 
 
 def add_hops(

@@ -1,14 +1,13 @@
 """The layer of a network that classifies, and what enters it."""
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
-from matcha_gnn.graphs.matrices import edges_of, is_matrix
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.network.arguments import required
 from matcha_gnn.network.layers import is_linear
@@ -93,26 +92,6 @@ def watch_head(net: nn.Module, head: Head, entered: list[Tensor]) -> Iterator[Pa
     yield Patch(module, "forward", noting)
 
 
-class Given(NamedTuple):
-    """Nodes and edges that a network was called with."""
-
-    num_nodes: int
-    edges: Tensor
-    weight: Tensor | None
-
-
-def given_graph(arguments: Mapping[str, Any]) -> Given:
-    """The graph among a network's arguments, by name: its own, or those of a `Data`."""
-    first, *others = arguments.values()
-    if hasattr(first, "edge_index"):
-        weight = getattr(first, "edge_weight", None)
-        return Given(first.x.shape[0], first.edge_index, weight)
-    num_nodes = arguments.get("x", first).shape[0]
-    edges = arguments.get("edge_index", arguments.get("adj_t", others[0] if others else None))
-    edges = edges_of(edges) if is_matrix(edges, num_nodes) else edges
-    return Given(num_nodes, edges, arguments.get("edge_weight"))
-
-
 def representation_of(
     net: nn.Module,
     head: Head,
@@ -136,7 +115,7 @@ def representation_of(
         if seeds is not None and isinstance(output, Tensor) and output.shape[:1] == (seeds,):
             rows = seeds
         edges = graph.edge_index.shape[1]
-        return read_output(type(net).__name__, output, rows, edges, classes).logits[:seeds]
+        return read_output(type(net).__name__, output, rows, edges, classes)[:seeds]
     if len(run.entered) != 1:
         got = f"{head.path!r} (called {len(run.entered)} times by {type(net).__name__})"
         raise InvalidArgumentError("head", got, "a layer that is called once")

@@ -23,7 +23,7 @@ from matcha_gnn.gamma.networks.heads import (
     watch_head,
 )
 from matcha_gnn.gamma.networks.sites import find_gamma, find_sites, require_module, require_path
-from matcha_gnn.graphs.memory import Graph, content_hash
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.network.network import ModuleNetwork
 from matcha_gnn.network.patches import Patch, patched
 from matcha_gnn.typing import Probs, Repr
@@ -38,7 +38,6 @@ class Foreign(ModuleNetwork, Backbone):
 
     Attributes:
         head_path: where its head is; None for its output.
-        base_hash: of the network as it was given.
     """
 
     in_channels = 0
@@ -47,7 +46,6 @@ class Foreign(ModuleNetwork, Backbone):
         Backbone.__init__(self)
         require_module(net)
         self.hold(net)
-        self.base_hash = weights_hash(self.net)
         place = find_head(self.net, head)
         self.head_path, self.head = place.path, cast(nn.Linear, place.layer)
         self._head_checked = False
@@ -177,10 +175,3 @@ def wrap(
     for path in paths:
         require_path("gamma", path)
     return Wrapped(net, list(paths), head)
-
-
-def weights_hash(net: nn.Module) -> str:
-    """A hash of every parameter and buffer of a network, by name."""
-    state = {k: v for k, v in sorted(net.state_dict().items()) if isinstance(v, Tensor)}
-    names = torch.tensor(list("\n".join(state).encode()), dtype=torch.uint8)
-    return content_hash(names, *state.values())

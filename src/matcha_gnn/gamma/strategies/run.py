@@ -237,7 +237,7 @@ def finished(
         source, pic = before or (first.prediction, pic_value(first.view, first.prediction))
         after = pic if run.prediction is source else pic_value(run.view, run.prediction)
     taken = _untested(strategy.name, run.prediction, source, run.model.frozen())
-    candidates = _untested(SOURCE, source, source, task.model), taken
+    candidates: tuple[Candidate, ...] = (_untested(SOURCE, source, source, task.model), taken)
     if run.prediction is source:
         candidates = (replace(taken, name=SOURCE),)
     return MatchaResult(
