@@ -21,8 +21,7 @@ PROJECT = Path(__file__).parent
 NO_DATA = "no data root: set MATCHA_DATA, or put the files in ../shared/data"
 
 MARKED = {
-    "distributed": ("graphs/sharded/",),
-    "gpu": ("kernels/test_gpu.py", "graphs/sharded/test_nccl.py"),
+    "gpu": ("kernels/test_gpu.py",),
     "browser": (
         "report/test_browser.py",
         "report/test_questions_browser.py",
@@ -37,8 +36,6 @@ MARKED = {
         "kernels/test_reference.py::test_everything_works_without_the_compilers",
         "methods/test_gtrans.py::test_other_models_pass_the_battery",
         "report/test_page.py::test_figures_do_not_start_pyplot",
-        "graphs/stored/test_promise.py",
-        "graphs/stored/test_resume.py::test_sigkill",
         "cli/test_cli.py::test_methods_that_need_something_of_the_source_get_it",
         "cli/test_cli.py::test_the_installed_command_runs_and_is_quiet_without_a_terminal",
         "test_documents.py::test_tables_are_those_of_the_records",

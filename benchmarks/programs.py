@@ -95,7 +95,7 @@ def products(nodes: int, width: int, classes: int) -> Iterator[tuple[str, Call, 
         partial(torch.addmm, base, matrix, h, beta=0.1),
     )
     if width == WIDTHS[0] and classes <= gpu.MAX_MESSAGE:
-        links = Links.of(edges, nodes, nodes)
+        links = Links.of(edges, nodes)
         message = BeliefMessage(torch.rand(classes, classes, device="cuda").double())
         sent, received = torch.randn(2, nodes, classes, device="cuda").double()
         yield (

@@ -214,7 +214,7 @@ def odd_graphs() -> str:
         message = BeliefMessage(torch.tensor([[1.5, 0.5], [0.5, 1.5]]).double())
         ends = torch.randn(2, nodes, 2, generator=generator).double()
         sums = [
-            Links.of(edges.to(p), nodes, nodes).message_sums(
+            Links.of(edges.to(p), nodes).message_sums(
                 BeliefMessage(message.lift.to(p)), *ends.to(p)
             )
             for p in ("cpu", GPU)

@@ -101,14 +101,3 @@ def test_a_network_in_half_precision_runs_as_a_float32_copy(dtype):
 def test_half_precision_is_refused_in_training(train):
     with pytest.raises(mg.InvalidArgumentError, match=r"^model: got parameters in torch\.float16"):
         train(mg.GPRGNN(6, 3).half(), tiny_graph())
-
-
-def test_a_store_takes_float64_features_and_refuses_float64_models(tmp_path):
-    store = mg.GraphStore.create(tmp_path / "store", in_precision(torch.float64))
-    found = mg.adapt(trained_model(), store)
-    expected = mg.adapt(trained_model(), tiny_graph())
-    torch.testing.assert_close(found.probs, expected.probs, atol=1e-5, rtol=0)
-    for dtype in (torch.float64, torch.float16):
-        model = copy.deepcopy(trained_model()).to(dtype)
-        with pytest.raises(mg.InvalidArgumentError, match=r"^model: got .*torch.float.*float32"):
-            mg.adapt(model, store)

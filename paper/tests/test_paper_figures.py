@@ -1,7 +1,6 @@
 """Figures: their numbers against theory and the library, and that they draw from a file alone."""
 
 import shutil
-import subprocess
 from itertools import islice
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from matcha_paper.figures import (
     gamma,
     margins,
     reproduced,
-    scale,
     shifts,
 )
 from matcha_paper.figures.curves import rounds_of
@@ -142,12 +140,3 @@ def test_reproduced_writes_numbers_and_pictures(tmp_path):
     written = reproduced("gap", Effort(seeds=(0,), quick=True, results=tmp_path))
     assert [path.suffix for path in written] == [".csv", ".svg", ".png"]
     assert all(path.is_file() for path in written)
-
-
-def test_a_process_of_its_own_tells_its_own_peak():
-    code = "import json; held = bytearray(300_000_000); print(json.dumps({'size': len(held)}))"
-    said, peak = scale.run_process("-c", code, threads=1)
-    assert said == {"size": 300_000_000}
-    assert 300e6 < peak < 400e6
-    with pytest.raises(subprocess.CalledProcessError):
-        scale.run_process("-c", "raise SystemExit(3)", threads=1)

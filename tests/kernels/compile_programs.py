@@ -96,7 +96,7 @@ def record_products() -> None:
         for hops in (2, 10):
             stack = torch.randn(400, hops, width)
             gpu.product(positions, stack[:, 0], stack[:, 1])
-    links = Links.of(edges, 400, 400)
+    links = Links.of(edges, 400)
     for classes, positions in itertools.product(range(2, gpu.MAX_MESSAGE + 1), ("int", "long")):
         crow, sender = (getattr(each, positions)() for each in (links.crow, links.sender))
         for dtype in (torch.float32, torch.float64):

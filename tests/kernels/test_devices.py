@@ -45,12 +45,9 @@ def test_a_row_of_the_table_is_all_that_fast_code_needs(monkeypatch):
 
 
 def test_only_the_table_names_devices():
-    """Beside the kernels of the GPU itself, and copies that are streamed to it."""
+    """Beside the kernels of the GPU itself."""
     named = re.compile(r"\"cuda\"|is_cuda|torch\.cuda")
-    allowed = {
-        *("kernels/devices.py", "kernels/gpu.py", "graphs/stored/streaming.py"),
-        "graphs/sharded/ranks.py",
-    }
+    allowed = {"kernels/devices.py", "kernels/gpu.py"}
     found = {
         str(path.relative_to(SOURCE))
         for path in SOURCE.rglob("*.py")

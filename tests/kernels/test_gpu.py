@@ -177,8 +177,8 @@ def test_belief_messages_equal_the_reference(num_classes, positions):
     generator = torch.Generator().manual_seed(num_classes)
     edges = torch.randint(0, 90, (2, 400), generator=generator)
     edges[1, :150] = 7  # a hub; some nodes receive nothing
-    links = Links.of(edges, 100, 100)
-    links = Links(links.crow.to(positions), links.sender.to(positions), 100)
+    links = Links.of(edges, 100)
+    links = Links(links.crow.to(positions), links.sender.to(positions))
     sent, received = torch.randn(2, 100, num_classes, generator=generator).double()
     lift = torch.rand(num_classes, num_classes, generator=generator).double()
     message = BeliefMessage(lift)

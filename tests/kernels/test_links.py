@@ -61,7 +61,7 @@ def test_neighbour_sums_equal_a_loop_over_edges(kind, dtype):
 def test_links_of_an_adjacency_are_those_of_its_edges():
     edges, _ = draw("distinct")
     graph = Graph(torch.ones(NODES, 1), edges)
-    found, expected = Links.in_pattern(graph.adjacency), Links.of(edges, NODES, NODES)
+    found, expected = Links.in_pattern(graph.adjacency), Links.of(edges, NODES)
     assert torch.equal(found.crow.long(), expected.crow)
     for first, stop in zip(found.crow, found.crow[1:], strict=False):
         assert torch.equal(

@@ -2,13 +2,12 @@
 
 import sys
 
-import numpy as np
 import pytest
 import torch
 from torch_geometric.nn import APPNP, MessagePassing, SGConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from matcha_gnn.kernels import Adjacency, csr_rows, filter_hops, propagate
+from matcha_gnn.kernels import Adjacency, filter_hops, propagate
 from matcha_gnn.kernels.propagate import sums_of_rows, sums_of_rows_pay
 
 NODES = 9
@@ -321,17 +320,6 @@ def test_sums_of_rows_equal_the_sparse_product_of_torch():
     for h in (wide, wide[:, ::2], wide.T.contiguous().T):
         assert sums_of_rows_pay(h)
         torch.testing.assert_close(sums_of_rows(*adjacency.rows, h), adjacency.matrix @ h)
-
-
-def test_rows_of_a_matrix_times_what_is_there():
-    adjacency = Adjacency.normalised(edges("directed"), NODES, None, torch.float32)
-    crow, col, values = (part.numpy() for part in adjacency.rows)
-    first, last = crow[3], crow[7]
-    some = (crow[3:8] - first).astype(np.int64), col[first:last], values[first:last]
-    for dtype in (torch.float32, torch.float64):
-        h = features(NODES, 4, dtype=dtype)
-        expected = (adjacency.matrix.to(dtype) @ h)[3:7]
-        torch.testing.assert_close(csr_rows(*some, h), expected)
 
 
 def test_autograd_gets_the_sparse_product():

@@ -1,20 +1,14 @@
-"""What edges mean: loops, repeated edges, directions, components; and where a graph lies."""
-
-import tempfile
-from pathlib import Path
+"""What edges mean: loops, repeated edges, directions, components."""
 
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import strategies as st
 from random_graphs import Way, bounded, graphs, in_float32, trained
 from torch_geometric.data import Data
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.models import BACKBONES
-from matcha_gnn.graphs.stored import matrix, plan, propagation, streaming
-from matcha_gnn.kernels import reference
 
 every_backbone = pytest.mark.parametrize("backbone", BACKBONES)
 UNEQUAL = ("normal", "shifted", "few values")
@@ -96,33 +90,3 @@ def test_float32_is_near_float64(way, graph):
     assert narrow.probs.dtype == torch.float32
     close(narrow.probs.double(), wide.probs, atol=1e-3)
     assert narrow.pic_before == pytest.approx(wide.pic_before, abs=1e-3)
-
-
-BLOCKS = {
-    plan: ("MOST_BLOCK", "LEAST_BLOCK"),
-    matrix: ("ENTRIES", "OUT_BYTES"),
-    streaming: ("FILE_BLOCK",),
-    propagation: ("READ_ROWS",),
-    reference: ("BLOCK",),
-}
-STORED = [
-    *(Way("gprgnn", method, "matcha") for method in ("erm", "t3a", "tent")),
-    *(Way("gprgnn", "erm", strategy) for strategy in ("fitted", "guarded", "none")),
-    Way("appnp"),
-]
-
-
-@pytest.mark.parametrize("way", STORED, ids=str)
-@bounded
-@given(graph=graphs(least=2, kinds=UNEQUAL), size=st.integers(1, 60))
-def test_a_store_in_blocks_is_adapted_as_the_graph_in_memory(way, graph, size):
-    graph, model = in_float32(graph), way.model.copied().float()
-    inside = way.adapt(graph, model)
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        for module, names in BLOCKS.items():
-            for name in names:
-                patch.setattr(module, name, size)
-        store = mg.GraphStore.create(Path(folder) / "store", graph)
-        outside = way.adapt(store, model)
-        close(outside.probs, inside.probs, atol=1e-4)
-        torch.testing.assert_close(outside.gamma, inside.gamma, atol=1e-3, rtol=1e-2)

@@ -1,4 +1,4 @@
-"""Sums over nodes: any division into blocks gives those of the whole; losses keep their range."""
+"""Sums over nodes: their two forms agree, and losses keep their range."""
 
 from functools import cache
 
@@ -10,34 +10,18 @@ from random_graphs import CLASSES, FEATURES, bounded
 
 import matcha_gnn as mg
 from matcha_gnn import functional
+from matcha_gnn.gamma.hops import MixedSums
 from matcha_gnn.gamma.losses import LOSSES
 from matcha_gnn.gamma.methods import Prediction, View
 from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.kernels import mixed_sums
 
 K, WIDTH = 2, 4
 
 
-class Divided(mg.Hops):
-    """The same hops, in blocks that end at given nodes."""
-
-    def __init__(self, stack, ends):
-        super().__init__(stack)
-        self.__dict__["_ends"] = [0, *sorted(ends), len(stack)]
-
-    @property
-    def one_block(self):
-        return False
-
-    def blocks(self):
-        ends = self.__dict__["_ends"]
-        for first, last in zip(ends, ends[1:], strict=False):
-            if last > first:
-                yield slice(first, last), self.stack[first:last]
-
-
 @st.composite
 def hops(draw, least=1):
-    """A stack [N, K+1, D], probabilities [N, C], c [K+1] and some nodes where blocks end."""
+    """A stack [N, K+1, D], probabilities [N, C] and c [K+1]."""
     nodes = draw(st.integers(least, 40))
     numbers = torch.Generator().manual_seed(draw(st.integers(0, 2**20)))
     kind = draw(st.sampled_from(["normal", "far", "equal", "near equal", "sparse"]))
@@ -52,8 +36,7 @@ def hops(draw, least=1):
     sharp = draw(st.sampled_from([0.0, 1.0, 30.0, 1e4]))
     logits = sharp * torch.randn(nodes, CLASSES, generator=numbers, dtype=torch.float64)
     weights = torch.randn(K + 1, generator=numbers, dtype=torch.float64)
-    ends = draw(st.lists(st.integers(0, nodes), max_size=6))
-    return stack, logits.softmax(1), weights, ends
+    return stack, logits.softmax(1), weights
 
 
 @cache
@@ -73,30 +56,20 @@ def view_of(stack, gamma):
 
 @bounded
 @given(hops())
-def test_any_division_into_blocks_gives_the_sums_of_the_whole(drawn):
-    stack, probs, weights, ends = drawn
-    whole, divided = mg.Hops(stack), Divided(stack, ends)
-    scale = float(stack.abs().max()) + 1
-    exact = {"rtol": 1e-9, "atol": 1e-11 * scale}
-    np.testing.assert_allclose(divided.mean, whole.mean, **exact)
-    np.testing.assert_allclose(divided.gram, whole.gram, rtol=1e-9, atol=1e-11 * scale**2)
-    found, expected = (each.class_sums(probs) for each in (divided, whole))
-    np.testing.assert_allclose(found, expected, **exact)
-    answers = [each.classify(weights, model().head) for each in (divided, whole)]
-    torch.testing.assert_close(answers[0][0], answers[1][0], rtol=0, atol=1e-12 * scale)
-    slopes = [
-        each.between_slope(weights.numpy(), probs, probs.sum(0).numpy(), sums, 1e-9)
-        for each in (divided, whole)
-        for sums in (each.class_sums(probs), each.sums(weights, probs))
-    ]
-    for slope in slopes[1:]:
-        np.testing.assert_allclose(slope, slopes[0], rtol=1e-6, atol=1e-9 * scale**2)
+def test_the_slope_from_sums_of_z_is_that_from_sums_of_every_hop(drawn):
+    stack, probs, weights = drawn
+    kept, scale = mg.Hops(stack), float(stack.abs().max()) + 1
+    sums = mixed_sums(stack, weights, probs)
+    mass, c = probs.sum(0).numpy(), weights.numpy()
+    found = kept.between_slope(c, probs, mass, MixedSums(c, sums), 1e-9)
+    expected = kept.between_slope(c, probs, mass, kept.class_sums(probs), 1e-9)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9 * scale**2)
 
 
 @bounded
 @given(hops(least=2), st.sampled_from([-100.0, -1.0, 1e-3, 7.0]))
 def test_pic_is_a_share_of_variance_and_does_not_change_with_the_scale_of_gamma(drawn, scale):
-    stack, probs, weights, _ = drawn
+    stack, probs, weights = drawn
     prediction = Prediction(probs)
     value, slope = mg.PIC().from_sums(view_of(stack, weights), prediction, None)
     other, scaled_slope = mg.PIC().from_sums(view_of(stack, scale * weights), prediction, None)
@@ -114,7 +87,7 @@ def test_pic_is_a_share_of_variance_and_does_not_change_with_the_scale_of_gamma(
 @bounded
 @given(hops(least=2), st.sampled_from([1e-3, 0.5, 7.0, 1e5]))
 def test_steins_estimate_does_not_change_with_the_scale_of_gamma(drawn, scale):
-    stack, _, weights, _ = drawn
+    stack, _, weights = drawn
     gram = np.einsum("nkd,nld->kl", stack.numpy(), stack.numpy()) / len(stack)
     forms = gram, gram[0] * np.array([0.5, 0.4, 0.3]), 0.5 * gram[0, 0]
     value, slope = functional.scaled_stein_risk(weights.numpy(), *forms)
@@ -128,7 +101,7 @@ def test_steins_estimate_does_not_change_with_the_scale_of_gamma(drawn, scale):
 @bounded
 @given(hops(least=2), st.sampled_from(sorted(set(LOSSES) - {"sure"})))
 def test_losses_from_sums_are_those_on_representations(drawn, name):
-    stack, probs, weights, _ = drawn
+    stack, probs, weights = drawn
     loss, view = LOSSES[name](), view_of(stack, weights)
     value, slope = loss.from_sums(view, Prediction(probs), loss.prepare(view))
     c = weights.clone().requires_grad_(True)
@@ -148,7 +121,7 @@ def test_losses_from_sums_are_those_on_representations(drawn, name):
 @bounded
 @given(hops(least=2))
 def test_the_minimiser_of_pic_is_not_worse_than_any_other(drawn):
-    stack, probs, weights, _ = drawn
+    stack, probs, weights = drawn
     prediction, view = Prediction(probs), view_of(stack, weights)
     loss = mg.PIC()
     best = torch.from_numpy(loss.minimiser(view, prediction, None))

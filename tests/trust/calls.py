@@ -77,7 +77,6 @@ def folder() -> Path:
     mg.save_model(model(), place / "m.safetensors")
     mg.write_graph(tiny_graph(), place / "g.npz")
     model().source.save(place / "s.safetensors")
-    mg.GraphStore.create(place / "store", tiny_graph())
     return place
 
 
@@ -119,7 +118,6 @@ def targets() -> Iterator[Target]:
     yield Target("SourceSummary.load", mg.SourceSummary.load, {"path": place / "s.safetensors"})
     yield Target("save_model", mg.save_model, {"model": model(), "path": place / "n.safetensors"})
     yield Target("write_graph", mg.write_graph, {"graph": tiny_graph(), "path": place / "o.npz"})
-    yield Target("GraphStore", mg.GraphStore, {"folder": place / "store"})
     yield Target("Watch", mg.Watch, {"model": model()})
     small = {"num_nodes": 20, "num_features": 4}
     yield Target("datasets.csbm", mg.datasets.csbm, small)

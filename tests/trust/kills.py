@@ -62,10 +62,6 @@ class Job(NamedTuple):
     page: bool = False
 
 
-ARRAYS = tuple(f"{name}.npy" for name in ("x", "y", "indptr", "indices", "values", "links"))
-"""Of a store."""
-
-
 def command(*words: str) -> Callable[[], None]:
     """The command `matcha` with these words."""
     return lambda: matcha(list(words))
@@ -75,19 +71,13 @@ WRITES = ("-o", OUTPUTS, "--force", "--json")
 ADAPT = ("adapt", "m.safetensors", "t.npz", *WRITES)
 TRAINING = ("--epochs", "20", "--hidden", "8", "--hops", "2")
 JOBS = (
-    Job("train", command("train", "g.npz", "-o", "n.safetensors", *TRAINING), 0.12),
-    Job("adapt", command(*ADAPT), 0.2),
-    Job("adapt with pages", command(*ADAPT, "--ask", str(QUESTIONS)), 0.08, page=True),
-    Job("ask", command(*ADAPT, "--ask", str(QUESTIONS)), 0.15),
-    Job("answer", command("answer", "asked", "answers.csv", "--json"), 0.15),
+    Job("train", command("train", "g.npz", "-o", "n.safetensors", *TRAINING), 0.15),
+    Job("adapt", command(*ADAPT), 0.25),
+    Job("adapt with pages", command(*ADAPT, "--ask", str(QUESTIONS)), 0.1, page=True),
+    Job("ask", command(*ADAPT, "--ask", str(QUESTIONS)), 0.2),
+    Job("answer", command("answer", "asked", "answers.csv", "--json"), 0.2),
     Job("watch", command("watch", "m.safetensors", "graphs", "-o", "watched", "--once"), 0.1),
-    Job("stored graph", command("adapt", "m.safetensors", "store", *WRITES), 0.1),
-    Job("write a store", lambda: _write_store(), 0.1),
 )
-
-
-def _write_store() -> None:
-    mg.GraphStore.create("new", mg.read_graph("t.npz"))
 
 
 def prepare(folder: Path) -> None:
@@ -96,7 +86,6 @@ def prepare(folder: Path) -> None:
     mg.save_model(trained_model(), folder / "m.safetensors")
     mg.write_graph(tiny_graph(0.8, seed=0), folder / "g.npz")
     mg.write_graph(graph, folder / "t.npz")
-    mg.GraphStore.create(folder / "store", graph)
     (folder / "graphs").mkdir()
     for seed in range(3):
         path = folder / "graphs" / f"{seed}.npz"
@@ -181,26 +170,13 @@ def _read(path: Path) -> None:
     elif path.suffix == ".npz":
         with np.load(path) as arrays:
             _ = [arrays[name] for name in arrays.files]
-    elif path.name in ARRAYS and not path.with_name("meta.json").exists():
-        _require_refused(path.parent)
-    elif path.suffix == ".npy":
-        np.load(path)
     elif path.name == "asked.json":
         read_call(path.parent)
-    elif path.name == "meta.json":
-        mg.GraphStore(path.parent).verify()
     elif path.suffix == ".json":
         json.loads(path.read_text())
     elif path.suffix in (".csv", ".html") and path.name not in LOGS:
         text = path.read_text()
         assert text.endswith("\n") or text.rstrip().endswith("</html>"), "not whole"
-
-
-def _require_refused(store: Path) -> None:
-    """A store is one by its meta.json, which is written last: arrays may be cut off before."""
-    with contextlib.suppress(mg.InvalidFileError):
-        mg.GraphStore(store)
-        raise AssertionError("a store that is not finished is taken for one")
 
 
 def _strangers(summary: Path) -> Iterator[str]:

@@ -31,8 +31,8 @@ WORK = {
     "watch": ["watch", "m.safetensors", "graphs", "-o", "watched", "--once"],
 }
 """One line for each command that works."""
-UNUSED = ("--help", "--gather", "--distributed", "--timeout", "--every", "--once")
-"""Options of runs over several processes, and of those that wait."""
+UNUSED = ("--help", "--every", "--once")
+"""Options of runs that wait."""
 
 
 class Line(NamedTuple):

@@ -54,10 +54,6 @@ def formats(folder: Path) -> Iterator[Format]:
         mg.write_graph(graph, path)
         read = lambda path=path: mg.read_graph(path)  # noqa: E731
         yield Format(name, path, read, lambda read=read: _parts(read()))
-    mg.GraphStore.create(folder / "store", graph)
-    for name in ("meta.json", "x.npy", "indptr.npy", "indices.npy", "values.npy", "links.npy"):
-        path = folder / "store" / name
-        yield Format(name, path, lambda: _opened(folder), lambda path=path: _loaded(path))
     result = mg.adapt(model, graph)
     result.ask(5)
     write_outputs(result, folder / "asked", None, None, Made(page=False, call={"a": 1}))
@@ -97,17 +93,11 @@ def _parts(graph: Any) -> Any:
     return {name: value.tolist() for name, value in dict(graph).items()}
 
 
-def _opened(folder: Path) -> None:
-    mg.GraphStore(folder / "store").verify()
-
-
 def _loaded(path: Path) -> Any:
     if path.suffix == ".json":
         return json.loads(path.read_text())
-    if path.suffix == ".npz":
-        with np.load(path) as arrays:
-            return {name: arrays[name].tolist() for name in arrays.files}
-    return np.load(path).tolist()
+    with np.load(path) as arrays:
+        return {name: arrays[name].tolist() for name in arrays.files}
 
 
 class Tally(NamedTuple):

@@ -50,15 +50,6 @@ def test_the_battery_would_notice(tmp_path):
     assert kills.left_over(tmp_path) == [".m.safetensors.0123abcd.safetensors"]
 
 
-def test_arrays_may_be_cut_off_only_in_a_store_that_is_refused(tmp_path):
-    mg.GraphStore.create(tmp_path / "store", kills.tiny_graph())
-    values = tmp_path / "store" / "values.npy"
-    values.write_bytes(values.read_bytes()[:-3])
-    assert any("values.npy" in fault for fault in kills.faults(tmp_path))
-    (tmp_path / "store" / "meta.json").unlink()
-    assert list(kills.faults(tmp_path)) == []
-
-
 def test_a_summary_of_another_run_is_noticed(tmp_path):
     result = mg.adapt(trained_model(), kills.tiny_graph(), strategy=mg.Matcha(rounds=2))
     write_outputs(result, tmp_path, None, None, Made(page=False))

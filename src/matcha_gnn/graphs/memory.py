@@ -143,15 +143,8 @@ class Graph:
     @property
     def incoming(self) -> Links:
         """The edges by receiver, without self loops."""
-        return self._keep("incoming", (self.edge_index,), self._sorted_links)
-
-    def _sorted_links(self) -> Links:
-        """From the adjacency, which is sorted already, where it has an entry for each edge."""
-        apart = int((self.edge_index[0] != self.edge_index[1]).sum())
-        entries = self.adjacency.matrix.col_indices()
-        if len(entries) == apart + self.num_nodes:
-            return Links.in_pattern(self.adjacency)
-        return Links.of(self.edge_index, self.num_nodes)
+        edges = self.edge_index
+        return self._keep("incoming", (edges,), lambda: Links.of(edges, self.num_nodes))
 
     @property
     def reciprocal(self) -> bool:

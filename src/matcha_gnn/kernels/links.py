@@ -13,6 +13,8 @@ from matcha_gnn.kernels.propagate import MAX_DEGREE, Adjacency
 from matcha_gnn.kernels.sparse import csr_of, row_blocks, row_starts
 
 LEAST_LIFT = 1e-12
+MOST_NARROW = 2**31
+"""Numbers of nodes and edges below it are kept in four bytes."""
 Message = Callable[[Tensor, Tensor], Tensor]
 """Messages along edges from their senders' values and their receivers', class by class: [C, E']."""
 
@@ -66,22 +68,16 @@ class Links:
 
     @classmethod
     def of(cls, edge_index: Tensor, num_nodes: int) -> "Links":
-        """Sort edges [2, E] by receiver, where they are."""
+        """Sort edges [2, E] by receiver and, if none are parallel, by sender, where they are."""
         sender, receiver = edge_index
         apart = sender != receiver
         sender, receiver = sender[apart], receiver[apart]
-        order = torch.argsort(receiver, stable=True)
-        return cls(row_starts(receiver, num_nodes), sender[order])
-
-    @classmethod
-    def in_pattern(cls, adjacency: Adjacency) -> "Links":
-        """From the entries of a normalised adjacency, if no edges are parallel."""
-        crow, col, _ = adjacency.rows
-        nodes = torch.arange(len(crow) - 1, dtype=col.dtype, device=col.device)
-        own = torch.repeat_interleave(nodes, crow.diff(), output_size=len(col)) == col
-        # Every row has one entry of its own: i of them are gone before row i.
-        starts = crow - torch.arange(len(crow), dtype=crow.dtype, device=crow.device)
-        return cls(starts, col[~own])
+        places = (receiver * num_nodes + sender).sort().values
+        if bool((places.diff() == 0).any()):
+            places = sender[torch.argsort(receiver, stable=True)]
+        narrow = torch.int32 if max(num_nodes, len(places)) < MOST_NARROW else torch.int64
+        starts = row_starts(receiver, num_nodes).to(narrow)
+        return cls(starts, (places % num_nodes).to(narrow))
 
     def sums(self, values: Tensor) -> Tensor:
         """Σ over the incoming edges of each node of the sender's row of values [N, C]: [N, C]."""

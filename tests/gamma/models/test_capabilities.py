@@ -82,43 +82,14 @@ def named(request):
     return request.param, MODELS[request.param]()
 
 
-def test_each_architecture_has_its_place(named):
-    name, model = named
-    assert isinstance(model, mg.LinearBackbone) is (name in LINEAR)
-    assert isinstance(model, mg.FilterBackbone) is (name in FILTERS)
-    assert isinstance(model, mg.TrainableBackbone) is (name in TRAINABLE)
-    assert isinstance(model, MovableBackbone) is (name in TRAINABLE - {"third-party filter"})
-    assert isinstance(model, NormedFilterBackbone) is (name in {"gprgnn", "appnp"})
-    assert isinstance(model, LayeredBackbone) is (name in FILTERS | {"jknet", "gcnii"})
 
 
-def test_only_a_capable_class_has_the_methods_of_a_capability(named):
-    model = named[1]
-    for name, kind in {
-        "gamma_gradient": mg.LinearBackbone,
-        "hop_weights": mg.LinearBackbone,
-        "encode": mg.FilterBackbone,
-        "move": MovableBackbone,
-        "takes_offset": MovableBackbone,
-        "config": mg.TrainableBackbone,
-    }.items():
-        assert hasattr(model, name) is isinstance(model, kind), name
 
 
 def test_every_model_passes_the_battery(named):
     check_backbone(named[1])
 
 
-def test_hops_take_a_data_and_leave_the_model_in_its_mode(named):
-    model, data = named[1], tiny_graph()
-    modes = [module.training for module in model.modules()]
-    hops = model.hops(data)
-    assert [module.training for module in model.modules()] == modes
-    model.eval()
-    assert torch.equal(hops.stack, model.hops(mg.unlabelled(data)).stack)
-    assert hops.require(model.hops_key(data)) is hops
-    with pytest.raises(mg.InvalidGraphError, match="graph.x: got NoneType"):
-        model.hops(object())
 
 
 def test_training_and_saving_are_refused_in_one_line_where_they_cannot_be(named, tmp_path):
@@ -133,26 +104,8 @@ def test_training_and_saving_are_refused_in_one_line_where_they_cannot_be(named,
     assert not list(tmp_path.iterdir())
 
 
-def test_hop_weights_are_fitted_to_cached_hops_alone(named):
-    name, model = named
-    graph = mg.unlabelled(tiny_graph())
-    view = View(model.frozen(), graph, model.hops(graph), model.gamma.detach(), 0)
-    targets = torch.full((graph.num_nodes, 3), 1 / 3)
-    if name in LINEAR:
-        assert fit_hop_weights(view, targets, intercept=False).gamma.isfinite().all()
-        return
-    with pytest.raises(mg.IncompatibleError, match=f"cached hops, which {model.name} has not"):
-        fit_hop_weights(view, targets, intercept=False)
 
 
-def test_no_method_of_a_backbone_only_raises():
-    found = []
-    for path in Path(inspect.getfile(backbones)).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef):
-                body = node.body[ast.get_docstring(node) is not None :]
-                found += [node.name] if body and isinstance(body[0], ast.Raise) else []
-    assert not found
 
 
 def test_a_filter_cannot_have_other_hops_than_powers():
@@ -161,23 +114,10 @@ def test_a_filter_cannot_have_other_hops_than_powers():
             type("Other", (mg.GPRGNN,), {name: lambda self, *a: None})
 
 
-def test_added_hops_are_linear_where_the_head_is():
-    assert isinstance(added(nn.Linear(8, 3)), AddedHops)
-    assert isinstance(added(curved_head()), AddedHops)
-    assert added(nn.Linear(8, 3)).num_hops == 2
-    assert added(curved_head()).num_hops == 0
 
 
-def test_soga_goes_by_target_statistics_of_a_norm_that_a_filter_does_not_name():
-    model = HiddenNorm(6, 3)
-    mg.fit(model, tiny_graph(0.8), epochs=20)
-    check_method(mg.SOGA(statistics="target"), model)
 
 
-@pytest.mark.parametrize("build", [mg.JKNet, mg.GCNII])
-def test_an_attack_is_refused_where_the_hops_are_no_powers(build):
-    with pytest.raises(mg.IncompatibleError, match=f"^{build.__name__} cannot be differentiated"):
-        mg.transforms.attacked(build(*SIZES), tiny_graph(), rate=0.05, epochs=1)
 
 
 # Broken ones
@@ -264,17 +204,5 @@ def test_a_backbone_of_another_package_is_saved_and_loaded(offered, tmp_path):
         mg.load_model(path)
 
 
-def train(graph, output, backbone, hops):
-    commands.train(graph, output, backbone, hops, 8, 2, None, [], 0, json=True)
 
 
-def test_the_command_trains_a_backbone_of_another_package(offered, tmp_path):
-    graph, output = tmp_path / "graph.npz", tmp_path / "model.safetensors"
-    write_graph(tiny_graph(), graph)
-    offered(sgc="own_backbones:SGC", mean="own_backbones:Mean")
-    train(graph, output, "sgc", hops=3)
-    assert mg.load_model(output).config()["K"] == 3
-    with pytest.raises(mg.InvalidArgumentError, match="--backbone: got 'mean'"):
-        train(graph, output, "mean", hops=None)
-    with pytest.raises(mg.InvalidArgumentError, match="--backbone: got 'sgd'.*did you mean sgc"):
-        train(graph, output, "sgd", hops=None)

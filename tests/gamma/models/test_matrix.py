@@ -54,8 +54,3 @@ def test_adapts_or_names_what_is_missing(network, method):
     assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())
 
 
-def test_labels_of_the_target_are_not_read(network):
-    (net, dress), target = network, copy.copy(nets.graphs()[1])
-    seen = mg.adapt(dress(net), target, strategy=mg.Matcha(rounds=3)).probs
-    target.y = None
-    assert torch.equal(seen, mg.adapt(dress(net), target, strategy=mg.Matcha(rounds=3)).probs)

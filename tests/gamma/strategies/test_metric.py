@@ -126,21 +126,6 @@ def test_the_threshold_may_be_a_share_of_the_error(rare):
         assert result.status is status
 
 
-def test_stored_graphs_decide_by_the_same_metric(tmp_path):
-    source = mg.datasets.csbm(800, 16, homophily=0.85, signal=2, shares=(0.8, 0.2), seed=0)
-    target = mg.datasets.csbm(800, 16, homophily=0.2, signal=2, shares=(0.8, 0.2), seed=1)
-    model = mg.GPRGNN(16, 2, hidden_channels=8, K=3)
-    mg.fit(model, source, epochs=60)
-    store = mg.GraphStore.create(tmp_path / "store", target)
-    for metric in ("f1", "macro_f1", "average_precision"):
-        alone, stored = (mg.adapt(model, graph, metric=metric) for graph in (target, store))
-        assert stored.decision.chosen == alone.decision.chosen
-        for one, other in zip(alone.decision.candidates, stored.decision.candidates, strict=True):
-            assert other.goal == pytest.approx(one.goal, abs=1e-4)
-    with pytest.raises(mg.IncompatibleError, match="^take: the candidates' predictions are not"):
-        stored.take("belief")
-
-
 def test_taking_by_hand_is_on_the_record(by_f1, tmp_path):
     result = by_f1.take("belief")
     taken = next(one for one in by_f1.decision.candidates if one.name == "belief")

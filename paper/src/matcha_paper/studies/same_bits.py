@@ -165,7 +165,8 @@ def outcome(result: Any) -> Fields:
         "probs": bits(result.probs),
         "probs_before": bits(result.probs_before),
     }
-    decision = getattr(result, "decision", None)
+    compares = not hasattr(result, "gamma")
+    decision = getattr(result, "decision", result if compares else None)
     if decision is not None:
         found |= {"chosen": decision.chosen, "obstacle": decision.obstacle}
     for name in ("gamma", "gamma_before", "pic_before", "pic_after"):
@@ -177,7 +178,7 @@ def outcome(result: Any) -> Fields:
 
 def figures(result: Any) -> Fields:
     """The outcome, and every number of every candidate."""
-    found, decision = outcome(result), result.decision
+    found, decision = outcome(result), getattr(result, "decision", result)
     for one in decision.candidates:
         about = f"candidate {one.name}, "
         for name in ("accuracy", "goal", "gain", "changed"):
@@ -188,7 +189,6 @@ def figures(result: Any) -> Fields:
             found[about + "confusion"] = bits(one.confusion)
     if decision.posterior is not None:
         found["posterior"] = bits(decision.posterior.probs)
-    found["threshold"] = text(decision.threshold)
     return found
 
 
@@ -511,7 +511,7 @@ def _asked(name: str, classes: int, graph: Data, options: Callable[[], dict[str,
     asked = result.ask(ASKED)
     nodes = [question.node for question in asked]
     answered = result.answer({node: int(graph.y[node]) for node in nodes})
-    decision = answered.decision
+    decision = getattr(answered, "decision", answered)
     found = {"nodes": text(nodes), "chosen": decision.chosen}
     for figure in ("answered", "skipped", "more"):
         found[figure] = text(getattr(decision.verdict, figure))

@@ -41,8 +41,6 @@ def same_fields(graph, before):
         assert torch.equal(one, other), name
 
 
-def test_there_are_fourteen_kinds():
-    assert len(KINDS) == 14
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -64,37 +62,10 @@ def test_a_network_is_taken_as_it_is(name):
     assert not net.training
 
 
-@pytest.mark.parametrize(("name", "known"), [("APPNP", True), ("SGConv", True), ("GCN", False)])
-def test_hop_weights_of_its_own_are_a_candidate_beside_added_hops(name, known):
-    net, source, target = case(name)
-    result = mg.adapt(net, target, source=source)
-    names = [candidate.name for candidate in result.decision.candidates]
-    own = ["own hop weights, fitted"] if known else []
-    assert names == ["source", "fitted", "pool", "belief", "probe", *own]
-    best = {c.name: accuracy(c.probs, target) for c in result.decision.candidates}
-    assert all(best[each] > best["source"] for each in ("fitted", *own))
 
 
-def test_a_network_whose_hop_weights_do_not_reach_the_output_goes_without():
-    class Unused(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv, self.temp = GCN(20, 8, 1, 2), nn.Parameter(torch.ones(3))
-
-        def forward(self, x, edge_index):
-            return self.conv(x, edge_index)
-
-    net, graph = Unused().eval(), csbm(**SIZE, seed=0)
-    assert list(Network(net).forms(mg.unlabelled(graph))) == []
 
 
-def test_names_are_as_good_as_objects():
-    net, _, target = case("GCN")
-    named = mg.adapt(net, target, "t3a", "matcha")
-    made = mg.adapt(net, target, mg.T3A(), mg.Matcha())
-    assert named.probs.equal(made.probs)
-    assert named.configuration() == made.configuration()
-    assert mg.predict(net, target, "t3a").method == mg.T3A()
 
 
 def test_the_other_calls_take_networks_too():
@@ -118,11 +89,6 @@ def test_without_a_summary_it_is_said_in_a_warning_with_the_line_to_run():
         mg.diagnose(net, target)
 
 
-def test_the_adapted_model_goes_on_to_the_next_graph():
-    net, source, target = case("torch.sparse")
-    first = mg.adapt(net, target, source=source)
-    again = mg.adapt(first.model, target)
-    assert accuracy(again.probs, target) >= accuracy(first.probs, target) - 0.01
 
 
 class Batches:
@@ -374,13 +340,6 @@ def test_sparse_features_reach_networks_that_need_dense_ones(layout):
     assert sparse.x is given
 
 
-def test_sparse_features_without_room_for_dense_ones_are_refused(monkeypatch):
-    net, _, target = case("GraphSAGE")
-    sparse = target.clone()
-    sparse.x = target.x.to_sparse_csr()
-    monkeypatch.setattr(calling, "available_memory", lambda: 1000)
-    with pytest.raises(mg.IncompatibleError, match="cannot run on sparse features, and dense ones"):
-        mg.predict(net, sparse)
 
 
 @pytest.mark.parametrize("name", ["GCN", "GraphSAGE", "GAT"])
