@@ -19,8 +19,8 @@ from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS
 from matcha_gnn.gamma.kernels.dropout import MIN_ENTRIES
 from matcha_gnn.gamma.models import GPRGNN
+from matcha_gnn.gamma.testing import tiny_graph
 from matcha_gnn.gamma.train import fit
-from matcha_gnn.testing import tiny_graph
 
 NODES, FEATURES, WIDE = 150, 8, 512
 # Wide features take the fast dropout path, narrow ones torch's own.
@@ -478,7 +478,7 @@ def test_the_source_summary_is_that_of_the_trained_model():
     np.testing.assert_allclose(summary.node_logit_centroids, centroids, rtol=1e-3, atol=1e-4)
     within = sum(np.cov(own[known & (y == c)].T, ddof=0) * (known & (y == c)).sum() for c in (0, 1))
     covariance = within / (known.sum() - 2)
-    np.testing.assert_allclose(summary.node_logit_covariance, covariance, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(summary.own["logit_covariance"], covariance, rtol=1e-3, atol=1e-4)
     confidence = np.histogram(probs.max(1), CONFIDENCE_BINS, (0, 1))[0] / NODES
     np.testing.assert_allclose(summary.confidence_histogram, confidence, atol=1.5 / NODES)
     assert summary.mean_degree.item() == pytest.approx(graph.num_edges / NODES)

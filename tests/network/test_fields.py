@@ -6,11 +6,9 @@ import pytest
 import torch
 import torch_geometric.nn as pyg
 from torch import nn
-from torch_geometric.data import Data
 
 import matcha_gnn as mg
 import pyg_networks as nets
-from matcha_gnn.graphs.extras import LABELS
 
 ASKS = {
     nets.EdgeGAT: lambda net, g: net(g.x, g.edge_index, g.edge_attr),
@@ -52,17 +50,11 @@ def test_wrapped_the_first_prediction_is_the_networks_own(build):
     same(before(mg.wrap(net), graph), ASKS[build](net, graph).softmax(1))
 
 
-
-
 def test_weights_and_further_fields_go_together():
     net, graph = untrained(nets.PositionNet), copy.copy(target())
     graph.edge_weight = torch.rand(graph.num_edges)
     expected = net(graph.pos, graph.x, graph.edge_index, graph.edge_weight).softmax(1)
     same(before(mg.wrap(net), graph), expected)
-
-
-
-
 
 
 def layers_by_name():
@@ -94,8 +86,6 @@ def test_any_keyword_takes_every_field():
     same(before(mg.add_hops(net), graph), plain.softmax(1))
 
 
-
-
 def test_the_adapted_model_takes_further_fields_by_name():
     net, graph = untrained(nets.EdgeAPPNP), target()
     result = mg.adapt(mg.wrap(net), graph, strategy=mg.Matcha(rounds=1))
@@ -112,8 +102,6 @@ def test_own_features_are_the_network_without_edges_and_their_fields():
 
 
 # Labels
-
-
 
 
 class AsksForLabels(nets.APPNPNet):
@@ -184,8 +172,6 @@ def test_a_field_that_a_data_lacks_is_named(build, says):
         before(mg.wrap(untrained(build)), target())
 
 
-
-
 # Methods that change the graph
 
 
@@ -220,10 +206,6 @@ def test_graphpatcher_is_refused_where_new_nodes_would_lack_a_field(build, name)
     says = f"asks for '{name}': graphpatcher adds nodes and edges that have none"
     with pytest.raises(mg.IncompatibleError, match=says):
         patcher.source_arrays(model, view, source.y, everyone, seed=0)
-
-
-
-
 
 
 class AdjacencyNet(nets.APPNPNet):

@@ -86,12 +86,6 @@ def test_a_field_changed_in_place_changes_the_fingerprint():
     assert view.fingerprint != before_change
 
 
-
-
-
-
-
-
 def test_another_number_of_nodes_is_refused():
     graph = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0], [1]]), num_nodes=4)
     with pytest.raises(

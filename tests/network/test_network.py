@@ -7,13 +7,10 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GCN
 from torch_geometric.utils import k_hop_subgraph
 
 import matcha_gnn as mg
 from matcha_gnn.datasets import csbm
-from matcha_gnn.gamma.models import Network
-from matcha_gnn.gamma.networks import calling
 from matcha_paper.studies.plain_networks import KINDS, trained
 
 SIZE = {"num_nodes": 400, "num_features": 20, "signal": 2.0, "degree": 6}
@@ -41,8 +38,6 @@ def same_fields(graph, before):
         assert torch.equal(one, other), name
 
 
-
-
 @pytest.mark.parametrize("name", KINDS)
 def test_a_network_is_taken_as_it_is(name):
     net, source, target = case(name)
@@ -60,12 +55,6 @@ def test_a_network_is_taken_as_it_is(name):
     assert {path: set(vars(module)) for path, module in net.named_modules()} == attributes
     same_fields(target, graph)
     assert not net.training
-
-
-
-
-
-
 
 
 def test_the_other_calls_take_networks_too():
@@ -87,8 +76,6 @@ def test_without_a_summary_it_is_said_in_a_warning_with_the_line_to_run():
     assert "cannot be estimated" in repr(mg.estimate_accuracy(net, target))
     with pytest.raises(mg.IncompatibleError, match=r"give source=mg.summarise_source"):
         mg.diagnose(net, target)
-
-
 
 
 class Batches:
@@ -338,8 +325,6 @@ def test_sparse_features_reach_networks_that_need_dense_ones(layout):
         found.probs_before, KINDS["GraphSAGE"].answer(net, target), rtol=0, atol=1e-6
     )
     assert sparse.x is given
-
-
 
 
 @pytest.mark.parametrize("name", ["GCN", "GraphSAGE", "GAT"])

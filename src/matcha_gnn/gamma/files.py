@@ -1,7 +1,6 @@
 """Model files: safetensors with the architecture and source summary inside; never a pickle."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ from torch import Tensor
 
 from matcha_gnn.errors import (
     IncompatibleError,
-    InvalidArgumentError,
     InvalidFileError,
     require_kind,
 )

@@ -1,8 +1,9 @@
 """What a strategy returns: a result with γ, the PIC loss and the trace of its rounds."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,11 +14,13 @@ from matcha_gnn.gamma.losses import Loss
 from matcha_gnn.gamma.methods import BaseMethod
 from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.gamma.status import DOUBTFUL, NOT_CHECKED, Status
-from matcha_gnn.gamma.strategies.base import Strategy
 from matcha_gnn.gamma.trace import Trace
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.result import Result
 from matcha_gnn.typing import Parameters
+
+if TYPE_CHECKING:
+    from matcha_gnn.gamma.strategies.base import Strategy
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -40,7 +43,7 @@ class MatchaResult(Result):
     pic_after: float
     trace: Trace
     ended: Status
-    strategy: Strategy
+    strategy: "Strategy"
 
     @property
     def status(self) -> Status:
@@ -188,8 +191,11 @@ def code_of(value: object) -> str:
     """
     if isinstance(value, tuple):
         return f"({', '.join(map(code_of, value))}{',' if len(value) == 1 else ''})"
-    if not isinstance(value, BaseMethod | Loss | Strategy):
+    if isinstance(value, BaseMethod | Loss):
+        given = value.settings()
+    elif is_dataclass(value):
+        given = vars(value)
+    else:
         return repr(value)
-    given = vars(value) if isinstance(value, Strategy) else value.settings()
     own = ", ".join(f"{name}={code_of(each)}" for name, each in given.items())
     return f"mg.{type(value).__name__}({own})"

@@ -7,13 +7,11 @@ import pytest
 import torch
 from sklearn.neighbors import KNeighborsClassifier
 from torch.nn import functional as F  # noqa: N812
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.methods import View
-from matcha_gnn.gamma.methods import lame as search
 from matcha_gnn.gamma.methods.adanpc import AdaNPC
-from matcha_gnn.testing import awkward_graphs, check_method, tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 FLOOR = 1e-5
 
@@ -75,10 +73,6 @@ def plain_two_passes(view, method):
     return plain_vote(queries, rows, labels, 3, method, own)
 
 
-
-
-
-
 @pytest.mark.parametrize("temperature", [0.001, 0.1, 5.0])
 @pytest.mark.parametrize("k", [1, 10, 100, 10_000])
 def test_one_pass_is_a_weighted_vote(k, temperature):
@@ -108,10 +102,6 @@ def test_two_passes_equal_the_plain_form(threshold, confidence):
     view = view_of(model_with_memory(dtype=torch.float64))
     expected = torch.from_numpy(plain_two_passes(view, method))
     torch.testing.assert_close(probs_of(method, view), expected)
-
-
-
-
 
 
 def test_softmax_of_probabilities_cannot_reach_what_the_released_grid_asks():
@@ -189,12 +179,6 @@ def test_the_memory_is_what_the_source_model_sees_of_labelled_nodes():
     assert not memory["rows"].requires_grad
 
 
-
-
-
-
-
-
 def test_capacity_thins_the_source_in_proportion_to_classes():
     full = model_with_memory().source_arrays["adanpc"]
     few = model_with_memory(AdaNPC(capacity=30)).source_arrays["adanpc"]
@@ -207,19 +191,3 @@ def test_capacity_thins_the_source_in_proportion_to_classes():
     view, small = view_of(model_with_memory()), view_of(model_with_memory(AdaNPC(capacity=30)))
     thinned = probs_of(AdaNPC(k=5, capacity=30), view)
     assert torch.equal(thinned, probs_of(AdaNPC(k=5), small))
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-

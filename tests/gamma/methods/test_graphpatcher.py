@@ -1,7 +1,5 @@
 """GraphPatcher against explicit graphs with virtual nodes, its training, and its edges."""
 
-import copy
-import sys
 from dataclasses import replace
 
 import pytest
@@ -11,16 +9,11 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import matcha_gnn as mg
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.gamma.methods import View
-from matcha_gnn.gamma.methods.graphpatcher import patching as patching_module
-from matcha_gnn.gamma.methods.graphpatcher import training as training_module
 from matcha_gnn.gamma.methods.graphpatcher.method import GraphPatcher
 from matcha_gnn.gamma.methods.graphpatcher.patching import (
     Patcher,
     Patching,
-    encode_virtual,
-    filter_patched,
     neighbour_sums,
     patched_adjacency,
     propagate_patched,
@@ -32,10 +25,8 @@ from matcha_gnn.gamma.methods.graphpatcher.training import (
     restoring_loss,
 )
 from matcha_gnn.gamma.models import BACKBONES
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.kernels.propagate import sums_of_rows
-from matcha_gnn.testing import awkward_graphs, check_method, tiny_graph, trained_model
-from matcha_gnn.testing.graphs import snapshot
 
 NODES, FEATURES, WIDTH, K = 30, 6, 5, 3
 SMALL = {"hidden_channels": 8, "iterations": 10}
@@ -181,8 +172,6 @@ def small_model():
     return model
 
 
-
-
 @pytest.mark.parametrize("patches", [1, 2, 5])
 @pytest.mark.parametrize("centres", [SOME, ALL], ids=["some", "all"])
 def test_patched_hops_are_those_of_the_explicit_graph(patches, centres):
@@ -201,8 +190,6 @@ def test_patched_hops_are_those_of_the_explicit_graph(patches, centres):
         explicit = whole.adjacency @ explicit
 
 
-
-
 @pytest.mark.parametrize("centres", [SOME, ALL], ids=["some", "all"])
 def test_virtual_features_are_those_of_a_plain_generator(centres):
     graph, patcher = directed_graph(), patcher_of()
@@ -211,10 +198,6 @@ def test_virtual_features_are_those_of_a_plain_generator(centres):
     for got, wanted in zip(ours, plain, strict=True):
         torch.testing.assert_close(got, wanted)
     assert not torch.allclose(ours[0], ours[1])
-
-
-
-
 
 
 @pytest.mark.parametrize("patches", [1, 3])
@@ -236,7 +219,7 @@ def test_other_models_run_on_the_explicit_graph_at_every_gamma(kind, patches):
     whole = explicit_graph(graph, virtual, ALL)
     for rounds in (0, 2):
         strategy = mg.Matcha(lr=0.05, rounds=rounds) if rounds else mg.Unadapted()
-        result = mg.adapt(model, graph, GraphPatcher(patches), strategy)
+        result = mg.gamma.run(model, graph, GraphPatcher(patches), strategy)
         logits = result.model(whole.x, whole.edge_index, whole.edge_weight)
         torch.testing.assert_close(result.probs, logits[:NODES].softmax(-1))
     assert not torch.equal(result.gamma, result.gamma_before)
@@ -247,18 +230,6 @@ def test_number_of_patches_from_the_model_file():
     chosen = mg.predict(model, graph, GraphPatcher("source")).probs
     assert torch.equal(chosen, mg.predict(model, graph, GraphPatcher(4)).probs)
     assert not torch.equal(chosen, mg.predict(model, graph, GraphPatcher(1)).probs)
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 @pytest.mark.parametrize("kind", ["gprgnn", *OTHERS])
@@ -307,10 +278,6 @@ def test_copies_axis_leaves_copied_targets_without_gradient():
     assert gradient(whole, "copies") == gradient(whole, "classes") > 1e-2
 
 
-
-
-
-
 def test_thinning_takes_from_centres_only():
     run, graph = training_of(), directed_graph()
     torch.manual_seed(0)
@@ -327,22 +294,12 @@ def test_thinning_takes_from_centres_only():
     assert run._thinned(SOME, 1.0).edge_index.shape[1] == int(spared.sum())
 
 
-
-
 def test_labels_enter_no_loss():
     model, method = trained_model(), GraphPatcher(**SMALL, keep="last")
     graph, other = tiny_graph(0.8, seed=0), tiny_graph(0.8, seed=0)
     other.y = other.y.flip(0)
     first, second = (trained_patcher(model, method, g) for g in (graph, other))
     assert all(torch.equal(first[name], second[name]) for name in first if name != "patches")
-
-
-
-
-
-
-
-
 
 
 class Scripted(PatcherTraining):
@@ -383,10 +340,6 @@ def test_equal_accuracy_prefers_longer_training_and_fewer_patches():
     assert scripted([[5, 9], [9, 9], [3, 3]]) == (120, 20, 1)
 
 
-
-
-
-
 def test_accuracy_is_taken_on_labelled_nodes_of_the_patched_source():
     graph, model = directed_graph(), model_of()
     labels, labelled = torch.arange(NODES) % 3, torch.arange(NODES) < 11
@@ -416,31 +369,3 @@ def test_batches_are_drawn_from_nodes_with_neighbours(monkeypatch):
     for _ in range(30):
         run._step(steps)
     assert {tuple(c) for c in drawn} == {(1, 2), (1, 4), (2, 4)}
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-

@@ -1,7 +1,5 @@
 """GTrans against a plain dense implementation, torch's Adam and SciPy, and its known pitfalls."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy.optimize
@@ -12,17 +10,16 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from unknown_models import Unknown
 
 import matcha_gnn as mg
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.gamma.kernels.edge_weights import EdgePattern
 from matcha_gnn.gamma.methods import View
 from matcha_gnn.gamma.methods.gtrans import features as gtrans_features
-from matcha_gnn.gamma.methods.gtrans.editing import SMALLEST, Draw, FilterEditor, contrast, project
-from matcha_gnn.gamma.methods.gtrans.features import EncodedFeatures, LinearFeatures
+from matcha_gnn.gamma.methods.gtrans.editing import SMALLEST, Draw, contrast, project
 from matcha_gnn.gamma.methods.gtrans.method import GTrans, editor_of
 from matcha_gnn.gamma.methods.gtrans.whole import ForeignEditor, LayersEditor
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph, unlabelled
 from matcha_gnn.streams import Purpose, torch_stream
-from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 
 def view_of(graph=None, model=None, seed=0, dtype=torch.float64):
@@ -166,20 +163,6 @@ def test_equals_the_plain_one_on_a_directed_weighted_graph_with_loops():
 # The battery
 
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 # The loss
 
 
@@ -207,8 +190,6 @@ def test_rows_of_zeros_count_as_orthogonal_and_have_no_slope():
     assert all(part.isfinite().all() for part in (of_both, of_dropped))
 
 
-
-
 # The projection
 
 
@@ -228,31 +209,13 @@ def test_the_projection_is_the_nearest_point(budget):
     assert ours.sum() <= budget
 
 
-
-
-
-
 # The steps
-
-
-
-
-
-
 
 
 def test_blocks_do_not_change_the_answer(monkeypatch):
     whole = hops_after(GTrans(epochs=5), view_of()).stack
     monkeypatch.setattr(gtrans_features, "BLOCK_ENTRIES", 50)
     torch.testing.assert_close(hops_after(GTrans(epochs=5), view_of()).stack, whole)
-
-
-
-
-
-
-
-
 
 
 def test_no_epochs_is_the_source_model():
@@ -289,12 +252,6 @@ def test_the_prediction_is_that_of_the_graph_without_both_directions_of_removed_
     torch.testing.assert_close(prediction.probs, logits.softmax(-1))
 
 
-
-
-
-
-
-
 def test_both_directions_and_parallel_edges_share_one_variable():
     edges = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 0, 1, 2, 0]])
     view = view_of(Data(x=draw(4, 6), edge_index=edges))
@@ -303,13 +260,7 @@ def test_both_directions_and_parallel_edges_share_one_variable():
     assert editor.budget == 3
 
 
-
-
-
-
 # Sparse features
-
-
 
 
 def test_sparse_features_too_large_to_be_dense_are_refused_and_edges_are_not(monkeypatch):
@@ -341,36 +292,20 @@ def count_edits(monkeypatch):
 def test_how_often_the_graph_is_edited(monkeypatch, refresh, restart, edits):
     made = count_edits(monkeypatch)
     method = GTrans(epochs=5, refresh=refresh)
-    mg.adapt(trained_model(), tiny_graph(), method, mg.Matcha(lr=0.1, rounds=6, restart=restart))
+    mg.gamma.run(
+        trained_model(), tiny_graph(), method, mg.Matcha(lr=0.1, rounds=6, restart=restart)
+    )
     assert len(made) == edits, "in 7 predictions"
     assert all(not torch.equal(made[0], later) for later in made[1:]), "at the γ of their round"
 
 
-
-
-
-
-
-
-
-
-
-
 def test_no_edit_inside_matcha_is_erm_inside_matcha():
-    ours = mg.adapt(trained_model(), tiny_graph(), GTrans(epochs=0), mg.Matcha(rounds=3))
-    erm = mg.adapt(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=3))
+    ours = mg.gamma.run(trained_model(), tiny_graph(), GTrans(epochs=0), mg.Matcha(rounds=3))
+    erm = mg.gamma.run(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=3))
     torch.testing.assert_close(ours.probs, erm.probs)
 
 
 # What is refused
-
-
-
-
-
-
-
-
 
 
 # Models of other forms
@@ -393,10 +328,6 @@ class UnknownNet(torch.nn.Module):
             hop = torch.zeros_like(hop).index_add(0, edges[1], messages)
             z = z + c * hop
         return self.head(z)
-
-
-
-
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -443,12 +374,6 @@ def test_a_wrapped_network_loses_the_same_edges_for_good():
     torch.testing.assert_close(edit.target.hops_at(view).stack[:, 0], expected)
 
 
-
-
-
-
-
-
 def test_networks_that_give_no_gradient_are_refused_by_what_is_missing():
     class Weightless(UnknownNet):
         def forward(self, x, edge_index):
@@ -461,7 +386,7 @@ def test_networks_that_give_no_gradient_are_refused_by_what_is_missing():
     def adapted(kind, edit, add=False):
         net = kind(trained_model())
         model = mg.add_hops(net, "head") if add else mg.wrap(net, "temp", "head")
-        return mg.adapt(model, tiny_graph(), GTrans(epochs=5, edit=edit), mg.Matcha(rounds=1))
+        return mg.gamma.run(model, tiny_graph(), GTrans(epochs=5, edit=edit), mg.Matcha(rounds=1))
 
     with pytest.raises(IncompatibleError, match='takes no edge weights; use edit="features"'):
         adapted(Weightless, "both")

@@ -8,12 +8,11 @@ from torch import nn
 from unknown_models import Unknown
 
 import matcha_gnn as mg
-from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.gamma.methods import Modifies, View
+from matcha_gnn.gamma.methods import View
 from matcha_gnn.gamma.methods.gtrans.method import ONLY_FOR, GTrans
 from matcha_gnn.gamma.methods.whole import drifted_statistics
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph, unlabelled
-from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 EDIT = {"lr_feat": 0.02, "epochs": 10, "ratio": 0.2}
 
@@ -120,15 +119,3 @@ def test_every_norm_of_a_wrapped_network_drifts_and_still_does_when_gamma_moves(
             one.gamma.data.fill_(scale)
         hops = found.hops_at(view_of(model)).stack
         torch.testing.assert_close(hops, expected.hops_at(view_of(after)).stack)
-
-
-
-
-
-
-
-
-
-
-
-

@@ -5,17 +5,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 from torch.nn import functional as F  # noqa: N812
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.methods import View
-from matcha_gnn.gamma.methods import lame as module
 from matcha_gnn.gamma.methods.lame import LAME, nearest, neighbour_table
-from matcha_gnn.testing import awkward_graphs, check_method, tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 
 def points(rows, width=6, seed=0, dtype=torch.float64):
@@ -71,8 +68,6 @@ class LargestTensor(TorchDispatchMode):
         return result
 
 
-
-
 @pytest.mark.parametrize("k", [1, 4, 30])
 @pytest.mark.parametrize("nodes", [2, 3, 40, 900])
 def test_neighbours_are_those_of_scikit_learn(nodes, k):
@@ -84,10 +79,6 @@ def test_neighbours_are_those_of_scikit_learn(nodes, k):
     assert np.array_equal(found.numpy(), expected)
 
 
-
-
-
-
 def test_the_barred_row_is_not_found_and_others_are():
     rows = F.normalize(points(30))
     own = torch.arange(30)
@@ -95,10 +86,6 @@ def test_the_barred_row_is_not_found_and_others_are():
     _, found = gathered(rows, rows, 4, own)
     met_itself = (found == torch.arange(30)[:, None]).any(1)
     assert met_itself.tolist() == [i % 3 == 0 for i in range(30)]
-
-
-
-
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
@@ -124,10 +111,6 @@ def test_the_answer_is_a_fixed_point_of_lower_energy():
     assert energy(answer.numpy(), start, affinity) < energy(start, start, affinity) - 1
 
 
-
-
-
-
 @pytest.mark.parametrize("tolerance", [3e-1, 1e-1, 3e-2, 1e-2, 1e-3, 1e-5])
 def test_updates_end_when_the_energy_does_not_move(tolerance):
     view = view_of(trained_model().double(), tiny_graph())
@@ -143,10 +126,6 @@ def test_updates_end_when_the_energy_does_not_move(tolerance):
     torch.testing.assert_close(got, torch.from_numpy(answer), rtol=1e-9, atol=1e-12)
 
 
-
-
-
-
 def test_no_tensor_of_all_pairs_is_made():
     nodes = 3000
     model = trained_model()
@@ -156,15 +135,3 @@ def test_no_tensor_of_all_pairs_is_made():
     with LargestTensor() as largest:
         LAME().predict(view, None)
     assert largest.numel <= 256 * nodes < nodes**2 / 10
-
-
-
-
-
-
-
-
-
-
-
-

@@ -9,7 +9,6 @@ from small_runs import (
     K,
     answer,
     assert_carrying_on_is_taking_more_steps,
-    assert_predicting_leaves_the_state_as_it_was,
     directed_graph,
     drawn_gprgnn,
     view_of,
@@ -21,8 +20,6 @@ from matcha_gnn.gamma.methods import soga as module
 from matcha_gnn.gamma.methods.soga import SOGA, Contrast, Pairs, draw_pairs
 from matcha_gnn.gamma.methods.tuning import FilterTuner
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.kernels import Adjacency
-from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 
 class Plain(mg.FilterBackbone):
@@ -125,10 +122,6 @@ def test_agrees_on_either_side_of_the_head(classes, width):
     torch.testing.assert_close(got.probs, expected, atol=1e-10, rtol=0)
 
 
-
-
-
-
 def some_contrasts(nodes, seed=0):
     generator = torch.Generator().manual_seed(seed)
 
@@ -145,10 +138,6 @@ def test_the_slope_is_the_derivative_of_the_plain_loss():
     (expected,) = torch.autograd.grad(loss, logits)
     slope = module.loss_slope(logits.detach().T.log_softmax(0), contrasts)
     torch.testing.assert_close(slope.T, expected, atol=1e-14, rtol=0)
-
-
-
-
 
 
 # Pairs
@@ -203,19 +192,7 @@ def test_on_directed_graphs_positives_succeed_and_degrees_count_both_directions(
     assert chi_square < 16.3, "the 0.1% point with three degrees of freedom"
 
 
-
-
-
-
-
-
-
-
-
-
 # Counted work
-
-
 
 
 def test_own_hops_are_those_of_the_adapted_model(monkeypatch):
@@ -241,18 +218,6 @@ def test_carrying_on_is_taking_more_steps(optimizer):
     assert_carrying_on_is_taking_more_steps(short, long, model_of())
 
 
-
-
-
-
-
-
-
-
-
-
-
-
 def test_diversity_restores_a_class_that_is_not_predicted():
     model, graph = model_of(), directed_graph()
     model.head.weight[2] *= 0
@@ -261,7 +226,3 @@ def test_diversity_restores_a_class_that_is_not_predicted():
 
 
 # Refusals
-
-
-
-

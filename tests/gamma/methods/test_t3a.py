@@ -5,15 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import matcha_gnn as mg
-from matcha_gnn.gamma.methods.t3a import T3A, lowest
+from matcha_gnn.gamma.methods.t3a import T3A
+from matcha_gnn.gamma.testing import tiny_graph
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 
 def view_of(z, weight, bias=None):
@@ -67,10 +64,6 @@ def plain_t3a(view, k, drop_worst=False, row_labels="own"):
     return torch.from_numpy(scores / scores.sum(1, keepdims=True))
 
 
-
-
-
-
 @pytest.mark.parametrize("row_labels", ["own", "predicted"])
 @pytest.mark.parametrize("k", [1, 2, 7, 25, 1000, None, -1])
 @pytest.mark.parametrize("seed", range(3))
@@ -101,8 +94,6 @@ def test_surest_supports_are_the_rows_alone_and_give_a_cosine_classifier():
     view = view_of(torch.randn(20, 2, dtype=torch.float64), rows)
     expected = (view.z @ nn.functional.normalize(rows).T).softmax(1)
     torch.testing.assert_close(probs_of(T3A(k=1), view), expected)
-
-
 
 
 @pytest.mark.parametrize("k", [1, 5, None])
@@ -140,8 +131,6 @@ def test_equal_entropies_are_taken_in_order_of_number():
     torch.testing.assert_close(first[:, 0], (z.double() @ (prototype - row)).sigmoid())
 
 
-
-
 def test_predictions_harden_with_the_length_of_z_and_do_not_turn():
     view = random_view(bias=False)
     longer = view_of(5 * view.z, view.model.head.weight)
@@ -159,12 +148,6 @@ def test_a_support_counts_by_its_direction_however_short():
         method._prototypes(shorter, method.prepare(shorter)),
         method._prototypes(view, method.prepare(view)),
     )
-
-
-
-
-
-
 
 
 def spread(logits):
@@ -196,7 +179,7 @@ def test_behind_a_relu_the_models_scale_gives_predictions_that_matcha_can_use():
     model = mg.GCNII(6, 3, hidden_channels=8, alpha=0.1)
     mg.fit(model, tiny_graph(0.8, seed=0), epochs=60)
     results = [
-        mg.adapt(model, tiny_graph(), T3A(k=None, scale=scale), mg.Matcha(lr=0.1, rounds=20))
+        mg.gamma.run(model, tiny_graph(), T3A(k=None, scale=scale), mg.Matcha(lr=0.1, rounds=20))
         for scale in ("unit", "model")
     ]
     unit, scaled = (result.trace.loss[0] for result in results)
@@ -205,8 +188,6 @@ def test_behind_a_relu_the_models_scale_gives_predictions_that_matcha_can_use():
     ends = [mg.metrics.accuracy(result.probs, tiny_graph().y) for result in results]
     assert starts[0] == starts[1], "alone, the labels are the same"
     assert ends[1] > ends[0] + 0.1
-
-
 
 
 @pytest.mark.parametrize(("k", "drop_worst"), [(1, False), (3, False), (None, False), (None, True)])
@@ -225,11 +206,3 @@ def test_degenerate_representations(k, drop_worst, scale):
         probs = probs_of(T3A(k, drop_worst, scale=scale), view_of(z, rows))
         assert bool(torch.isfinite(probs).all()), name
         torch.testing.assert_close(probs.sum(1), torch.ones(len(z)), msg=name)
-
-
-
-
-
-
-
-

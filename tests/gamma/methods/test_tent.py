@@ -1,31 +1,21 @@
 """Tent against a plain run of the whole model, its shortcuts, and its edges."""
 
 import copy
-import sys
-from dataclasses import replace
 
 import pytest
 import torch
 from small_runs import (
-    K,
     answer,
     assert_carrying_on_is_taking_more_steps,
-    assert_predicting_leaves_the_state_as_it_was,
     directed_graph,
     drawn_gprgnn,
-    view_of,
 )
 from torch import nn
 
 import matcha_gnn as mg
-from matcha_gnn import functional
-from matcha_gnn.gamma.methods import tent as module
 from matcha_gnn.gamma.methods.tent import Tent
-from matcha_gnn.gamma.methods.tuning import AffineTuner, FilterTuner
+from matcha_gnn.gamma.testing import tiny_graph
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.kernels import Adjacency
-from matcha_gnn.kernels.propagate import sums_of_rows
-from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 
 def model_of(relu=True, **options):
@@ -81,21 +71,7 @@ def test_agrees_on_either_side_of_the_head(classes, width):
     assert state.point.narrow.shape[1] == min(classes - 1, width)
 
 
-
-
-
-
-
-
-
-
-
-
-
-
 # The identity P^k (s·û + t) = s·(P^k û) + (P^k 1) tᵀ
-
-
 
 
 @pytest.mark.parametrize("relu", [True, False])
@@ -125,19 +101,7 @@ class Doubled(mg.GPRGNN):
         return h + h.clamp(max=0)
 
 
-
-
 # Counted work
-
-
-
-
-
-
-
-
-
-
 
 
 # State
@@ -150,15 +114,7 @@ def test_carrying_on_is_taking_more_steps(relu, optimizer):
     assert_carrying_on_is_taking_more_steps(short, long, model_of(relu))
 
 
-
-
-
-
 # What goes wrong elsewhere
-
-
-
-
 
 
 def test_target_statistics_undo_a_shift_and_a_scaling_of_all_features():
@@ -171,21 +127,7 @@ def test_target_statistics_undo_a_shift_and_a_scaling_of_all_features():
     assert (source[0] - source[1]).abs().max() > 1e-2
 
 
-
-
-
-
-
-
-
-
 # Refusals
-
-
-
-
-
-
 
 
 def without(**options):
@@ -194,8 +136,6 @@ def without(**options):
     return model
 
 
-
-
 def test_a_norm_without_running_statistics_is_fine_for_target_statistics():
     model = without(track_running_stats=False)
-    assert mg.adapt(model, tiny_graph(), Tent(), mg.Matcha(rounds=1)).probs.isfinite().all()
+    assert mg.gamma.run(model, tiny_graph(), Tent(), mg.Matcha(rounds=1)).probs.isfinite().all()

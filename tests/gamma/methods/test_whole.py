@@ -5,8 +5,8 @@ import torch
 from unknown_models import Unknown
 
 import matcha_gnn as mg
-from matcha_gnn.gamma.methods.whole import batch_norms, target_statistics, trained_values
-from matcha_gnn.testing import check_method, tiny_graph, trained_model
+from matcha_gnn.gamma.methods.whole import target_statistics
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 
 @pytest.mark.parametrize("features", ["source", "base"])
@@ -23,18 +23,14 @@ from matcha_gnn.testing import check_method, tiny_graph, trained_model
 )
 def test_equals_the_fast_path_of_a_filter(method, features):
     model = trained_model()
-    fast = mg.adapt(model, tiny_graph(), method, mg.Matcha(lr=0.3, rounds=3, features=features))
-    whole = mg.adapt(
+    fast = mg.gamma.run(model, tiny_graph(), method, mg.Matcha(lr=0.3, rounds=3, features=features))
+    whole = mg.gamma.run(
         Unknown(model), tiny_graph(), method, mg.Matcha(lr=0.3, rounds=3, features=features)
     )
     torch.testing.assert_close(whole.probs, fast.probs, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(whole.gamma, fast.gamma, rtol=1e-3, atol=1e-4)
-    plain = mg.adapt(model, tiny_graph(), strategy=mg.Matcha(lr=0.3, rounds=3))
+    plain = mg.gamma.run(model, tiny_graph(), strategy=mg.Matcha(lr=0.3, rounds=3))
     assert not torch.allclose(whole.probs, plain.probs, atol=1e-3)
-
-
-
-
 
 
 def test_target_statistics_are_those_of_batch_norms_training_mode_and_leave_no_trace():
@@ -47,7 +43,3 @@ def test_target_statistics_are_those_of_batch_norms_training_mode_and_leave_no_t
     assert not norm.training
     assert norm.track_running_stats
     assert all(torch.equal(before[k], v) for k, v in norm.state_dict().items())
-
-
-
-

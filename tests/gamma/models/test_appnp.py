@@ -1,7 +1,5 @@
 """APPNP against PyG's own layer, in value and gradient, and the domains of α."""
 
-import json
-
 import pytest
 import torch
 import torch_geometric.nn as pyg
@@ -19,7 +17,7 @@ from small_models import (
 from torch.nn import functional as F  # noqa: N812
 
 import matcha_gnn as mg
-from matcha_gnn.testing import check_backbone, check_method, tiny_graph
+from matcha_gnn.gamma.testing import tiny_graph
 
 DOMAINS = ["free", "clamped", "sigmoid"]
 
@@ -63,15 +61,11 @@ def test_the_chain_rule_equals_differences_of_the_coefficients(domain, gamma, st
     )
 
 
-
-
-
-
 def test_the_steps_of_adaptation_equal_those_on_pygs_layer_by_autograd():
     source, target = tiny_graph(0.8, seed=0), tiny_graph(0.2)
     model = mg.APPNP(6, 3, hidden_channels=8, K=3, alpha=0.3)
     mg.fit(model, source, epochs=30)
-    result = mg.adapt(model, target, strategy=mg.Matcha(lr=0.5, rounds=4))
+    result = mg.gamma.run(model, target, strategy=mg.Matcha(lr=0.5, rounds=4))
     gamma = model.gamma.detach().clone().requires_grad_()
     with torch.no_grad():
         h = model.encode(target.x)
@@ -85,11 +79,3 @@ def test_the_steps_of_adaptation_equal_those_on_pygs_layer_by_autograd():
         gamma = (gamma - 0.5 * slope).detach().requires_grad_()
     torch.testing.assert_close(result.gamma, gamma.detach(), rtol=1e-4, atol=1e-5)
     assert abs(float(result.gamma - model.gamma)) > 0.01
-
-
-
-
-
-
-
-

@@ -1,30 +1,17 @@
 """What a backbone can do is said by its class; packages of others offer theirs by entry points."""
 
-import ast
-import inspect
 from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pytest
 import torch
 import torch_geometric.nn as pyg
-from own_backbones import SGC, HiddenNorm, Mean, TwoSteps
+from own_backbones import SGC, Mean, TwoSteps
 from torch import nn
 
 import matcha_gnn as mg
 from matcha_gnn import registry
-from matcha_gnn.cli import commands
-from matcha_gnn.evidence import fit_hop_weights
 from matcha_gnn.gamma import models as backbones
-from matcha_gnn.gamma.methods import View
-from matcha_gnn.gamma.models import (
-    AddedHops,
-    LayeredBackbone,
-    MovableBackbone,
-    NormedFilterBackbone,
-)
-from matcha_gnn.io.graphfiles import write_graph
-from matcha_gnn.testing import check_backbone, check_method, tiny_graph
+from matcha_gnn.gamma.testing import check_backbone, tiny_graph
 
 SIZES = (6, 3, 8)
 
@@ -82,14 +69,8 @@ def named(request):
     return request.param, MODELS[request.param]()
 
 
-
-
-
-
 def test_every_model_passes_the_battery(named):
     check_backbone(named[1])
-
-
 
 
 def test_training_and_saving_are_refused_in_one_line_where_they_cannot_be(named, tmp_path):
@@ -104,20 +85,10 @@ def test_training_and_saving_are_refused_in_one_line_where_they_cannot_be(named,
     assert not list(tmp_path.iterdir())
 
 
-
-
-
-
 def test_a_filter_cannot_have_other_hops_than_powers():
     for name in ("stack", "layers", "representation"):
         with pytest.raises(TypeError, match=f"Other overrides '{name}' of FilterBackbone"):
             type("Other", (mg.GPRGNN,), {name: lambda self, *a: None})
-
-
-
-
-
-
 
 
 # Broken ones
@@ -202,7 +173,3 @@ def test_a_backbone_of_another_package_is_saved_and_loaded(offered, tmp_path):
     offered(sgc="no_such_module:SGC")
     with pytest.raises(mg.InvalidArgumentError, match="no_such_module:SGC cannot be imported"):
         mg.load_model(path)
-
-
-
-

@@ -1,7 +1,6 @@
 """GCNII against PyG's GCN2Conv, in value and gradient, and its path through the loop."""
 
 import copy
-import json
 
 import pytest
 import torch
@@ -19,7 +18,7 @@ from small_models import (
 )
 
 import matcha_gnn as mg
-from matcha_gnn.testing import check_backbone, check_method, tiny_graph
+from matcha_gnn.gamma.testing import tiny_graph
 
 DOMAINS = ["free", "clamped", "sigmoid"]
 
@@ -47,8 +46,6 @@ def test_equals_pygs_layers_in_value_and_gradient(domain, layers):
     assert_same(model(x, directed_edges(), weights()), twin, list(model.parameters()))
 
 
-
-
 def trained():
     model = mg.GCNII(6, 3, hidden_channels=8, alpha=0.2)
     mg.fit(model, tiny_graph(0.8, seed=0), epochs=30)
@@ -70,7 +67,7 @@ def written_out(model, target, rounds, lr):
 def test_rounds_equal_algorithm_1_written_out():
     model, target = trained(), tiny_graph(0.2)
     result, expected = (
-        mg.adapt(model, target, strategy=mg.Matcha(lr=0.3, rounds=5)),
+        mg.gamma.run(model, target, strategy=mg.Matcha(lr=0.3, rounds=5)),
         written_out(model, target, 5, 0.3),
     )
     torch.testing.assert_close(result.gamma, expected.gamma.detach(), rtol=1e-4, atol=1e-5)
@@ -79,34 +76,18 @@ def test_rounds_equal_algorithm_1_written_out():
     torch.testing.assert_close(result.probs, probs, rtol=1e-3, atol=1e-4)
 
 
-
-
 def test_hops_of_an_earlier_call_are_z_and_depend_on_gamma():
     model, target = trained(), mg.unlabelled(tiny_graph())
     hops = model.hops(target)
     torch.testing.assert_close(hops.stack[:, 0], model.representation(target).detach())
-    again = mg.adapt(model, target, strategy=mg.Matcha(rounds=3), hops=hops)
+    again = mg.gamma.run(model, target, strategy=mg.Matcha(rounds=3), hops=hops)
     torch.testing.assert_close(
         again.gamma,
-        mg.adapt(model, target, strategy=mg.Matcha(rounds=3)).gamma,
+        mg.gamma.run(model, target, strategy=mg.Matcha(rounds=3)).gamma,
         rtol=1e-5,
         atol=1e-6,
     )
     with torch.no_grad():
         model.gamma.add_(0.1)
     with pytest.raises(mg.IncompatibleError, match="another encoder"):
-        mg.adapt(model, target, strategy=mg.Matcha(), hops=hops)
-
-
-
-
-
-
-
-
-
-
-
-
-
-
+        mg.gamma.run(model, target, strategy=mg.Matcha(), hops=hops)

@@ -1,15 +1,11 @@
 """GPRGNN against the same computation written out with dense matrices, and against F.dropout."""
 
-import json
-
-import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.gamma.kernels.dropout import MIN_ENTRIES
 from matcha_gnn.gamma.models import GPRGNN
 from matcha_gnn.gamma.models.gprgnn import starting_gamma
@@ -86,12 +82,6 @@ def test_logits_with_edge_weights_equal_the_formula_written_out():
     assert not torch.allclose(got, model(x, directed_edges()))
 
 
-
-
-
-
-
-
 @pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_coo])
 def test_sparse_features_give_the_logits_of_dense_ones(layout):
@@ -133,8 +123,6 @@ def test_gamma_starts_at_the_published_values(start, num_hops, alpha, expected):
     torch.testing.assert_close(gamma.detach(), torch.tensor(expected, dtype=torch.float32))
 
 
-
-
 def test_random_gamma_follows_the_seed_and_sums_to_one_in_absolute_value():
     drawn = []
     for seed in (0, 0, 1):
@@ -154,8 +142,6 @@ def test_random_gamma_is_symmetric_and_takes_both_signs():
     torch.testing.assert_close(positive, torch.full((6,), 0.5).double(), atol=0.056, rtol=0)
 
 
-
-
 # Training mode
 
 
@@ -168,8 +154,6 @@ def test_without_dropout_training_normalises_by_the_batch_alone():
         model.norm.running_var.copy_(batch.var(0, unbiased=False))
     expected = written_out(model, x, directed_edges())
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
-
-
 
 
 class PlainLayers(nn.Module):
@@ -245,19 +229,7 @@ def test_features_that_ask_for_gradients_get_them_in_training(shape):
     assert 0.4 < share < 0.9
 
 
-
-
-
-
 # Construction
-
-
-
-
-
-
-
-
 
 
 def test_the_first_layer_in_evaluation_has_the_value_and_gradients_of_a_linear_layer():

@@ -1,7 +1,5 @@
 """JKNet against a stack of PyG's GCNConv, in value and gradient."""
 
-import json
-
 import pytest
 import torch
 import torch_geometric.nn as pyg
@@ -18,8 +16,8 @@ from small_models import (
 )
 
 import matcha_gnn as mg
+from matcha_gnn.gamma.testing import tiny_graph
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.testing import check_method, tiny_graph
 
 
 def by_pyg(model, x, edge_index, edge_weight):
@@ -56,22 +54,12 @@ def trained():
     return model
 
 
-
-
 def test_the_sums_give_the_gradient_of_autograd():
     model, target = trained(), tiny_graph(0.2)
-    result = mg.adapt(model, target, strategy=mg.Matcha(lr=0.5, rounds=1))
+    result = mg.gamma.run(model, target, strategy=mg.Matcha(lr=0.5, rounds=1))
     z = model.requires_grad_(True).representation(mg.unlabelled(target))
     probs = model.head(z).softmax(1).detach()
     (slope,) = torch.autograd.grad(mg.PIC()(z, z, probs), model.gamma)
     expected = model.gamma.detach() - 0.5 * slope
     torch.testing.assert_close(result.gamma, expected, rtol=1e-4, atol=1e-5)
     assert not torch.equal(result.gamma, model.gamma)
-
-
-
-
-
-
-
-

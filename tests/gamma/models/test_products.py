@@ -5,11 +5,7 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.models import products
-from matcha_gnn.gamma.models.products import kept_product, shared_product
-
-
-
-
+from matcha_gnn.gamma.models.products import kept_product
 
 
 @pytest.mark.parametrize("relu", [True, False])

@@ -1,9 +1,8 @@
 """Every argument decides something, bad ones are refused in one line, and strategies are values."""
 
 import inspect
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 
 import pytest
@@ -14,7 +13,7 @@ from matcha_gnn.gamma.losses import LOSSES
 from matcha_gnn.gamma.methods import METHODS
 from matcha_gnn.gamma.strategies import STRATEGIES, Task
 from matcha_gnn.gamma.strategies.run import Run, Ways
-from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 REFUSED = (mg.InvalidArgumentError, mg.IncompatibleError)
 
@@ -57,7 +56,7 @@ ENTRY = {
     "progress": Case(3, refused=True),
     "loader": Case([], refused=True),
 }
-CALLS: dict[Callable[..., mg.Adaptation], dict[str, Case]] = {
+CALLS: dict[Callable[..., mg.MatchaResult], dict[str, Case]] = {
     mg.predict: ENTRY,
     mg.adapt: ENTRY
     | {
@@ -181,7 +180,7 @@ def test_the_table_has_every_parameter(call):
     assert set((CALLS | PARTS)[call]) == parameters_of(call)
 
 
-def outcome(result: mg.Adaptation) -> list[object]:
+def outcome(result: mg.MatchaResult) -> list[object]:
     decision = result.decision
     made = (decision.chosen, decision.threshold, decision.candidates) if decision else ()
     numbers = [*result.probs.flatten().tolist(), *result.gamma.flatten().tolist()]
@@ -195,7 +194,7 @@ def built(value: object) -> object:
 LOSS_KINDS = tuple(LOSSES.values())
 
 
-def called(call: Callable[..., mg.Adaptation], given: dict[str, object]) -> list[object]:
+def called(call: Callable[..., mg.MatchaResult], given: dict[str, object]) -> list[object]:
     default = {"model": trained_model(), "graph": tiny_graph()}
     return outcome(call(**default | {name: built(value) for name, value in given.items()}))
 
@@ -226,7 +225,7 @@ def run_with(part: type, given: dict[str, object]) -> list[object]:
     else:
         method = made
     model = given["model"]() if "model" in given else trained_model(methods=[method])
-    return outcome(mg.adapt(model, tiny_graph(), method, strategy))
+    return outcome(mg.gamma.run(model, tiny_graph(), method, strategy))
 
 
 @pytest.mark.parametrize(
@@ -237,143 +236,6 @@ def run_with(part: type, given: dict[str, object]) -> list[object]:
 def test_every_argument_of_a_part_decides(part, name):
     case = PARTS[part][name]
     assert run_with(part, case.beside) != run_with(part, case.beside | {name: case.value})
-
-
-def test_rounds_of_a_closed_form_count_inside_guarded_too():
-    found = [
-        mg.adapt(
-            trained_model(),
-            tiny_graph(),
-            strategy=mg.Guarded(strategies=(mg.ClosedForm(mg.PIC(), rounds=rounds),)),
-        )
-        for rounds in (1, 3)
-    ]
-    once, thrice = (result.decision.candidates[-1].accuracy for result in found)
-    assert once != thrice
-
-
-SOME = {"model": trained_model, "graph": tiny_graph}
-
-
-@pytest.mark.parametrize(
-    ("make", "given", "said"),
-    [
-        (mg.Matcha, {"rounds": 2.5}, "rounds: got 2.5; allowed: an integer >= 1"),
-        (mg.Matcha, {"rounds": 0}, "rounds: got 0; allowed: an integer >= 1"),
-        (mg.Matcha, {"rounds": True}, "rounds: got True; allowed: an integer >= 1"),
-        (mg.ClosedForm, {"rounds": 2.5}, "rounds: got 2.5; allowed: an integer >= 1"),
-        (mg.ClosedForm, {"rounds": 0}, "rounds: got 0; allowed: an integer >= 1"),
-        (mg.ClosedForm, {"rounds": True}, "rounds: got True; allowed: an integer >= 1"),
-        (mg.Matcha, {"lr": "1"}, "lr: got '1'; allowed: a number > 0 and < 1e+30"),
-        (mg.Matcha, {"lr": math.nan}, "lr: got nan; allowed: a number > 0 and < 1e+30"),
-        (mg.Matcha, {"restart": 1}, "restart: got a int; allowed: True or False"),
-        (
-            mg.Matcha,
-            {"features": "base", "moves": "both"},
-            "features: got 'base'; allowed: source, unless moves is gamma",
-        ),
-        (
-            mg.Guarded,
-            {"strategies": [mg.Fitted()]},
-            "strategies: got [Fitted()]; allowed: a tuple of strategies, such as (mg.Matcha(),)",
-        ),
-        (mg.Belief, {"answer": "both"}, "answer: got 'both'; allowed: pool, belief, probe"),
-        (mg.Guarded, {"min_gain": -1}, "min_gain: got -1; allowed: a number >= 0"),
-        (
-            mg.Guarded,
-            {"of_error": True},
-            "min_gain: got 0.0; allowed: a share in (0, 1) with of_error",
-        ),
-        (mg.adapt, SOME | {"seed": -1}, "seed: got -1; allowed: an integer from 0 to "),
-        (mg.adapt, SOME | {"seed": 1.5}, "seed: got 1.5; allowed: an integer from 0 to "),
-        (mg.adapt, SOME | {"seed": True}, "seed: got True; allowed: an integer from 0 to "),
-        (mg.predict, SOME | {"seed": -1}, "seed: got -1; allowed: an integer from 0 to "),
-        (mg.adapt, SOME | {"progress": 3}, "progress: got a int; allowed: a function"),
-        (mg.predict, SOME | {"progress": 3}, "progress: got a int; allowed: a function"),
-        (
-            mg.adapt,
-            SOME | {"strategy": 1},
-            "strategy: got a int; allowed: a Strategy, such as mg.Matcha()",
-        ),
-        (
-            mg.adapt,
-            SOME | {"method": mg.T3A},
-            "method: got the class T3A; allowed: a BaseMethod, such as mg.T3A()",
-        ),
-        (mg.Tent, {"lr": "1"}, "lr: got '1'; allowed: a number > 0"),
-        (mg.Tent, {"steps": True}, "steps: got True; allowed: an integer >= 0"),
-        (mg.SOGA, {"lambda_neigh": "1"}, "lambda_neigh: got '1'; allowed: a number >= 0"),
-        (mg.SOGA, {"negatives": True}, "negatives: got True; allowed: an integer >= 1"),
-        (mg.SOGA, {"moves_gamma": "no"}, "moves_gamma: got the str 'no'; allowed: True or False"),
-        (mg.LAME, {"scale": "1"}, "scale: got '1'; allowed: a number >= 0"),
-        (mg.LAME, {"symmetric": "no"}, "symmetric: got the str 'no'; allowed: True or False"),
-        (mg.AdaNPC, {"temperature": "1"}, "temperature: got '1'; allowed: a number > 0"),
-        (mg.AdaNPC, {"threshold": math.nan}, "threshold: got nan; allowed: a number"),
-        (mg.AdaNPC, {"passes": True}, "passes: got True; allowed: 1 or 2"),
-        (mg.T3A, {"k": True}, "k: got True; allowed: an integer >= 1, or None or -1 for all"),
-        (mg.T3A, {"drop_worst": 3}, "drop_worst: got a int; allowed: True or False"),
-        (
-            mg.T3A,
-            {"k": 5, "drop_worst": True},
-            "drop_worst: got True; allowed: False unless k is None or -1",
-        ),
-        (
-            mg.AdaNPC,
-            {"threshold": 0.5},
-            "threshold: got 0.5; allowed: 0.1 unless passes is 2 or memory is 'target'",
-        ),
-        (
-            mg.AdaNPC,
-            {"confidence": "softmax_of_prob"},
-            "confidence: got 'softmax_of_prob'; allowed: 'max_prob' unless passes is 2",
-        ),
-        (
-            mg.AdaNPC,
-            {"memory": "prototype", "capacity": 9},
-            "capacity: got 9; allowed: None unless passes is 2 or memory is another",
-        ),
-        (
-            mg.SOGA,
-            {"lambda_struct": 0, "lambda_neigh": 0, "negatives": 2},
-            "negatives: got 2; allowed: 5 unless lambda_struct or lambda_neigh is above 0",
-        ),
-        (
-            mg.GTrans,
-            {"edit": "features", "ratio": 0.5},
-            "ratio: got 0.5; allowed: 0.1 unless edit is both or edges",
-        ),
-        (
-            mg.GTrans,
-            {"edit": "edges", "lr_feat": 0.5},
-            "lr_feat: got 0.5; allowed: 0.001 unless edit is both or features",
-        ),
-        (mg.GTrans, {"loop_feat": "4"}, "loop_feat: got '4'; allowed: an integer >= 1"),
-        (mg.GTrans, {"ratio": "1"}, "ratio: got '1'; allowed: a number >= 0 and <= 1"),
-        (mg.GraphPatcher, {"lr": "1"}, "lr: got '1'; allowed: a number > 0"),
-        (mg.SURE, {"noise_share": "1"}, "noise_share: got '1'; allowed: a number >= 0 and <= 1"),
-        (mg.PIC, {"min_share": "1"}, "min_share: got '1'; allowed: a number >= 0 and < 1"),
-    ],
-)
-def test_bad_values_are_told_in_one_line(make, given, said):
-    given = {name: value() if SOME.get(name) is value else value for name, value in given.items()}
-    with pytest.raises(mg.InvalidArgumentError) as caught:
-        make(**given)
-    line = str(caught.value)
-    assert line.startswith(said)
-    assert "\n" not in line
-
-
-@pytest.mark.parametrize(
-    ("method", "given", "said"),
-    [
-        (mg.T3A(), {"restart": False}, "restart: False has no effect with t3a"),
-        (mg.ERM(), {"features": "base"}, "features: 'base' has no effect with erm"),
-        (mg.T3A(), {"features": "base"}, "features: 'base' has no effect with t3a"),
-    ],
-)
-def test_arguments_without_effect_around_a_method_are_refused(method, given, said):
-    with pytest.raises(mg.IncompatibleError, match=said):
-        mg.adapt(trained_model(), tiny_graph(), method, mg.Matcha(**given))
 
 
 @pytest.mark.parametrize(
@@ -405,25 +267,3 @@ def test_parts_print_as_the_call_that_makes_them_and_are_equal_by_value(part):
         assert other != part(**own)
         assert f"{name}={case.value!r}" in repr(other)
     assert made != object()
-
-
-def test_methods_and_losses_print_their_settings():
-    expected = "T3A(k=20, drop_worst=False, row_labels='own', scale='unit')"
-    assert repr(mg.T3A(k=20)) == expected
-    assert repr(mg.PIC()) == "PIC(min_share=1e-09)"
-    assert repr(mg.ClosedForm()) == "ClosedForm(loss=SURE(noise_share=None), rounds=1)"
-
-
-def test_equality_is_by_type_and_settings():
-    assert mg.Matcha() == mg.Matcha()
-    assert mg.Matcha() != mg.Matcha(loss=mg.PIC(min_share=0.1))
-    assert mg.PIC() != mg.Difference()
-    assert len({mg.T3A(k=1), mg.T3A(k=1), mg.T3A(k=2)}) == 2
-    assert replace(mg.Matcha(), lr=0.5) == mg.Matcha(lr=0.5)
-
-
-def test_what_is_no_setting_is_compared_by_identity():
-    answer = torch.full((2, 2), 0.5)
-    fixed = mg.testing.FixedPrediction
-    assert fixed(answer) == fixed(answer)
-    assert fixed(answer) != fixed(answer.clone())

@@ -160,7 +160,8 @@ def check_head_decides(net: nn.Module, head: Head, run: Run, z: Tensor) -> None:
         return
     raise IncompatibleError(
         f"what {type(net).__name__} returns is not what its head {head.path!r} gives: "
-        "something follows the head; name the last layer, or none (head=None) if the network ends in propagation"
+        "something follows the head; name the last layer, or none (head=None) if the network ends "
+        "in propagation"
     )
 
 
