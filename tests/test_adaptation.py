@@ -7,9 +7,9 @@ from time import perf_counter
 import numpy as np
 import pytest
 import torch
+from matcha_gnn.testing import FixedPrediction, awkward_graphs, tiny_graph, trained_model
 
 import matcha_gnn as mg
-from matcha_gnn.testing import FixedPrediction, awkward_graphs, tiny_graph, trained_model
 
 
 def plain_matcha(model, graph, lr, rounds, loss):

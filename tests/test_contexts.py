@@ -5,9 +5,9 @@ import threading
 
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
-from matcha_gnn.testing import tiny_graph, trained_model
 
 CONTEXTS = {
     "inference mode": torch.inference_mode,

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from matcha_gnn.diagnosis import shift_card
 
 import matcha_gnn as mg
-from matcha_gnn.diagnosis import shift_card
 
 SIZE = {"num_nodes": 1500, "num_features": 64, "signal": 1.3}
 

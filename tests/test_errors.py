@@ -3,6 +3,7 @@
 import pickle
 
 import pytest
+from matcha_gnn.testing import tiny_graph
 
 import matcha_gnn as mg
 from matcha_gnn import errors
@@ -17,7 +18,6 @@ from matcha_gnn.errors import (
     NonFiniteError,
     NotAdaptedWarning,
 )
-from matcha_gnn.testing import tiny_graph
 
 WITH_PARTS = [InvalidArgumentError, InvalidGraphError, InvalidFileError]
 ABOUT_INPUT = [*WITH_PARTS, IncompatibleError, NonFiniteError, NoEvidenceError]

@@ -6,11 +6,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
 from matcha_gnn.errors import EXTRAS, MatchaError, optional_imports
 from matcha_gnn.gamma.methods import METHODS
-from matcha_gnn.testing import tiny_graph, trained_model
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 OPTIONAL = sorted({*EXTRAS, "triton", "ogb", "IPython"})

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 from safetensors.torch import load_file
 
 import matcha_gnn as mg
@@ -13,7 +14,6 @@ from matcha_gnn.gamma.methods import METHODS, BaseMethod
 from matcha_gnn.gamma.methods.base import Prediction
 from matcha_gnn.io.jsontext import json_text
 from matcha_gnn.io.outputs import Made, write_outputs
-from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
 from tensor_files import rewritten
 

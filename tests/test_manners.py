@@ -5,13 +5,13 @@ import pickle
 
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 from torch_geometric.nn import GCN
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.losses import LOSSES
 from matcha_gnn.gamma.methods import METHODS
 from matcha_gnn.gamma.strategies import STRATEGIES
-from matcha_gnn.testing import tiny_graph, trained_model
 
 PARTS = [kind() for kinds in (METHODS, LOSSES, STRATEGIES) for kind in kinds.values()]
 COPIES = [copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))]

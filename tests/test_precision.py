@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 from torch_geometric.nn import GCN
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.methods import METHODS
 from matcha_gnn.kernels import Adjacency
-from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
 
 STRATEGIES = [mg.Guarded(), mg.Matcha(rounds=3)]

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
 from matcha_gnn.metrics import accuracy, confusion_matrix, evaluate, scorable
 from matcha_gnn.report.template import percent
-from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
 
 NODES, CLASSES = 120, 3

@@ -6,8 +6,6 @@ import scipy.optimize
 import torch
 from torch.nn import functional as F  # noqa: N812
 from torch_geometric.data import Data
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
-from unknown_models import Unknown
 
 import matcha_gnn as mg
 from matcha_gnn.errors import IncompatibleError
@@ -20,6 +18,7 @@ from matcha_gnn.gamma.methods.gtrans.whole import ForeignEditor, LayersEditor
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph, unlabelled
 from matcha_gnn.streams import Purpose, torch_stream
+from unknown_models import Unknown, UnknownNet
 
 
 def view_of(graph=None, model=None, seed=0, dtype=torch.float64):
@@ -309,25 +308,6 @@ def test_no_edit_inside_matcha_is_erm_inside_matcha():
 
 
 # Models of other forms
-
-
-class UnknownNet(torch.nn.Module):
-    """The same as a network that somebody else wrote."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.linear, self.norm, self.head = model.linear, model.norm, model.head
-        self.temp = torch.nn.Parameter(model.gamma.detach().clone())
-
-    def forward(self, x, edge_index, edge_weight=None):
-        edges, weight = gcn_norm(edge_index, edge_weight, len(x), dtype=x.dtype)
-        hop = self.norm(self.linear(x)).relu()
-        z = self.temp[0] * hop
-        for c in self.temp[1:]:
-            messages = weight[:, None] * hop[edges[0]]
-            hop = torch.zeros_like(hop).index_add(0, edges[1], messages)
-            z = z + c * hop
-        return self.head(z)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -1,4 +1,4 @@
-"""Every argument decides something, bad ones are refused in one line, and strategies are values."""
+"""Every argument decides something; parts are values that print as the call that makes them."""
 
 import inspect
 from collections.abc import Callable
@@ -47,28 +47,38 @@ def deep_model() -> mg.Backbone:
     return model
 
 
-ENTRY = {
+BASE = {
     "model": Case(other_model),
     "graph": Case(lambda: tiny_graph(0.6)),
+    "loader": Case([], refused=True),
+}
+ENTRY = BASE | {
     "method": Case(mg.T3A),
     "hops": Case(lambda: other_model().hops(mg.unlabelled(tiny_graph(0.6))), refused=True),
     "seed": Case(1, {"method": mg.SOGA()}),
-    "progress": Case(3, refused=True),
-    "loader": Case([], refused=True),
 }
-CALLS: dict[Callable[..., mg.MatchaResult], dict[str, Case]] = {
+CALLS: dict[Callable[..., mg.Result], dict[str, Case]] = {
     mg.predict: ENTRY,
-    mg.adapt: ENTRY
+    mg.gamma.run: ENTRY
+    | {
+        "strategy": Case(lambda: mg.Matcha(rounds=2)),
+        "source": Case(lambda: tiny_graph(0.6, seed=3), {"strategy": mg.Fitted()}),
+        "progress": Case(3, refused=True),
+    },
+    mg.adapt: BASE
     | {
         "strategy": Case(lambda: mg.Matcha(rounds=2)),
         "source": Case(lambda: tiny_graph(0.6, seed=3)),
         "metric": Case("macro_f1"),
         "positive": Case(2, {"metric": "f1", "positive": 0}),
         "classes": Case(("a", "b", "c"), {"metric": "f1", "positive": 0}),
+        "logits": Case(True, {"model": lambda: torch.tensor([[0.5, 0.3, 0.2]]).repeat(120, 1)}),
     },
 }
+AROUND = {"method": Case(mg.T3A()), "seed": Case(1, {"method": mg.SOGA()})}
 PARTS: dict[type, dict[str, Case]] = {
-    mg.Matcha: {
+    mg.Matcha: AROUND
+    | {
         "loss": Case(mg.Entropy()),
         "lr": Case(0.1),
         "rounds": Case(2),
@@ -77,18 +87,13 @@ PARTS: dict[type, dict[str, Case]] = {
         "restart": Case(False, {"method": mg.Tent()}),
         "features": Case("base", {"method": mg.Tent()}),
     },
-    mg.ClosedForm: {
+    mg.ClosedForm: AROUND
+    | {
         "loss": Case(mg.PIC()),
         "rounds": Case(3, {"loss": mg.PIC()}),
     },
-    mg.Fitted: {},
-    mg.Belief: {"answer": Case("probe")},
-    mg.Unadapted: {},
-    mg.Guarded: {
-        "strategies": Case((mg.Matcha(rounds=2),)),
-        "min_gain": Case(0.5, {"strategies": (mg.Fitted(),)}),
-        "of_error": Case(True, {"strategies": (mg.Fitted(),), "min_gain": 0.5}),
-    },
+    mg.Fitted: AROUND,
+    mg.Unadapted: AROUND,
     mg.ERM: {},
     mg.T3A: {
         "k": Case(1),
@@ -180,11 +185,10 @@ def test_the_table_has_every_parameter(call):
     assert set((CALLS | PARTS)[call]) == parameters_of(call)
 
 
-def outcome(result: mg.MatchaResult) -> list[object]:
-    decision = result.decision
-    made = (decision.chosen, decision.threshold, decision.candidates) if decision else ()
-    numbers = [*result.probs.flatten().tolist(), *result.gamma.flatten().tolist()]
-    return [*numbers, *made, *result.classes]
+def outcome(result: mg.Result) -> list[object]:
+    gamma = result.gamma.flatten().tolist() if isinstance(result, mg.MatchaResult) else []
+    candidates = [str(one.to_dict()) for one in result.candidates]
+    return [*result.probs.flatten().tolist(), *gamma, *candidates, *result.classes]
 
 
 def built(value: object) -> object:
@@ -194,7 +198,7 @@ def built(value: object) -> object:
 LOSS_KINDS = tuple(LOSSES.values())
 
 
-def called(call: Callable[..., mg.MatchaResult], given: dict[str, object]) -> list[object]:
+def called(call: Callable[..., mg.Result], given: dict[str, object]) -> list[object]:
     default = {"model": trained_model(), "graph": tiny_graph()}
     return outcome(call(**default | {name: built(value) for name, value in given.items()}))
 
@@ -217,15 +221,13 @@ def run_with(part: type, given: dict[str, object]) -> list[object]:
     """The outcome with a part made from what is given; model and method may be among that."""
     own = {name: value for name, value in given.items() if name in parameters_of(part)}
     made = part(**QUICK.get(part, {}) | own)
-    method, strategy = given.get("method", mg.ERM()), mg.Matcha(rounds=2)
-    if isinstance(made, mg.Strategy):
-        strategy = made
-    elif isinstance(made, mg.Loss):
+    strategy = made
+    if isinstance(made, mg.Loss):
         strategy = mg.Matcha(loss=made, rounds=2)
-    else:
-        method = made
-    model = given["model"]() if "model" in given else trained_model(methods=[method])
-    return outcome(mg.gamma.run(model, tiny_graph(), method, strategy))
+    elif isinstance(made, mg.BaseMethod):
+        strategy = mg.Matcha(made, rounds=2)
+    model = given["model"]() if "model" in given else trained_model(methods=[strategy.method])
+    return outcome(mg.adapt(model, tiny_graph(), strategy=strategy))
 
 
 @pytest.mark.parametrize(
