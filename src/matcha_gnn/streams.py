@@ -25,7 +25,7 @@ __all__ = ["Purpose", "numpy_stream", "torch_seed", "torch_stream"]
 
 @unique
 class Purpose(IntEnum):
-    """What is drawn. Each has one place in the code; a number is never changed or used again."""
+    """What is drawn. Each has one place in the code; a number, as 41, is never used again."""
 
     PROBE_NODES = 11
     """Labelled nodes on which the probe is fitted, and its folds."""
@@ -67,8 +67,6 @@ class Purpose(IntEnum):
     """Noise of `with_feature_noise`."""
     ATTACK = 36
     """Candidate edges of `attacked`."""
-    STORED_CSBM = 41
-    """Graphs of `store_csbm`."""
     POWER_ITERATION = 51
     """Where the power iteration of `paper.convergence.smoothness` begins."""
     EMBEDDED_NODES = 52

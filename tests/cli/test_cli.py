@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 from rich.console import Console
 from safetensors.torch import save_file
 from torch_geometric.data import HeteroData
@@ -19,7 +20,6 @@ from matcha_gnn.cli import commands, console
 from matcha_gnn.cli.commands import print_summary
 from matcha_gnn.gamma.strategies import STRATEGIES
 from matcha_gnn.io import models
-from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
 
 

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph
 from torch_geometric.nn import GCN
 
 import matcha_gnn as mg
-from matcha_gnn.testing import tiny_graph
 from running import run
 
 MODULE = """

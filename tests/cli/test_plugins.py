@@ -5,9 +5,9 @@ import sys
 
 import numpy as np
 import pytest
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
-from matcha_gnn.testing import tiny_graph, trained_model
 from running import run
 
 MODULE = """

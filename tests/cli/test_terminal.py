@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
 from matcha_gnn import cli
-from matcha_gnn.testing import tiny_graph, trained_model
 
 
 @pytest.fixture(scope="module")

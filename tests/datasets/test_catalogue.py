@@ -4,6 +4,7 @@ from importlib.metadata import entry_points
 
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
 from matcha_gnn import cli
@@ -11,7 +12,6 @@ from matcha_gnn.datasets import make_graph
 from matcha_gnn.datasets.catalogue import GROUP, known_graphs
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.metrics import edge_homophily
-from matcha_gnn.testing import tiny_graph, trained_model
 from matcha_paper import datasets as paper_datasets
 
 

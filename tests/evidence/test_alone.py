@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from matcha_gnn.evidence.belief_model import network_probs
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.errors import NoEvidenceError
 from matcha_gnn.evidence.alone import FEWEST_NODES, stand_in_summary
-from matcha_gnn.evidence.belief_model import network_probs
 
 
 def world(homophily: float, seed: int, **options: float) -> Data:

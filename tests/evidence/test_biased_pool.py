@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from matcha_gnn.evidence.belief_model import BeliefModel
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
-from matcha_gnn.evidence.belief_model import BeliefModel
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights, fit_biased_pool
-from matcha_gnn.testing import tiny_graph, trained_model
 from tensor_files import rewritten
 
 

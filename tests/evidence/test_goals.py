@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from matcha_gnn.graphs.shards import Shard
 from sklearn import metrics
 
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
@@ -12,7 +13,6 @@ from matcha_gnn.evidence.goals import METRICS, Accuracy, Own, Wanted, expected_c
 from matcha_gnn.evidence.posterior import Posterior
 from matcha_gnn.evidence.rating import rater_of
 from matcha_gnn.functional import average_precision
-from matcha_gnn.graphs.shards import Shard
 from matcha_gnn.metrics import evaluate
 
 SKLEARN = {

@@ -6,12 +6,12 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from matcha_gnn.evidence.belief_model import network_probs
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import Posterior, infer
-from matcha_gnn.evidence.belief_model import network_probs
 from matcha_gnn.evidence.posterior import CLASS_ODDS, perturbed, perturbed_hits
 
 

@@ -5,11 +5,11 @@ from functools import cache
 
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 from torch import nn
 from torch_geometric.nn import APPNP, GCN
 
 import matcha_gnn as mg
-from matcha_gnn.testing import tiny_graph, trained_model
 
 SAYS = "^source: the summary is of a network with other weights than this .*: make it again"
 

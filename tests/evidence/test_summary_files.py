@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 from torch_geometric.nn import GCN
 
 import matcha_gnn as mg
-from matcha_gnn.testing import tiny_graph, trained_model
 from tensor_files import rewritten
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
+from matcha_gnn.testing import check_method, tiny_graph, trained_model
 from nbclient import NotebookClient
 
 import matcha_gnn as mg
-from matcha_gnn.testing import check_method, tiny_graph, trained_model
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = ["--nodes", "300", "--features", "30", "--epochs", "40"]

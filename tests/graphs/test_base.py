@@ -5,15 +5,15 @@ import inspect
 import pytest
 import torch
 import torch.distributed as dist
-
-import matcha_gnn as mg
-from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.graphs.base import BaseGraph
-from matcha_gnn.graphs.memory import Graph, LocalGraph, whole_in_memory
 from matcha_gnn.graphs.sharded.ranks import Ranks
 from matcha_gnn.graphs.sharded.shard import GraphShard, shard_of
 from matcha_gnn.graphs.stored.target import StoredGraph, planned
 from matcha_gnn.testing import tiny_graph
+
+import matcha_gnn as mg
+from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.graphs.memory import Graph, LocalGraph, whole_in_memory
 
 
 @pytest.fixture(params=["memory", "stored", "sharded"])

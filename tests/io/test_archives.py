@@ -7,9 +7,9 @@ import zipfile
 import numpy as np
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph
 
 import matcha_gnn as mg
-from matcha_gnn.testing import tiny_graph
 
 BIG = 40_000_000
 """Numbers of an array nobody asks for: 320 MB, and some 300 kB in the file."""

@@ -5,10 +5,10 @@ import json
 
 import numpy as np
 import pytest
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
 from matcha_gnn.io import outputs
-from matcha_gnn.testing import tiny_graph, trained_model
 
 OWN = {
     *("predictions.npz", "changed.csv", "model.safetensors", "history.csv", "report.html"),

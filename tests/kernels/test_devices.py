@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
 from matcha_gnn import kernels
 from matcha_gnn.kernels import cpu, devices, two_pass
-from matcha_gnn.testing import tiny_graph, trained_model
 
 SOURCE = Path(mg.__file__).parent
 

@@ -61,7 +61,7 @@ def test_the_other_calls_take_networks_too():
     net, source, target = case("GAT, edge_attr")
     summary = mg.summarise_source(net, source)
     truth = accuracy(KINDS["GAT, edge_attr"].answer(net, target), target)
-    found = mg.estimate_accuracy(net, target, source=summary)
+    found = mg.estimate(net, target, source=summary)
     assert found.low <= truth <= found.high
     card = mg.diagnose(net, target, source=summary)
     assert card.advice == "adapt"
@@ -73,7 +73,7 @@ def test_without_a_summary_it_is_said_in_a_warning_with_the_line_to_run():
     with pytest.warns(mg.NotAdaptedWarning, match=r"summary = mg.summarise_source\(model, sou"):
         result = mg.adapt(net, target, "t3a")
     assert result.probs.equal(result.probs_before)
-    assert "cannot be estimated" in repr(mg.estimate_accuracy(net, target))
+    assert "cannot be estimated" in repr(mg.estimate(net, target))
     with pytest.raises(mg.IncompatibleError, match=r"give source=mg.summarise_source"):
         mg.diagnose(net, target)
 

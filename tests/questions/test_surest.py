@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from matcha_gnn.evidence.belief_model import BeliefModel, surer
 
 import matcha_gnn as mg
 from asked import truth
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
-from matcha_gnn.evidence.belief_model import BeliefModel, surer
 from matcha_gnn.questions import asking
 from matcha_gnn.questions.sampling import candidate_shares
 from matcha_gnn.questions.surest import PARTS, margins, surest_candidates

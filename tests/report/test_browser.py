@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
 from matcha_gnn import cli
-from matcha_gnn.testing import tiny_graph, trained_model
 from matcha_paper.experiments import compare, load
 from matcha_paper.pages import write_experiment_page
 

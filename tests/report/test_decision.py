@@ -6,6 +6,7 @@ import re
 
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
 from html_page import Page
@@ -14,7 +15,6 @@ from matcha_gnn.report import render_page
 from matcha_gnn.report.candidates import candidate_gains
 from matcha_gnn.report.notebook import TONES
 from matcha_gnn.result import Trace
-from matcha_gnn.testing import tiny_graph, trained_model
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,11 @@ import sys
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
 from html_page import Page
 from matcha_gnn.errors import MatchaError
-from matcha_gnn.testing import tiny_graph, trained_model
 
 
 def test_a_cell_shows_status_and_figures(make):

@@ -1,9 +1,9 @@
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
 from matcha_gnn.report import render_page, shift, shift_card
-from matcha_gnn.testing import tiny_graph, trained_model
 
 
 @pytest.fixture(scope="module")

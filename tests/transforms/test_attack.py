@@ -4,6 +4,8 @@ import copy
 
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.transforms.attack import LOSSES, _differentiable, attacked
 from torch import nn
 from torch_geometric.contrib.nn import PRBCDAttack
 from torch_geometric.nn import GCNConv
@@ -12,8 +14,6 @@ from torch_geometric.utils import contains_self_loops
 import matcha_gnn as mg
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, InvalidGraphError
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.testing import tiny_graph, trained_model
-from matcha_gnn.transforms.attack import LOSSES, _differentiable, attacked
 
 QUICK = {"epochs": 20, "block_size": 3000}
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import torch
 import torch_geometric.nn as pyg
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
-from matcha_gnn.testing import tiny_graph, trained_model
 
 BAD: dict[str, Any] = {
     "True": True,

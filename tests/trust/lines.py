@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import typer
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
 from matcha_gnn.cli.app import app, main
-from matcha_gnn.testing import tiny_graph, trained_model
 
 VALUES = (
     *("", " ", "x", "-1", "0", "1.5", "nan", "inf", "-inf", "1e999", "99999999999999999999"),

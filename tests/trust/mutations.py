@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matcha_gnn.testing import tiny_graph, trained_model
 from safetensors import safe_open
 from safetensors.torch import load_file
 
@@ -15,7 +16,6 @@ import matcha_gnn as mg
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.io.asked import read_asked
 from matcha_gnn.io.outputs import Made, write_outputs
-from matcha_gnn.testing import tiny_graph, trained_model
 
 
 class Format(NamedTuple):

@@ -9,10 +9,10 @@ from pathlib import Path
 import kills
 import numpy as np
 import pytest
+from matcha_gnn.testing import trained_model
 
 import matcha_gnn as mg
 from matcha_gnn.io.outputs import Made, write_outputs
-from matcha_gnn.testing import trained_model
 
 SHARE, EVERY = 12, 6
 """Kills at random moments, and at files; `make trust` makes 120, and one at every file."""

@@ -43,9 +43,6 @@ def _require_same_network(network: Network, summary: SourceSummary) -> None:
     comes from, or what it was wrapped from.
     """
     present = network.fingerprint
-    if summary.network is None and present is None:
-        # Probabilities on both sides: there is nothing to compare.
-        return
     if summary.network is None or present is None:
         warnings.warn(
             f"source: taken as it is, as it cannot be told whether the summary is of this "

@@ -1,26 +1,27 @@
 """What a strategy returns: a result with γ, the PIC loss and the trace of its rounds."""
 
 import math
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from matcha_gnn.alarms import Severity, class_alarms
-from matcha_gnn.errors import optional_imports
+from matcha_gnn.errors import IncompatibleError, optional_imports
 from matcha_gnn.gamma.losses import Loss
 from matcha_gnn.gamma.methods import BaseMethod
 from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.gamma.status import DOUBTFUL, NOT_CHECKED, Status
+from matcha_gnn.gamma.strategy import Strategy
 from matcha_gnn.gamma.trace import Trace
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.result import Result
 from matcha_gnn.typing import Parameters
 
 if TYPE_CHECKING:
-    from matcha_gnn.gamma.strategies.base import Strategy
+    from matcha_gnn.questions.questions import Questions
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -43,7 +44,7 @@ class MatchaResult(Result):
     pic_after: float
     trace: Trace
     ended: Status
-    strategy: "Strategy"
+    strategy: Strategy
 
     @property
     def status(self) -> Status:
@@ -107,6 +108,13 @@ class MatchaResult(Result):
         if self.alarms:
             return Severity.ALARM
         return Severity.WARNING if self.ended in DOUBTFUL else Severity.NEUTRAL
+
+    def ask(self, count: int = 20, **options: Any) -> "Questions":
+        """Refused: a strategy compares nothing."""
+        raise IncompatibleError(
+            f"ask: there are no candidates to choose among: strategy {self.strategy.name!r} "
+            "compares nothing, and mg.adapt without a strategy does"
+        )
 
     def summary(self) -> str:
         """How it ended, for a reader; alarms among it."""
@@ -191,11 +199,8 @@ def code_of(value: object) -> str:
     """
     if isinstance(value, tuple):
         return f"({', '.join(map(code_of, value))}{',' if len(value) == 1 else ''})"
-    if isinstance(value, BaseMethod | Loss):
-        given = value.settings()
-    elif is_dataclass(value):
-        given = vars(value)
-    else:
+    if not isinstance(value, BaseMethod | Loss | Strategy):
         return repr(value)
+    given = vars(value) if isinstance(value, Strategy) else value.settings()
     own = ", ".join(f"{name}={code_of(each)}" for name, each in given.items())
     return f"mg.{type(value).__name__}({own})"

@@ -12,7 +12,7 @@ import xxhash
 from torch import Tensor
 
 from matcha_gnn.errors import InvalidGraphError, require_one_graph
-from matcha_gnn.graphs.extras import LABELS, Extras, fields_of
+from matcha_gnn.graphs.extras import Extras, fields_of
 from matcha_gnn.graphs.matrices import NAMES as MATRIX_NAMES
 from matcha_gnn.graphs.matrices import edges_of, is_matrix, require_valid
 from matcha_gnn.kernels import Adjacency
@@ -21,7 +21,6 @@ from matcha_gnn.kernels.sparse import no_beta_warning
 from matcha_gnn.streams import Purpose, torch_stream
 
 T = TypeVar("T")
-MASKS = LABELS[1:]
 FLOATS = (torch.float32, torch.float64)
 SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 

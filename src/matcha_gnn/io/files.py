@@ -47,17 +47,16 @@ def holding(path: str | Path, refused: Exception) -> Iterator[None]:
 
 
 @contextmanager
-def replacing(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
+def replacing(path: str | Path) -> Iterator[Path]:
     """Give a fresh path beside `path`; rename it over `path` if the block ends well.
 
     A symbolic link stays, and what it points to is replaced. A file that exists keeps its
     permissions; a new one has those of any new file, whatever its writer does. Temporary files of
-    runs that were killed are removed.
+    runs that were killed are removed. The content is on the disk before the file gets its name, so
+    that a power failure leaves the old file or the new one.
 
     Args:
         path: the file to write. Its folder must exist and be writable.
-        durable: wait until the content is on the disk before renaming, so that a power failure
-            leaves the old file or the new one.
 
     Yields:
         A path in the same folder to write to.
@@ -80,10 +79,9 @@ def replacing(path: str | Path, *, durable: bool = True) -> Iterator[Path]:
             yield beside
             # Some writers, such as that of safetensors, put a private file of theirs in its place.
             beside.chmod(_permissions(target) if target.exists() else mode)
-            if durable:
-                _to_disk(beside)
+            _to_disk(beside)
             os.replace(beside, target)
-            if durable and sys.platform != "win32":
+            if sys.platform != "win32":
                 _to_disk(target.parent)
         except OSError as error:
             raise unwritten(path, error) from error

@@ -41,7 +41,7 @@ def published(model: mg.Backbone, target: Data, **settings: float) -> mg.MatchaR
     return mg.gamma.run(model, target, strategy=mg.Matcha(**settings))
 
 
-def score(result: mg.MatchaResult, target: Data) -> float:
+def score(result: mg.Result, target: Data) -> float:
     return accuracy(result.probs, target.y)
 
 
@@ -53,7 +53,7 @@ def test_the_scale_of_logits(model):
         mg.summarise_source(one, graph(10, 0.8), trained=torch.arange(1500) % 2 == 0)
     apart = published(soft, target).probs.argmax(1) != published(sharp, target).probs.argmax(1)
     assert apart.double().mean() > 0.05
-    ours = [mg.gamma.run(one, target) for one in (soft, sharp)]
+    ours = [mg.adapt(one, target) for one in (soft, sharp)]
     apart = ours[0].probs.argmax(1) != ours[1].probs.argmax(1)
     assert apart.double().mean() < 0.01
 
@@ -65,7 +65,7 @@ def test_the_sign_of_gamma(model):
     right, wrong = published(model, target, rounds=5), published(flipped, target, rounds=5)
     assert wrong.trace.loss == pytest.approx(right.trace.loss, rel=1e-3)
     assert score(wrong, target) < 0.3
-    assert score(mg.gamma.run(flipped, target), target) > score(right, target) - 0.02
+    assert score(mg.adapt(flipped, target), target) > score(right, target) - 0.02
 
 
 def test_the_step_size(model):
@@ -73,9 +73,7 @@ def test_the_step_size(model):
     before = score(mg.predict(model, target), target)
     sizes = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
     assert min(score(published(model, target, lr=lr), target) for lr in sizes) < before - 0.01
-    for lr in sizes:
-        guarded = mg.Guarded(strategies=(mg.Matcha(lr=lr),))
-        assert score(mg.gamma.run(model, target, strategy=guarded), target) >= before - 0.01
+    assert score(mg.adapt(model, target), target) >= before - 0.01
 
 
 def test_a_class_of_zero_mass():
@@ -96,10 +94,10 @@ def test_prior_drift_when_class_shares_are_unequal():
     source, target = graph(10, 0.8, shares=SKEWED), graph(11, 0.75, shares=SKEWED)
     skewed = trained(source)
     before = mg.predict(skewed, target)
-    drifted, ours = published(skewed, target, rounds=100), mg.gamma.run(skewed, target)
+    drifted, ours = published(skewed, target, rounds=100), mg.adapt(skewed, target)
     true = torch.tensor(SKEWED)
 
-    def off(result: mg.MatchaResult) -> float:
+    def off(result: mg.Result) -> float:
         return float((result.probs.mean(0) - true).abs().sum())
 
     assert off(drifted) > 2 * off(before)
@@ -113,6 +111,5 @@ def test_the_detached_gradient_is_no_descent(model):
     target = graph(11, 0.2)
     losses = np.array(published(model, target, rounds=60, lr=3.0).trace.loss)
     assert (np.diff(losses) > 1e-4).any()
-    decision = mg.gamma.run(model, target).decision
-    expected = {c.name: c.expected_accuracy for c in decision.candidates}
-    assert expected[decision.chosen] >= expected["source"]
+    result = mg.adapt(model, target)
+    assert result.taken.accuracy.value >= result.candidates[0].accuracy.value

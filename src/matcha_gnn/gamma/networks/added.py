@@ -158,7 +158,7 @@ def as_backbone(network: Network) -> Backbone:
         return network
     if not isinstance(network, ModuleNetwork):
         raise IncompatibleError(
-            f"model: {network.name} has no hop weights to move: a strategy needs a network"
+            f"model: {network.name} has no hop weights to move; model(graph) gives its answer"
         )
     added = LinearAddedHops(network.net, None, HOPS)
     added.source, added.batches = network.source, network.batches

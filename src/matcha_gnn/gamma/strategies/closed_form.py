@@ -9,9 +9,9 @@ from matcha_gnn.errors import IncompatibleError, require_kind, require_whole
 from matcha_gnn.gamma.losses import SURE, Loss
 from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.gamma.result import MatchaResult
-from matcha_gnn.gamma.strategies.base import Strategy, Task
 from matcha_gnn.gamma.strategies.matcha import descend, require_loss
 from matcha_gnn.gamma.strategies.run import Run
+from matcha_gnn.gamma.strategy import Strategy, Task
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from matcha_gnn.gamma.node_statistics import feature_shift
 from matcha_gnn.gamma.result import MatchaResult
 from matcha_gnn.gamma.status import outcome
 from matcha_gnn.gamma.strategies.autograd_fit import fit_by_autograd
-from matcha_gnn.gamma.strategies.base import Strategy, Task, with_gamma
 from matcha_gnn.gamma.strategies.run import Run, finished
+from matcha_gnn.gamma.strategy import Strategy, Task, with_gamma
 from matcha_gnn.gamma.trace import Trace
 from matcha_gnn.gamma.weights import fit_hop_weights
 

@@ -22,8 +22,8 @@ from matcha_gnn.gamma.methods import Modifies
 from matcha_gnn.gamma.models import Backbone, FilterBackbone, LinearBackbone
 from matcha_gnn.gamma.result import MatchaResult
 from matcha_gnn.gamma.status import outcome
-from matcha_gnn.gamma.strategies.base import Strategy, Task
 from matcha_gnn.gamma.strategies.run import Run, Ways, finished
+from matcha_gnn.gamma.strategy import Strategy, Task
 from matcha_gnn.gamma.trace import Trace
 
 MOVES = ("gamma", "theta", "both")

@@ -24,7 +24,7 @@ from matcha_gnn.gamma.methods import Prediction, View
 from matcha_gnn.gamma.models import Backbone, LinearBackbone
 from matcha_gnn.gamma.result import MatchaResult
 from matcha_gnn.gamma.status import Status
-from matcha_gnn.gamma.strategies.base import Strategy, Task
+from matcha_gnn.gamma.strategy import Strategy, Task
 from matcha_gnn.gamma.trace import Trace
 from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.network.patches import Patch, patched
@@ -236,12 +236,14 @@ def finished(
     with run.watch.stage("loss"):
         source, pic = before or (first.prediction, pic_value(first.view, first.prediction))
         after = pic if run.prediction is source else pic_value(run.view, run.prediction)
-    own = _untested(SOURCE, source, source, task.model)
     taken = _untested(strategy.name, run.prediction, source, run.model.frozen())
+    candidates = _untested(SOURCE, source, source, task.model), taken
+    if run.prediction is source:
+        candidates = (replace(taken, name=SOURCE),)
     return MatchaResult(
         graph=task.graph,
-        candidates=(own, taken),
-        chosen=strategy.name,
+        candidates=candidates,
+        chosen=candidates[-1].name,
         source=task.model.source,
         class_names=checked_names(task.class_names or None, run.prediction.probs.shape[1]),
         seconds=run.watch.seconds,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from matcha_gnn.gamma.losses import PIC
 from matcha_gnn.gamma.result import MatchaResult
 from matcha_gnn.gamma.status import Status
-from matcha_gnn.gamma.strategies.base import Strategy, Task
 from matcha_gnn.gamma.strategies.run import Run, finished
+from matcha_gnn.gamma.strategy import Strategy, Task
 from matcha_gnn.gamma.trace import Trace
 
 
