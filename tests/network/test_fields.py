@@ -191,7 +191,7 @@ def test_gtrans_takes_the_fields_of_edges_along():
     graph = target().clone()
     graph.edge_attr = torch.nn.functional.pad(graph.edge_index.T.float(), (0, 1))
     model, method = mg.wrap(untrained(NumberedEdgeNet)), mg.GTrans(epochs=5, ratio=0.3)
-    result = mg.adapt(model, graph, method, mg.Matcha(rounds=1))
+    result = mg.gamma.run(model, graph, method, mg.Matcha(rounds=1))
     assert min(result.model.net.sizes) < graph.num_edges
 
 
