@@ -8,7 +8,7 @@ To share it, put it into a package with an entry point: examples/third_party_met
 import argparse
 
 import matcha_gnn as mg
-from matcha_gnn.testing import check_method
+from matcha_gnn.gamma.testing import check_method
 
 
 class Smooth(mg.BaseMethod):

@@ -83,7 +83,7 @@ def test_a_graph_like_the_source_keeps_the_network_or_loses_nothing(net, summary
 
 
 def test_the_network_is_copied_once_and_runs_once_and_gamma_stays_out():
-    code = f"""
+    code = """
 import copy, sys
 import torch
 from torch_geometric.nn import GCN
@@ -192,8 +192,8 @@ ENTRIES = {
     "ask": lambda net, graph, summary: torch.tensor(
         [each.node for each in mg.adapt(net, graph, source=summary).ask(5)]
     ),
-    "the adapted model": lambda net, graph, summary: (
-        mg.adapt(net, graph, source=summary).model(graph)
+    "the adapted model": lambda net, graph, summary: mg.adapt(net, graph, source=summary).model(
+        graph
     ),
     "probabilities": lambda net, graph, summary: (
         quiet(probs_of(net, graph), graph, source=summary).probs

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import matcha_gnn as mg
-from matcha_gnn.testing import tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_paper.experiments import store
 from matcha_paper.figures import (
     FIGURES,

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import matcha_gnn as mg
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.io.jsontext import write_json
-from matcha_gnn.testing import tiny_graph, trained_model
 from matcha_paper import studies
 from matcha_paper.experiments import load
 from matcha_paper.experiments.spec import cells, groups, quick

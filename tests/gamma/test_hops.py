@@ -1,6 +1,3 @@
-import gc
-import weakref
-
 import numpy as np
 import pytest
 import torch
@@ -51,30 +48,6 @@ def test_few_and_many_classes_classify_alike():
         np.testing.assert_allclose(alone_mass, mass, rtol=1e-5)
 
 
-@pytest.mark.parametrize("head", [torch.nn.Linear(1, 1), torch.nn.Identity()])
-def test_a_single_class_is_refused(head):
-    with (
-        torch.no_grad(),
-        pytest.raises(mg.IncompatibleError, match="expected at least 2 classes, got 1"),
-    ):
-        Hops(torch.randn(5, 3, 1)).classify(torch.ones(3), head)
-    with torch.no_grad(), pytest.raises(mg.IncompatibleError, match="got 1"):
-        Hops(torch.randn(5, 3, 1)).predict(torch.ones(3), head)
-
-
-def test_candidates_take_class_sums_when_a_loss_asks_for_them():
-    graph = tiny_graph()
-    model = trained_model()
-    target = mg.unlabelled(graph)
-    views = [
-        mg.View(model, target, model.hops(target), model.gamma.detach(), 0, sums=sums)
-        for sums in (True, False)
-    ]
-    first, second = (mg.PIC().value(view, view.classify()) for view in views)
-    assert first == pytest.approx(second, abs=1e-6)
-    assert views[1].classify()._sums_over(views[1].hops) is None
-
-
 def test_a_changed_or_other_head_is_computed_again():
     hops, hop_weights = Hops(torch.randn(50, 3, 8)), torch.randn(3)
     head = torch.nn.Linear(8, 2).requires_grad_(False)
@@ -98,29 +71,16 @@ def test_hops_are_never_silently_reused(change):
     else:
         model.norm.running_mean[0] += 1
     with pytest.raises(mg.IncompatibleError, match="another"):
-        mg.adapt(model, graph, strategy=mg.Matcha(rounds=1), hops=hops)
+        mg.gamma.run(model, graph, strategy=mg.Matcha(rounds=1), hops=hops)
 
 
 def test_hops_are_reused_for_other_gamma_and_head():
     model, graph = trained_model(), tiny_graph()
     hops = model.hops(mg.unlabelled(graph))
     model.gamma.data += 0.1
-    fresh = mg.adapt(model, graph, strategy=mg.Matcha(rounds=3))
-    cached = mg.adapt(model, graph, strategy=mg.Matcha(rounds=3), hops=hops)
+    fresh = mg.gamma.run(model, graph, strategy=mg.Matcha(rounds=3))
+    cached = mg.gamma.run(model, graph, strategy=mg.Matcha(rounds=3), hops=hops)
     assert torch.equal(fresh.probs, cached.probs)
-
-
-def test_hops_are_freed_at_once():
-    hops, head = Hops(torch.randn(50, 4, 32)), torch.nn.Linear(32, 2)
-    hops.classify(torch.ones(4), head)
-    assert hops._kept, "a classifier is kept"
-    gone = weakref.ref(hops)
-    gc.disable()
-    try:
-        del hops
-        assert gone() is None
-    finally:
-        gc.enable()
 
 
 @pytest.mark.parametrize("classes", [3, 9])

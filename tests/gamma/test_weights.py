@@ -6,8 +6,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 import matcha_gnn as mg
-from matcha_gnn.evidence import weights
-from matcha_gnn.gamma.weights import _Regression, _spread, fit_hop_weights
+from matcha_gnn.gamma import weights
+from matcha_gnn.gamma.weights import _Regression, fit_hop_weights
 
 
 def small_view(backbone=mg.GPRGNN, classes=2, seed=0):
@@ -53,16 +53,6 @@ def test_gradient_and_curvature_are_finite_differences():
                 np.testing.assert_allclose(curve, sums.curvature[k], atol=1e-5)
 
 
-def test_a_fit_never_raises_the_cross_entropy():
-    view, graph = small_view(classes=3)
-    targets = torch.nn.functional.one_hot(graph.y, 3).double()
-    fit = fit_hop_weights(view, targets, intercept=False)
-    regression = _Regression(view, view.model, targets, False)
-    before, after = (regression.sums(g.double()).value for g in (view.gamma, fit.gamma))
-    assert after < before
-    assert fit.intercept.abs().max() == 0
-
-
 def test_overconfidence_is_not_reduced_by_the_hop_weights():
     """Labels that node-only features determine: α must go to one, however large the logits are."""
     for temperature in (1.0, 30.0):
@@ -72,17 +62,6 @@ def test_overconfidence_is_not_reduced_by_the_hop_weights():
         targets = (logits / temperature).softmax(1)
         fit = fit_hop_weights(view, targets, intercept=False)
         assert float(fit.gamma) > 0.9
-
-
-@pytest.mark.parametrize("classes", [2, 4])
-def test_the_spread_of_inputs_is_their_covariance_under_the_probabilities(classes):
-    inputs = torch.randn(3, classes - 1, 5, dtype=torch.float64)
-    probs = torch.randn(classes, 5, dtype=torch.float64).softmax(0)[:-1]
-    wanted = torch.zeros(3, 3, dtype=torch.float64)
-    for node in range(5):
-        x, p = inputs[..., node], probs[:, node]
-        wanted += (x * p) @ x.T - torch.outer(x @ p, x @ p)
-    torch.testing.assert_close(_spread(inputs, probs), wanted)
 
 
 @pytest.mark.parametrize("backbone", [mg.GPRGNN, mg.APPNP])

@@ -17,9 +17,9 @@ from torch_geometric.utils import contains_isolated_nodes, contains_self_loops
 
 import matcha_gnn as mg
 from matcha_gnn.errors import InvalidFileError, InvalidGraphError, MatchaError
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph, content_hash, unlabelled
 from matcha_gnn.io.graphfiles import read_graph, write_graph
-from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 SUFFIXES = [".npz", ".pt"]
 MASKS = ("train_mask", "val_mask", "test_mask")

@@ -5,13 +5,13 @@ import pickle
 
 import pytest
 import torch
+from matcha_gnn.io.models import FORMAT, load_model, save_model
 from safetensors.torch import save_file
 
 from matcha_gnn.datasets import csbm
 from matcha_gnn.errors import IncompatibleError, InvalidFileError, MatchaError
 from matcha_gnn.gamma.models import GPRGNN
 from matcha_gnn.gamma.train import fit
-from matcha_gnn.io.models import FORMAT, load_model, save_model
 from tensor_files import metadata_of, rewritten
 
 GRAPH = csbm(num_nodes=60, num_features=6, degree=3, seed=0)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import torch
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
+from matcha_gnn.adaptation import run_adaptation
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
-from matcha_gnn.adaptation import run_adaptation
 from matcha_gnn.gamma.methods import METHODS
 from matcha_gnn.gamma.models import BACKBONES
 from matcha_gnn.gamma.strategies import STRATEGIES

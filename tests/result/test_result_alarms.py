@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from matcha_gnn.result.alarms import JUMP, class_alarms, emptied, jumped
 
 

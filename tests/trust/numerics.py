@@ -7,11 +7,11 @@ from functools import cache
 from typing import NamedTuple
 
 import torch
+from matcha_gnn.adaptation import run_adaptation
 from torch import Tensor
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
-from matcha_gnn.adaptation import run_adaptation
 from matcha_gnn.gamma.methods import METHODS
 from matcha_gnn.gamma.models import BACKBONES
 from matcha_gnn.gamma.strategies import STRATEGIES

@@ -61,7 +61,7 @@ def attacked(
         The same graph with other edges.
 
     Example:
-        >>> from matcha_gnn.testing import tiny_graph, trained_model
+        >>> from matcha_gnn.gamma.testing import tiny_graph, trained_model
         >>> hurt = attacked(trained_model(), tiny_graph(), rate=0.1, epochs=5, block_size=2000)
         >>> hurt.num_nodes, hurt.is_undirected()
         (120, True)

@@ -8,6 +8,7 @@ from matcha_gnn import functional
 from matcha_gnn.gamma.methods import Prediction, View
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
+STRATEGIES = mg.Matcha(rounds=3), mg.ClosedForm(loss=mg.PIC()), mg.Unadapted()
 PRECISIONS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 
 
@@ -43,10 +44,10 @@ def test_equal_nodes_have_no_clusters(dtype):
 
 @PRECISIONS
 @pytest.mark.parametrize("spread", [0.0, 1e-12, 1e-9, 1e-7, 1e-5])
-@pytest.mark.parametrize("strategy", [mg.Matcha(rounds=3), mg.ClosedForm(mg.PIC()), mg.Unadapted()])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_pic_is_a_share_however_near_the_nodes_are(dtype, spread, strategy):
     model = trained_model().to(dtype)
-    result = mg.adapt(model, equal_nodes(dtype, spread), strategy=strategy)
+    result = mg.gamma.run(model, equal_nodes(dtype, spread), strategy=strategy)
     assert 0 <= result.pic_before <= 1
     assert 0 <= result.pic_after <= 1
     assert all(0 <= value <= 1 for value in result.trace.loss)

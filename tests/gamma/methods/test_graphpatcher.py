@@ -1,27 +1,19 @@
 """GraphPatcher against explicit graphs with virtual nodes, its training, and its edges."""
 
-import copy
-import sys
 from dataclasses import replace
 
 import pytest
 import torch
 import torch_geometric.nn as pyg
-from matcha_gnn.testing.graphs import snapshot
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import matcha_gnn as mg
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.gamma.methods import View
-from matcha_gnn.gamma.methods.graphpatcher import patching as patching_module
-from matcha_gnn.gamma.methods.graphpatcher import training as training_module
 from matcha_gnn.gamma.methods.graphpatcher.method import GraphPatcher
 from matcha_gnn.gamma.methods.graphpatcher.patching import (
     Patcher,
     Patching,
-    encode_virtual,
-    filter_patched,
     neighbour_sums,
     patched_adjacency,
     propagate_patched,
@@ -33,9 +25,8 @@ from matcha_gnn.gamma.methods.graphpatcher.training import (
     restoring_loss,
 )
 from matcha_gnn.gamma.models import BACKBONES
-from matcha_gnn.gamma.testing import awkward_graphs, check_method, tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.kernels.propagate import sums_of_rows
 
 NODES, FEATURES, WIDTH, K = 30, 6, 5, 3
 SMALL = {"hidden_channels": 8, "iterations": 10}
@@ -181,11 +172,6 @@ def small_model():
     return model
 
 
-@pytest.mark.parametrize("patches", [1, 3, "source"])
-def test_passes_the_battery(small_model, patches):
-    check_method(GraphPatcher(patches), copy.deepcopy(small_model))
-
-
 @pytest.mark.parametrize("patches", [1, 2, 5])
 @pytest.mark.parametrize("centres", [SOME, ALL], ids=["some", "all"])
 def test_patched_hops_are_those_of_the_explicit_graph(patches, centres):
@@ -204,19 +190,6 @@ def test_patched_hops_are_those_of_the_explicit_graph(patches, centres):
         explicit = whole.adjacency @ explicit
 
 
-def test_patched_adjacency_in_single_precision_and_without_weights():
-    graph = mg.unlabelled(tiny_graph())
-    nodes = torch.arange(graph.num_nodes)
-    adjacency, share = patched_adjacency(graph, nodes, 2, torch.float32)
-    degree = 1 + torch.bincount(graph.edge_index[1], minlength=len(nodes))
-    dense = torch.eye(len(nodes))
-    dense[graph.edge_index[1], graph.edge_index[0]] = 1
-    scale = (degree + 2.0).rsqrt()
-    torch.testing.assert_close(share, scale)
-    wanted = scale[:, None] * dense * scale
-    torch.testing.assert_close(adjacency.matrix.to_dense(), wanted, atol=1e-6, rtol=0)
-
-
 @pytest.mark.parametrize("centres", [SOME, ALL], ids=["some", "all"])
 def test_virtual_features_are_those_of_a_plain_generator(centres):
     graph, patcher = directed_graph(), patcher_of()
@@ -225,28 +198,6 @@ def test_virtual_features_are_those_of_a_plain_generator(centres):
     for got, wanted in zip(ours, plain, strict=True):
         torch.testing.assert_close(got, wanted)
     assert not torch.allclose(ours[0], ours[1])
-
-
-def test_row_blocks_change_nothing(monkeypatch):
-    graph, patcher, model = directed_graph(), patcher_of(), model_of()
-    whole = Patching(patcher, graph.x, neighbour_sums(graph), ALL)()
-    encoded = encode_virtual(model, patcher, whole)
-    monkeypatch.setattr(patching_module, "ROWS_AT_ONCE", 7)
-    blocks = Patching(patcher, graph.x, neighbour_sums(graph), ALL)()
-    torch.testing.assert_close(blocks, whole)
-    torch.testing.assert_close(encode_virtual(model, patcher, whole), encoded)
-
-
-def test_mix_of_patched_hops_and_its_gradient():
-    generator = torch.Generator().manual_seed(0)
-    adjacency, _ = patched_adjacency(directed_graph(), ALL, 2, torch.float64)
-    h, pushed = torch.randn(2, NODES, 2, generator=generator, dtype=torch.float64)
-    hop_weights = torch.randn(K + 1, generator=generator, dtype=torch.float64)
-    stack = propagate_patched(adjacency, h, pushed, K)
-    wanted = torch.einsum("nkd,k->nd", stack, hop_weights)
-    torch.testing.assert_close(filter_patched(adjacency, h, pushed, hop_weights), wanted)
-    pushed.requires_grad_()
-    assert torch.autograd.gradcheck(lambda p: filter_patched(adjacency, h, p, hop_weights), pushed)
 
 
 @pytest.mark.parametrize("patches", [1, 3])
@@ -268,7 +219,7 @@ def test_other_models_run_on_the_explicit_graph_at_every_gamma(kind, patches):
     whole = explicit_graph(graph, virtual, ALL)
     for rounds in (0, 2):
         strategy = mg.Matcha(lr=0.05, rounds=rounds) if rounds else mg.Unadapted()
-        result = mg.adapt(model, graph, GraphPatcher(patches), strategy)
+        result = mg.gamma.run(model, graph, GraphPatcher(patches), strategy)
         logits = result.model(whole.x, whole.edge_index, whole.edge_weight)
         torch.testing.assert_close(result.probs, logits[:NODES].softmax(-1))
     assert not torch.equal(result.gamma, result.gamma_before)
@@ -279,85 +230,6 @@ def test_number_of_patches_from_the_model_file():
     chosen = mg.predict(model, graph, GraphPatcher("source")).probs
     assert torch.equal(chosen, mg.predict(model, graph, GraphPatcher(4)).probs)
     assert not torch.equal(chosen, mg.predict(model, graph, GraphPatcher(1)).probs)
-
-
-def test_sparse_features_give_the_same(small_model):
-    graph = tiny_graph()
-    dense = mg.adapt(small_model, graph, GraphPatcher(2), mg.Matcha(rounds=2)).probs
-    graph.x = graph.x.to_sparse()
-    torch.testing.assert_close(
-        mg.adapt(small_model, graph, GraphPatcher(2), mg.Matcha(rounds=2)).probs, dense
-    )
-    method = GraphPatcher(1, **SMALL)
-    source, sparse = tiny_graph(0.8, seed=0), tiny_graph(0.8, seed=0)
-    sparse.x = sparse.x.to_sparse()
-    ours = [trained_patcher(small_model, method, g)["last.weight"] for g in (source, sparse)]
-    torch.testing.assert_close(ours[0], ours[1])
-
-
-def test_prepared_hops_do_not_depend_on_gamma():
-    graph, model, method = directed_graph(), with_patcher(model_of()), GraphPatcher(1)
-    view = view_of(model, graph)
-    moved = replace(view, gamma=view.gamma + 1)
-    stacks = [method.prepare(v).hops_at(v).stack for v in (view, moved)]
-    assert torch.equal(*stacks)
-    state = method.prepare(view)
-    answers = [method.predict(v, state)[0].probs for v in (view, moved)]
-    assert not torch.allclose(*answers)
-
-
-@pytest.mark.parametrize("classes", [2, 3, 12])
-def test_sums_that_come_with_a_prediction(classes):
-    graph, method = directed_graph(), GraphPatcher(2)
-    view = view_of(with_patcher(model_of(classes)), graph)
-    prediction, _ = method.predict(view, method.prepare(view))
-    wanted = view.hops.class_sums(prediction.probs)
-    torch.testing.assert_close(prediction.class_sums(view), wanted)
-    own = prediction.own_view(view)
-    assert own.hops is prediction.hops
-    torch.testing.assert_close(
-        prediction.class_sums(own), prediction.hops.class_sums(prediction.probs)
-    )
-    torch.testing.assert_close(prediction.mass, prediction.probs.sum(0).numpy())
-
-
-def test_rounds_of_matcha_need_no_sparse_product(small_model, monkeypatch):
-    products = []
-
-    def counted(*given):
-        products.append(1)
-        return sums_of_rows(*given)
-
-    monkeypatch.setattr(sys.modules["matcha_gnn.kernels.propagate"], "sums_of_rows", counted)
-    counts = []
-    for strategy in (mg.Unadapted(), mg.Matcha(rounds=8)):
-        products.clear()
-        mg.adapt(small_model, tiny_graph(), GraphPatcher(), strategy)
-        counts.append(len(products))
-    # K hops of the model and K of the patched graph, and none in a round.
-    assert counts == [2 * small_model.num_hops] * 2
-
-
-def test_loss_can_use_the_patched_representation(small_model):
-    model = small_model
-    source, base = (
-        mg.adapt(model, tiny_graph(), GraphPatcher(2), mg.Matcha(rounds=5, features=features))
-        for features in ("source", "base")
-    )
-    assert bool(torch.isfinite(base.probs).all())
-    assert not torch.allclose(source.gamma, base.gamma)
-    graph = mg.unlabelled(tiny_graph())
-    view, method = view_of(model.frozen(), graph), GraphPatcher(2)
-    prediction, _ = method.predict(view, method.prepare(view))
-    z = prediction.hops.mix(view.hop_weights)
-    torch.testing.assert_close(model.head(z).softmax(-1), prediction.probs)
-
-
-def test_encoder_may_move(small_model):
-    result = mg.adapt(
-        small_model, tiny_graph(), GraphPatcher(1), mg.Matcha(lr=0.01, rounds=2, moves="both")
-    )
-    assert bool(torch.isfinite(result.probs).all())
 
 
 @pytest.mark.parametrize("kind", ["gprgnn", *OTHERS])
@@ -406,32 +278,6 @@ def test_copies_axis_leaves_copied_targets_without_gradient():
     assert gradient(whole, "copies") == gradient(whole, "classes") > 1e-2
 
 
-def test_copies_axis_trains_by_the_last_step_alone(monkeypatch):
-    def slopes(axis, restored):
-        monkeypatch.setattr(training_module, "RESTORED", restored)
-        run = training_of(replace(SCHEDULE, axis=axis))
-        run.patcher.eval()
-        torch.manual_seed(0)
-        run.loss(SOME).backward()
-        return run.patcher.middle.weight.grad
-
-    assert slopes("copies", (0.6, 0.3)).abs().max() < 1e-12
-    assert slopes("classes", (0.6, 0.3)).abs().max() > 1e-4
-    assert slopes("copies", (0.6, 0.3, 0.0)).abs().max() > 1e-5
-
-
-def test_one_copy_has_the_mean_gradient_of_ten():
-    generator = torch.Generator().manual_seed(0)
-    patched = torch.randn(7, 3, generator=generator).requires_grad_()
-    copied = torch.randn(7, 10, 3, generator=generator)
-    (whole,) = torch.autograd.grad(restoring_loss(patched, copied, "classes"), patched)
-    single = [
-        torch.autograd.grad(restoring_loss(patched, copied[:, [c]], "classes"), patched)[0]
-        for c in range(10)
-    ]
-    torch.testing.assert_close(torch.stack(single).mean(0), whole)
-
-
 def test_thinning_takes_from_centres_only():
     run, graph = training_of(), directed_graph()
     torch.manual_seed(0)
@@ -448,71 +294,12 @@ def test_thinning_takes_from_centres_only():
     assert run._thinned(SOME, 1.0).edge_index.shape[1] == int(spared.sum())
 
 
-def test_training_lowers_the_loss():
-    model, graph = trained_model(), mg.unlabelled(tiny_graph(0.8, seed=0))
-    labels, everyone = tiny_graph(0.8, seed=0).y, torch.ones(120, dtype=torch.bool)
-    schedule = Schedule(16, 30, 60, 1, 5e-3, "classes", "last")
-    run = PatcherTraining(model, graph, labels, everyone, schedule)
-
-    def value():
-        run.patcher.eval()
-        torch.manual_seed(0)
-        with torch.no_grad():
-            return float(sum(run.loss(run.candidates) for _ in range(10)) / 10)
-
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        run.patcher.reset_parameters()
-        before = value()
-        run.run(seed=0)
-        assert value() < 0.8 * before
-
-
 def test_labels_enter_no_loss():
     model, method = trained_model(), GraphPatcher(**SMALL, keep="last")
     graph, other = tiny_graph(0.8, seed=0), tiny_graph(0.8, seed=0)
     other.y = other.y.flip(0)
     first, second = (trained_patcher(model, method, g) for g in (graph, other))
     assert all(torch.equal(first[name], second[name]) for name in first if name != "patches")
-
-
-def test_number_of_patches_does_not_change_training():
-    model = trained_model()
-    one, chosen = (trained_patcher(model, GraphPatcher(p, **SMALL)) for p in (1, "source"))
-    assert all(torch.equal(one[name], chosen[name]) for name in one)
-
-
-def test_training_is_repeatable_and_leaves_everything_alone():
-    model, graph, method = trained_model(), tiny_graph(0.8, seed=0), GraphPatcher(**SMALL)
-    model.train().requires_grad_(True)
-    before, state = snapshot(model, graph), torch.get_rng_state()
-    first = trained_patcher(model, method, graph)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert model.training
-    assert all(parameter.grad is None for parameter in model.parameters())
-    assert all(torch.equal(a, b) for a, b in zip(before, snapshot(model, graph), strict=True))
-    again, other = (
-        trained_patcher(model, method, graph),
-        trained_patcher(model, method, graph, seed=1),
-    )
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not torch.equal(first["last.weight"], other["last.weight"])
-
-
-def test_loading_draws_nothing(small_model):
-    state = torch.get_rng_state()
-    mg.predict(small_model, tiny_graph(), GraphPatcher())
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_patcher_survives_the_model_file(small_model, tmp_path):
-    mg.save_model(small_model, tmp_path / "m.safetensors")
-    loaded = mg.load_model(tmp_path / "m.safetensors")
-    probs = [
-        mg.adapt(m, tiny_graph(), GraphPatcher(), mg.Matcha(rounds=2)).probs
-        for m in (small_model, loaded)
-    ]
-    assert torch.equal(*probs)
 
 
 class Scripted(PatcherTraining):
@@ -553,14 +340,6 @@ def test_equal_accuracy_prefers_longer_training_and_fewer_patches():
     assert scripted([[5, 9], [9, 9], [3, 3]]) == (120, 20, 1)
 
 
-def test_last_weights_can_be_kept():
-    assert scripted([[5, 9, 6]], keep="last", iterations=40) == (40, 40, 2)
-
-
-def test_short_training_is_evaluated_at_its_end():
-    assert scripted([[5, 9, 6]], iterations=3) == (3, 3, 2)
-
-
 def test_accuracy_is_taken_on_labelled_nodes_of_the_patched_source():
     graph, model = directed_graph(), model_of()
     labels, labelled = torch.arange(NODES) % 3, torch.arange(NODES) < 11
@@ -590,141 +369,3 @@ def test_batches_are_drawn_from_nodes_with_neighbours(monkeypatch):
     for _ in range(30):
         run._step(steps)
     assert {tuple(c) for c in drawn} == {(1, 2), (1, 4), (2, 4)}
-
-
-@pytest.mark.parametrize("batch_size", [None, 1, 1000])
-def test_any_batch_size_trains(batch_size):
-    arrays = trained_patcher(trained_model(), GraphPatcher(**SMALL, batch_size=batch_size))
-    assert all(bool(torch.isfinite(tensor).all()) for tensor in arrays.values())
-
-
-@pytest.mark.parametrize("name", awkward_graphs())
-@pytest.mark.parametrize("features", ["source", "base"])
-def test_edge_cases_give_predictions(small_model, name, features):
-    graph = awkward_graphs()[name]
-    for patches in (1, 5):
-        method = GraphPatcher(patches)
-        probs = mg.adapt(small_model, graph, method, mg.Matcha(rounds=3, features=features)).probs
-        assert bool(torch.isfinite(probs).all())
-        torch.testing.assert_close(probs.sum(1), torch.ones(graph.num_nodes))
-
-
-def test_one_class_only_predicted(small_model):
-    model = copy.deepcopy(small_model)
-    model.head = nn.Linear(8, 3)
-    with torch.no_grad():
-        model.head.weight.zero_()
-        model.head.bias.copy_(torch.tensor([0.0, 200.0, 0.0]))
-    result = mg.adapt(model, tiny_graph(), GraphPatcher(2), mg.Matcha(rounds=3))
-    assert bool((result.probs.argmax(1) == 1).all())
-    assert bool(torch.isfinite(result.probs).all())
-
-
-def test_a_virtual_node_weighs_most_where_neighbours_are_missing():
-    spokes = torch.stack([torch.zeros(200, dtype=torch.long), torch.arange(1, 201)])
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(202, 6, generator=generator)
-    hub = Graph(x, torch.cat([spokes, spokes.flip(0)], 1))
-    _, share = patched_adjacency(hub, torch.arange(202), 1, torch.float32)
-    torch.testing.assert_close(share[[0, 1, 201]], torch.tensor([202.0, 3.0, 2.0]).rsqrt())
-
-
-def test_source_without_edges_and_double_precision():
-    graph = tiny_graph(0.8, seed=0)
-    graph.edge_index = graph.edge_index[:, :0]
-    graph.x = graph.x.double()
-    model = trained_model().double()
-    model.source_arrays = {"graphpatcher": trained_patcher(model, GraphPatcher(**SMALL), graph)}
-    assert model.source_arrays["graphpatcher"]["first.weight"].dtype == torch.float64
-    probs = mg.adapt(model, graph, GraphPatcher(), mg.Matcha(rounds=2)).probs
-    torch.testing.assert_close(probs.sum(1), torch.ones(120, dtype=torch.float64))
-
-
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("patches", 0),
-        ("patches", "all"),
-        ("patches", 1.5),
-        ("hidden_channels", 0),
-        ("iterations", 0),
-        ("batch_size", 0),
-        ("copies", 0),
-        ("lr", 0.0),
-        ("lr", float("nan")),
-        ("axis", "nodes"),
-        ("keep", "first"),
-    ],
-)
-def test_arguments_are_checked(argument, value):
-    with pytest.raises(InvalidArgumentError, match=argument):
-        GraphPatcher(**{argument: value})
-
-
-def test_settings_are_the_arguments():
-    given = {
-        "patches": 2,
-        "hidden_channels": 16,
-        "iterations": 7,
-        "batch_size": None,
-        "copies": 3,
-        "lr": 0.5,
-        "axis": "copies",
-        "keep": "last",
-    }
-    assert GraphPatcher(**given).settings() == given
-
-
-def test_a_model_without_a_patcher_is_refused():
-    with pytest.raises(IncompatibleError, match=r"methods=\[GraphPatcher\(\)\]"):
-        mg.adapt(trained_model(), tiny_graph(), GraphPatcher(), mg.Matcha())
-
-
-@pytest.mark.parametrize("part", ["patches", "second.bias", "merge.weight"])
-def test_a_broken_patcher_is_refused(part):
-    model = with_patcher(model_of())
-    del model.source_arrays["graphpatcher"][part]
-    with pytest.raises(IncompatibleError, match="does not fit"):
-        mg.adapt(model, directed_graph(), GraphPatcher(), mg.Matcha())
-
-
-def test_a_patcher_for_other_features_is_refused():
-    model = with_patcher(model_of())
-    model.source_arrays["graphpatcher"]["first.weight"] = torch.zeros(WIDTH, FEATURES + 1)
-    with pytest.raises(IncompatibleError, match="does not fit"):
-        mg.adapt(model, directed_graph(), GraphPatcher(), mg.Matcha())
-
-
-def test_a_model_without_hops_is_refused():
-    with pytest.raises(IncompatibleError, match="K >= 1"):
-        mg.adapt(with_patcher(model_of(hops=0)), directed_graph(), GraphPatcher(), mg.Matcha())
-    with pytest.raises(IncompatibleError, match="K >= 1"):
-        trained_patcher(model_of(hops=0, dtype=torch.float32), GraphPatcher(**SMALL))
-
-
-@pytest.mark.parametrize("kind", OTHERS)
-def test_other_models_pass_the_battery(kind):
-    model = other_model(kind).float()
-    model.source_arrays = {"graphpatcher": trained_patcher(model, GraphPatcher(**SMALL))}
-    check_method(GraphPatcher(), model)
-    patched = mg.predict(model, tiny_graph(), GraphPatcher()).probs
-    assert not torch.allclose(patched, mg.predict(model, tiny_graph()).probs, atol=1e-3)
-
-
-@pytest.mark.parametrize("kind", ["jknet", "gcnii"])
-def test_sparse_features_of_other_models_give_the_same(kind):
-    dense, sparse = tiny_graph(), tiny_graph()
-    sparse.x = sparse.x.to_sparse()
-    model = with_patcher(other_model(kind).float())
-    probs = [
-        mg.adapt(model, g, GraphPatcher(2), mg.Matcha(lr=0.1, rounds=1)).probs
-        for g in (dense, sparse)
-    ]
-    torch.testing.assert_close(*probs)
-
-
-def test_a_wrapped_network_says_that_its_patcher_is_for_other_features():
-    model = with_patcher(other_model("wrapped"))
-    model.source_arrays["graphpatcher"]["first.weight"] = torch.zeros(WIDTH, FEATURES + 1)
-    with pytest.raises(IncompatibleError, match="does not fit"):
-        mg.adapt(model, directed_graph(), GraphPatcher(), mg.Matcha())

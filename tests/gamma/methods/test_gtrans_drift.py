@@ -5,15 +5,14 @@ import copy
 import pytest
 import torch
 from torch import nn
-from unknown_models import Unknown
 
 import matcha_gnn as mg
-from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.gamma.methods import Modifies, View
+from matcha_gnn.gamma.methods import View
 from matcha_gnn.gamma.methods.gtrans.method import ONLY_FOR, GTrans
 from matcha_gnn.gamma.methods.whole import drifted_statistics
-from matcha_gnn.gamma.testing import check_method, tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph, unlabelled
+from unknown_models import Unknown
 
 EDIT = {"lr_feat": 0.02, "epochs": 10, "ratio": 0.2}
 
@@ -120,44 +119,3 @@ def test_every_norm_of_a_wrapped_network_drifts_and_still_does_when_gamma_moves(
             one.gamma.data.fill_(scale)
         hops = found.hops_at(view_of(model)).stack
         torch.testing.assert_close(hops, expected.hops_at(view_of(after)).stack)
-
-
-def test_without_epochs_only_the_statistics_change():
-    model = gprgnn()
-    alone = mg.predict(model, shifted_graph(), GTrans(epochs=0, drift=2))
-    after = left_in_training_mode(model, shifted_graph(), 2)
-    plain = mg.predict(after, shifted_graph(), mg.ERM())
-    torch.testing.assert_close(alone.probs, plain.probs)
-
-
-def test_the_models_own_statistics_and_modes_stay():
-    model = two_norms()
-    before = copy.deepcopy(model.state_dict())
-    drifted_statistics(view_of(model), 3)
-    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
-    assert all(not norm.training and norm.track_running_stats for norm in norms_of(model))
-
-
-def test_it_keeps_the_contract_of_methods():
-    check_method(GTrans(epochs=5, drift=3))
-
-
-def test_the_norm_is_touched_only_where_it_drifts():
-    assert GTrans(drift=1).modifies - GTrans().modifies == {Modifies.NORM}
-    assert "modifies" not in GTrans(drift=1).settings()
-
-
-def test_refused_without_statistics_that_could_drift():
-    model = mg.JKNet(6, 3, hidden_channels=8)
-    with pytest.raises(IncompatibleError, match="gtrans: JKNet has no batch norm"):
-        mg.predict(model, tiny_graph(), GTrans(drift=5))
-    untracked = gprgnn()
-    untracked.norm = nn.BatchNorm1d(untracked.norm.num_features, track_running_stats=False)
-    with pytest.raises(IncompatibleError, match="no batch norm with statistics to drift"):
-        GTrans(drift=5).require(untracked)
-
-
-def test_one_node_has_no_statistics():
-    one = Graph(torch.ones(1, 6), torch.empty(2, 0, dtype=torch.long))
-    with pytest.raises(IncompatibleError, match="two nodes or more"):
-        GTrans(epochs=0, drift=1).edited(view_of(gprgnn(), one))

@@ -5,17 +5,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 from torch.nn import functional as F  # noqa: N812
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.methods import View
-from matcha_gnn.gamma.methods import lame as module
 from matcha_gnn.gamma.methods.lame import LAME, nearest, neighbour_table
-from matcha_gnn.gamma.testing import awkward_graphs, check_method, tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 
 def points(rows, width=6, seed=0, dtype=torch.float64):
@@ -71,11 +68,6 @@ class LargestTensor(TorchDispatchMode):
         return result
 
 
-@pytest.mark.parametrize("method", [LAME(), LAME(symmetric=True)], ids=["default", "symmetric"])
-def test_battery(method):
-    check_method(method)
-
-
 @pytest.mark.parametrize("k", [1, 4, 30])
 @pytest.mark.parametrize("nodes", [2, 3, 40, 900])
 def test_neighbours_are_those_of_scikit_learn(nodes, k):
@@ -87,22 +79,6 @@ def test_neighbours_are_those_of_scikit_learn(nodes, k):
     assert np.array_equal(found.numpy(), expected)
 
 
-@pytest.mark.parametrize("block", [(1, 1), (7, 1 << 20), (1 << 20, 500)])
-def test_blocks_of_any_size_find_the_same(monkeypatch, block):
-    queries, rows = points(50), points(333, seed=1)
-    values, found = gathered(queries, rows, 3)
-    monkeypatch.setattr(module, "_CPU_BLOCK", block)
-    again, found_again = gathered(queries, rows, 3)
-    torch.testing.assert_close(values.sort(1).values, again.sort(1).values)
-    assert torch.equal(found.sort(1).values, found_again.sort(1).values)
-
-
-def test_similarities_belong_to_the_rows_found():
-    queries, rows = points(20), points(2000, seed=1)
-    values, found = gathered(queries, rows, 5)
-    torch.testing.assert_close(values, torch.einsum("nd,nkd->nk", queries, rows[found]))
-
-
 def test_the_barred_row_is_not_found_and_others_are():
     rows = F.normalize(points(30))
     own = torch.arange(30)
@@ -110,31 +86,6 @@ def test_the_barred_row_is_not_found_and_others_are():
     _, found = gathered(rows, rows, 4, own)
     met_itself = (found == torch.arange(30)[:, None]).any(1)
     assert met_itself.tolist() == [i % 3 == 0 for i in range(30)]
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    length=st.integers(1, 400),
-    k=st.integers(1, 12),
-    seed=st.integers(0, 10**6),
-    levels=st.sampled_from([2, 5, 1000]),
-)
-def test_selection_by_groups_is_selection(length, k, seed, levels):
-    k = min(k, length)
-    generator = torch.Generator().manual_seed(seed)
-    values = torch.randint(levels, (3, length), generator=generator).float()
-    got, found = module._largest(values, k)
-    assert torch.equal(got.sort(1).values, values.topk(k).values.flip(1))
-    assert torch.equal(values.gather(1, found), got)
-    assert all(len(set(row)) == k for row in found.tolist())
-
-
-def test_groups_are_used_where_they_pay_and_only_there():
-    assert module._group_size(5000, 10) == 7
-    assert module._group_size(100_000, 10) == 12
-    assert module._group_size(5000, 100) == 4
-    assert module._group_size(5000, 1000) == 1
-    assert module._group_size(3, 1) == 1
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
@@ -160,30 +111,6 @@ def test_the_answer_is_a_fixed_point_of_lower_energy():
     assert energy(answer.numpy(), start, affinity) < energy(start, start, affinity) - 1
 
 
-def test_each_update_descends_where_the_affinity_is_positive_semi_definite():
-    root = points(15, 4).abs()
-    affinity = root @ root.T / 4
-    log_probs = points(15, 3, seed=1).log_softmax(1)
-    probs = log_probs.exp().numpy()
-    values = []
-    for iterations in range(12):
-        method = LAME(iterations=iterations, tolerance=0)
-        answer = method._fixed_point(log_probs, affinity.to_sparse_csr()).numpy()
-        values.append(energy(answer, probs, affinity.numpy()))
-    assert all(b <= a + 1e-12 for a, b in zip(values, values[1:], strict=False))
-    assert values[-1] < values[0] - 0.1
-
-
-def test_the_tolerance_stops_the_updates():
-    view = view_of(trained_model().double(), tiny_graph())
-
-    def answer(**options):
-        return LAME(**options).predict(view, None)[0].probs
-
-    assert torch.equal(answer(tolerance=1e9), answer(iterations=1))
-    assert not torch.allclose(answer(tolerance=1e9), answer(), atol=1e-3)
-
-
 @pytest.mark.parametrize("tolerance", [3e-1, 1e-1, 3e-2, 1e-2, 1e-3, 1e-5])
 def test_updates_end_when_the_energy_does_not_move(tolerance):
     view = view_of(trained_model().double(), tiny_graph())
@@ -199,22 +126,6 @@ def test_updates_end_when_the_energy_does_not_move(tolerance):
     torch.testing.assert_close(got, torch.from_numpy(answer), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("options", [{"scale": 0.0}, {"iterations": 0}])
-def test_without_a_pull_the_source_answers(options):
-    model, graph = trained_model(), tiny_graph()
-    still = mg.predict(model, graph, LAME(**options)).probs
-    torch.testing.assert_close(still, mg.predict(model, graph).probs)
-
-
-def test_a_node_among_confident_others_follows_them():
-    z = torch.tensor([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 5)
-    logits = torch.tensor([[3.0, 0.0]] * 5 + [[0.0, 3.0]] * 5)
-    logits[0] = torch.tensor([0.0, 0.5])
-    affinity = LAME(k=4)._affinity(z)
-    answer = LAME()._fixed_point(logits.log_softmax(1), affinity)
-    assert answer.argmax(1).tolist() == [0] * 5 + [1] * 5
-
-
 def test_no_tensor_of_all_pairs_is_made():
     nodes = 3000
     model = trained_model()
@@ -224,62 +135,3 @@ def test_no_tensor_of_all_pairs_is_made():
     with LargestTensor() as largest:
         LAME().predict(view, None)
     assert largest.numel <= 256 * nodes < nodes**2 / 10
-
-
-@pytest.mark.parametrize(("restart", "searches"), [(True, 4), (False, 1)])
-def test_carrying_on_keeps_the_neighbours_of_the_first_round(monkeypatch, restart, searches):
-    calls = []
-    honest = module.neighbour_table
-    monkeypatch.setattr(module, "neighbour_table", lambda z, k: calls.append(k) or honest(z, k))
-    mg.adapt(trained_model(), tiny_graph(), LAME(), mg.Matcha(rounds=3, restart=restart))
-    assert len(calls) == searches
-
-
-def test_neighbours_are_those_of_the_current_gamma():
-    model, graph = trained_model(), tiny_graph()
-    result = mg.adapt(model, graph, LAME(), mg.Matcha(rounds=4))
-    alone = mg.predict(result.model, graph, LAME())
-    torch.testing.assert_close(alone.probs, result.probs)
-
-
-@pytest.mark.parametrize("name", ["one node", "two nodes", "equal features", "no edges", "a hub"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_degenerate_targets(name, dtype):
-    probs = mg.adapt(
-        trained_model().to(dtype),
-        awkward_graphs()[name],
-        LAME(k=7, symmetric=True),
-        mg.Matcha(rounds=2),
-    ).probs
-    assert probs.dtype == dtype
-    torch.testing.assert_close(probs.sum(1), torch.ones(len(probs), dtype=dtype))
-
-
-def test_one_node_alone_gets_the_source_prediction():
-    model, graph = trained_model(), awkward_graphs()["one node"]
-    source = mg.predict(model, graph).probs
-    torch.testing.assert_close(mg.predict(model, graph, LAME()).probs, source)
-
-
-def test_very_sure_predictions_stay_finite():
-    log_probs = torch.tensor([[1e4, 0.0], [0.0, 1e4], [0.0, 1.0]]).log_softmax(1)
-    answer = LAME(k=2)._fixed_point(log_probs, LAME(k=2)._affinity(points(3, dtype=torch.float32)))
-    assert bool(torch.isfinite(answer).all())
-    torch.testing.assert_close(answer[:2], torch.eye(2))
-
-
-@pytest.mark.parametrize(
-    ("options", "argument"),
-    [
-        ({"k": 0}, "k"),
-        ({"k": 2.5}, "k"),
-        ({"iterations": -1}, "iterations"),
-        ({"tolerance": -1e-3}, "tolerance"),
-        ({"tolerance": math.nan}, "tolerance"),
-        ({"scale": -1.0}, "scale"),
-        ({"scale": math.inf}, "scale"),
-    ],
-)
-def test_bad_arguments_are_named(options, argument):
-    with pytest.raises(mg.InvalidArgumentError, match=f"^{argument}: got"):
-        LAME(**options)

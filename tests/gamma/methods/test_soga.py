@@ -9,7 +9,6 @@ from small_runs import (
     K,
     answer,
     assert_carrying_on_is_taking_more_steps,
-    assert_predicting_leaves_the_state_as_it_was,
     directed_graph,
     drawn_gprgnn,
     view_of,
@@ -20,9 +19,7 @@ import matcha_gnn as mg
 from matcha_gnn.gamma.methods import soga as module
 from matcha_gnn.gamma.methods.soga import SOGA, Contrast, Pairs, draw_pairs
 from matcha_gnn.gamma.methods.tuning import FilterTuner
-from matcha_gnn.gamma.testing import check_method, tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.kernels import Adjacency
 
 
 class Plain(mg.FilterBackbone):
@@ -125,22 +122,6 @@ def test_agrees_on_either_side_of_the_head(classes, width):
     torch.testing.assert_close(got.probs, expected, atol=1e-10, rtol=0)
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        SOGA(),
-        SOGA(steps=2, lr=0.01, optimizer="adam", statistics="target"),
-        SOGA(moves_gamma=True),
-    ],
-)
-def test_passes_the_battery(method):
-    check_method(method)
-
-
-def test_passes_the_battery_without_a_batch_norm():
-    check_method(SOGA(), Plain())
-
-
 def some_contrasts(nodes, seed=0):
     generator = torch.Generator().manual_seed(seed)
 
@@ -157,23 +138,6 @@ def test_the_slope_is_the_derivative_of_the_plain_loss():
     (expected,) = torch.autograd.grad(loss, logits)
     slope = module.loss_slope(logits.detach().T.log_softmax(0), contrasts)
     torch.testing.assert_close(slope.T, expected, atol=1e-14, rtol=0)
-
-
-def test_the_slope_is_the_limit_of_differences():
-    logits, contrasts = torch.randn(6, 3, dtype=torch.float64), some_contrasts(6)
-    slope = module.loss_slope(logits.T.log_softmax(0), contrasts).T
-    for place in [(0, 0), (3, 1), (5, 2)]:
-        nudge = torch.zeros_like(logits)
-        nudge[place] = 1e-6
-        up, down = (plain_loss((logits + s * nudge).softmax(-1), contrasts) for s in (1, -1))
-        assert float(slope[place]) == pytest.approx(float(up - down) / 2e-6, abs=1e-9)
-
-
-def test_a_small_step_lowers_the_loss():
-    model, graph = model_of(plain=True), directed_graph()
-    (before, state), (after, _) = (answer(SOGA(steps=s, lr=0.2), model, graph) for s in (0, 1))
-    losses = [plain_loss(p.probs, state.contrasts) for p in (before, after)]
-    assert losses[1] < losses[0] - 1e-5
 
 
 # Pairs
@@ -228,61 +192,7 @@ def test_on_directed_graphs_positives_succeed_and_degrees_count_both_directions(
     assert chi_square < 16.3, "the 0.1% point with three degrees of freedom"
 
 
-def test_pairs_of_a_real_graph_are_edges():
-    graph = mg.unlabelled(tiny_graph())
-    edges = set(zip(*graph.edge_index.tolist(), strict=True))
-    pairs = draw_pairs(graph, 5, torch.Generator().manual_seed(0))
-    lone = [i for i, j in enumerate(pairs.positive.tolist()) if i == j]
-    assert all((i, j) in edges for i, j in enumerate(pairs.positive.tolist()) if i != j)
-    assert not set(lone) & {sender for sender, _ in edges}
-
-
-def test_without_edges_negatives_are_uniform():
-    graph = Graph(torch.ones(4, 6), torch.arange(4).repeat(2, 1))
-    positive, negative = drawn(graph)
-    assert (positive == torch.arange(4)).all()
-    assert (negative.flatten().bincount(minlength=4) > 0.2 * negative.numel()).all()
-
-
-def test_the_last_node_may_stand_alone():
-    edges = torch.tensor([[0, 1], [1, 0]])
-    pairs = draw_pairs(Graph(torch.ones(3, 6), edges), 5, torch.Generator().manual_seed(0))
-    assert pairs.positive.tolist() == [1, 0, 2]
-
-
-def test_draws_come_from_the_seed_alone():
-    model, graph = model_of(), directed_graph()
-    before = torch.get_rng_state()
-    first, again, other = (answer(SOGA(), model, graph, seed=s)[1].contrasts for s in (3, 3, 4))
-    assert torch.equal(before, torch.get_rng_state())
-    assert torch.equal(first[0].pairs.negative, again[0].pairs.negative)
-    assert not torch.equal(first[0].pairs.negative, other[0].pairs.negative)
-
-
-def test_the_two_contrasts_are_drawn_independently():
-    first, second = answer(SOGA(), model_of(), directed_graph())[1].contrasts
-    assert not torch.equal(first.pairs.positive, second.pairs.positive)
-    assert not torch.equal(first.pairs.negative, second.pairs.negative)
-
-
 # Counted work
-
-
-def test_a_round_encodes_once_and_propagates_narrow_columns(monkeypatch):
-    encoded, shapes = [], []
-    encode, product = mg.GPRGNN.encode, Adjacency.__matmul__
-    monkeypatch.setattr(mg.GPRGNN, "encode", lambda self, x: encoded.append(1) or encode(self, x))
-    monkeypatch.setattr(
-        Adjacency, "__matmul__", lambda self, h: shapes.append(tuple(h.shape)) or product(self, h)
-    )
-    view, method = view_of(model_of(), directed_graph()), SOGA(steps=2)
-    with torch.no_grad():
-        prepared = method.prepare(view)
-        encoded.clear(), shapes.clear()
-        for _ in range(3):
-            method.predict(view, method.start(view, prepared))
-    assert len(encoded) == 3 * 2
-    assert shapes == [(40, 2)] * (3 * 2 * 2 * K)
 
 
 def test_own_hops_are_those_of_the_adapted_model(monkeypatch):
@@ -308,51 +218,6 @@ def test_carrying_on_is_taking_more_steps(optimizer):
     assert_carrying_on_is_taking_more_steps(short, long, model_of())
 
 
-def test_predicting_leaves_the_state_as_it_was():
-    assert_predicting_leaves_the_state_as_it_was(SOGA(2, 0.05, "adam"))
-
-
-def test_gamma_is_not_trained():
-    _, state = answer(SOGA(steps=3), model_of(), directed_graph())
-    trained = set(state.tuned.point.values)
-    assert trained == {"linear.weight", "linear.bias", "norm.weight", "norm.bias", "head.weight"}
-
-
-def test_moves_theta_too():
-    result = mg.adapt(trained_model(), tiny_graph(), SOGA(), mg.Matcha(rounds=2, moves="both"))
-    assert result.probs.isfinite().all()
-
-
-def test_dropout_stays_off():
-    model, graph = trained_model(), tiny_graph()
-    quiet = copy.deepcopy(model)
-    quiet.dropout = 0.0
-    model.train()
-    got, expected = (
-        mg.adapt(m, graph, SOGA(steps=2), mg.Matcha(rounds=2)).probs for m in (model, quiet)
-    )
-    assert torch.equal(got, expected)
-
-
-def test_sparse_features():
-    graph = tiny_graph()
-    graph.x = graph.x.relu()
-    dense = mg.adapt(trained_model(), graph, SOGA(steps=2), mg.Matcha(rounds=2)).probs
-    graph.x = graph.x.to_sparse()
-    sparse = mg.adapt(trained_model(), graph, SOGA(steps=2), mg.Matcha(rounds=2)).probs
-    torch.testing.assert_close(sparse, dense, atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_one_class_predicted_with_certainty(dtype):
-    model, graph = model_of(plain=True, dtype=dtype), directed_graph(dtype)
-    model.head.bias[0] = 1e4
-    probs = answer(SOGA(steps=3), model, graph)[0].probs
-    assert probs.dtype is dtype
-    assert torch.isfinite(probs).all()
-    torch.testing.assert_close(probs.sum(1), torch.ones(40, dtype=dtype))
-
-
 def test_diversity_restores_a_class_that_is_not_predicted():
     model, graph = model_of(), directed_graph()
     model.head.weight[2] *= 0
@@ -361,31 +226,3 @@ def test_diversity_restores_a_class_that_is_not_predicted():
 
 
 # Refusals
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"steps": -1}, "steps: got -1"),
-        ({"lr": -0.1}, "lr: got -0.1"),
-        ({"optimizer": "rmsprop"}, "optimizer: got 'rmsprop'"),
-        ({"lambda_struct": -1.0}, "lambda_struct: got -1.0; allowed: a number >= 0"),
-        ({"lambda_neigh": float("inf")}, "lambda_neigh: got inf"),
-        ({"negatives": 0}, "negatives: got 0; allowed: an integer >= 1"),
-        ({"statistics": "mixed"}, "statistics: got 'mixed'"),
-    ],
-)
-def test_refuses_bad_arguments(options, says):
-    with pytest.raises(mg.InvalidArgumentError, match=says):
-        SOGA(**options)
-
-
-@pytest.mark.parametrize(
-    ("model", "method", "says"),
-    [
-        (Plain(), SOGA(statistics="target"), "soga: Plain has no batch norm"),
-    ],
-)
-def test_refuses_models_it_cannot_adapt(model, method, says):
-    with pytest.raises(mg.IncompatibleError, match=says):
-        mg.adapt(model, tiny_graph(), method, mg.Matcha())

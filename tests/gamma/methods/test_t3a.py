@@ -5,14 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import matcha_gnn as mg
-from matcha_gnn.gamma.methods.t3a import T3A, lowest
-from matcha_gnn.gamma.testing import check_method, tiny_graph, trained_model
+from matcha_gnn.gamma.methods.t3a import T3A
+from matcha_gnn.gamma.testing import tiny_graph
 from matcha_gnn.graphs.memory import Graph
 
 
@@ -67,26 +64,6 @@ def plain_t3a(view, k, drop_worst=False, row_labels="own"):
     return torch.from_numpy(scores / scores.sum(1, keepdims=True))
 
 
-class Recorder(TorchDispatchMode):
-    """Names of all torch operations inside, and the size of the largest result."""
-
-    def __init__(self):
-        super().__init__()
-        self.names, self.largest = set(), 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        self.names.add(func.overloadpacket.__name__)
-        if isinstance(result, torch.Tensor):
-            self.largest = max(self.largest, result.numel())
-        return result
-
-
-@pytest.mark.parametrize("method", [T3A(), T3A(k=5, scale="model")], ids=["default", "k=5"])
-def test_battery(method):
-    check_method(method)
-
-
 @pytest.mark.parametrize("row_labels", ["own", "predicted"])
 @pytest.mark.parametrize("k", [1, 2, 7, 25, 1000, None, -1])
 @pytest.mark.parametrize("seed", range(3))
@@ -117,13 +94,6 @@ def test_surest_supports_are_the_rows_alone_and_give_a_cosine_classifier():
     view = view_of(torch.randn(20, 2, dtype=torch.float64), rows)
     expected = (view.z @ nn.functional.normalize(rows).T).softmax(1)
     torch.testing.assert_close(probs_of(T3A(k=1), view), expected)
-
-
-def test_a_row_competes_and_can_be_evicted():
-    rows = torch.tensor([[0.1, 0.0], [0.0, 0.1]], dtype=torch.float64)
-    z = torch.tensor([[80.0, 20.0], [30.0, 90.0]], dtype=torch.float64)
-    expected = (z @ nn.functional.normalize(z).T).softmax(1)
-    torch.testing.assert_close(probs_of(T3A(k=1), view_of(z, rows)), expected)
 
 
 @pytest.mark.parametrize("k", [1, 5, None])
@@ -161,22 +131,6 @@ def test_equal_entropies_are_taken_in_order_of_number():
     torch.testing.assert_close(first[:, 0], (z.double() @ (prototype - row)).sigmoid())
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2)), min_size=1, max_size=40), st.data()
-)
-def test_lowest_is_a_stable_selection_in_each_class(pairs, data):
-    values, labels = np.array(pairs).T
-    counts = np.bincount(labels, minlength=3).tolist()
-    limits = [data.draw(st.integers(0, count + 2)) for count in counts]
-    expected = np.zeros(len(values), bool)
-    for c, limit in enumerate(limits):
-        own = np.flatnonzero(labels == c)
-        expected[own[np.argsort(values[own], kind="stable")[:limit]]] = True
-    marked = lowest(torch.tensor(values).float(), torch.tensor(labels), counts, limits)
-    assert marked.tolist() == expected.tolist()
-
-
 def test_predictions_harden_with_the_length_of_z_and_do_not_turn():
     view = random_view(bias=False)
     longer = view_of(5 * view.z, view.model.head.weight)
@@ -194,32 +148,6 @@ def test_a_support_counts_by_its_direction_however_short():
         method._prototypes(shorter, method.prepare(shorter)),
         method._prototypes(view, method.prepare(view)),
     )
-
-
-def test_nothing_is_sorted_and_nothing_is_larger_than_the_representation():
-    view = random_view(nodes=400, width=16, classes=4, dtype=torch.float32)
-    with Recorder() as cutting:
-        probs_of(T3A(20), view)
-    assert not cutting.names & {"sort", "argsort", "topk", "one_hot"}
-    assert "kthvalue" in cutting.names
-    assert cutting.largest <= view.z.numel()
-
-
-def test_without_a_cut_no_entropy_is_taken():
-    view = random_view(nodes=400, width=16, classes=4, dtype=torch.float32)
-    method = T3A(None)
-    rows = method.prepare(view)
-    with Recorder() as keeping:
-        method.predict(view, rows)
-    assert not keeping.names & {"_log_softmax", "kthvalue", "exp"}
-
-
-def test_supports_are_those_of_the_current_gamma():
-    model, graph = trained_model(), tiny_graph()
-    fresh = mg.adapt(model, graph, T3A(k=10), mg.Matcha(rounds=4))
-    alone = mg.predict(fresh.model, graph, T3A(k=10))
-    torch.testing.assert_close(alone.probs, fresh.probs)
-    assert not torch.allclose(fresh.probs, fresh.probs_before, atol=1e-3)
 
 
 def spread(logits):
@@ -251,7 +179,7 @@ def test_behind_a_relu_the_models_scale_gives_predictions_that_matcha_can_use():
     model = mg.GCNII(6, 3, hidden_channels=8, alpha=0.1)
     mg.fit(model, tiny_graph(0.8, seed=0), epochs=60)
     results = [
-        mg.adapt(model, tiny_graph(), T3A(k=None, scale=scale), mg.Matcha(lr=0.1, rounds=20))
+        mg.gamma.run(model, tiny_graph(), T3A(k=None, scale=scale), mg.Matcha(lr=0.1, rounds=20))
         for scale in ("unit", "model")
     ]
     unit, scaled = (result.trace.loss[0] for result in results)
@@ -260,14 +188,6 @@ def test_behind_a_relu_the_models_scale_gives_predictions_that_matcha_can_use():
     ends = [mg.metrics.accuracy(result.probs, tiny_graph().y) for result in results]
     assert starts[0] == starts[1], "alone, the labels are the same"
     assert ends[1] > ends[0] + 0.1
-
-
-def test_precision_follows_the_model():
-    model, graph = trained_model(), tiny_graph()
-    single = mg.predict(model, graph, T3A(k=10)).probs
-    double = mg.predict(model.double(), graph, T3A(k=10)).probs
-    assert (single.dtype, double.dtype) == (torch.float32, torch.float64)
-    torch.testing.assert_close(single.double(), double, atol=1e-4, rtol=1e-3)
 
 
 @pytest.mark.parametrize(("k", "drop_worst"), [(1, False), (3, False), (None, False), (None, True)])
@@ -286,50 +206,3 @@ def test_degenerate_representations(k, drop_worst, scale):
         probs = probs_of(T3A(k, drop_worst, scale=scale), view_of(z, rows))
         assert bool(torch.isfinite(probs).all()), name
         torch.testing.assert_close(probs.sum(1), torch.ones(len(z)), msg=name)
-
-
-def test_a_classifier_of_zeros_gives_a_prediction():
-    probs = probs_of(T3A(2), view_of(torch.randn(5, 3), torch.zeros(2, 3)))
-    assert bool(torch.isfinite(probs).all())
-
-
-@pytest.mark.parametrize(
-    ("settings_", "argument"),
-    [
-        ({"k": 0}, "k"),
-        ({"k": -2}, "k"),
-        ({"k": 1.5}, "k"),
-        ({"k": "many"}, "k"),
-        ({"row_labels": "theirs"}, "row_labels"),
-        ({"scale": "large"}, "scale"),
-        ({"scale": 0}, "scale"),
-        ({"scale": float("inf")}, "scale"),
-    ],
-)
-def test_bad_arguments_are_named(settings_, argument):
-    with pytest.raises(mg.InvalidArgumentError, match=f"^{argument}: got"):
-        T3A(**settings_)
-
-
-def test_settings_are_the_arguments():
-    assert T3A(k=-1, drop_worst=True).settings() == {
-        "k": -1,
-        "drop_worst": True,
-        "row_labels": "own",
-        "scale": "unit",
-    }
-
-
-def test_supports_kept_move_the_answer_between_rows_and_centroids():
-    """More supports, prototypes nearer to the centroid of what was predicted."""
-    view = random_view(nodes=300, bias=False)
-    labels = view.logits.argmax(1)
-    centroids = torch.stack(
-        [nn.functional.normalize(view.z[labels == c]).mean(0) for c in range(3)]
-    )
-    centroids = nn.functional.normalize(centroids)
-    far = [
-        float((probs_of(T3A(k), view) - (view.z @ centroids.T).softmax(1)).abs().mean())
-        for k in (1, 10, None)
-    ]
-    assert far[0] > far[1] > far[2] > 0

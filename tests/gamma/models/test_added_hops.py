@@ -9,7 +9,6 @@ import matcha_gnn as mg
 import pyg_networks as nets
 from matcha_gnn.gamma.methods.gtrans.method import GTrans
 from matcha_gnn.gamma.networks.added import LinearAddedHops
-from matcha_gnn.gamma.testing import check_method, tiny_graph
 
 KINDS = [pyg.GCNConv, pyg.SAGEConv, pyg.GATConv]
 
@@ -46,18 +45,10 @@ def written_out(net, head, graph, gamma):
 
 def test_the_adapted_model_is_the_filter_written_out():
     net, (_, target) = nets.trained(nets.convolutions(pyg.SAGEConv)), nets.graphs()
-    result = mg.adapt(mg.add_hops(net, head="lin", K=3), target, strategy=mg.Matcha(rounds=10))
+    result = mg.gamma.run(mg.add_hops(net, head="lin", K=3), target, strategy=mg.Matcha(rounds=10))
     z = written_out(net, "lin", target, result.gamma)
     torch.testing.assert_close(result.probs, net.lin(z).softmax(1).detach(), rtol=1e-3, atol=1e-4)
     assert not torch.allclose(result.gamma, result.gamma_before, atol=0.01)
-
-
-def test_the_network_runs_once_for_all_rounds(monkeypatch):
-    net, calls = untrained(pyg.GCNConv), []
-    forward = nets.Convolutions.forward
-    monkeypatch.setattr(nets.Convolutions, "forward", lambda *a: calls.append(1) or forward(*a))
-    mg.adapt(mg.add_hops(net, head="lin"), nets.graphs()[1], strategy=mg.Matcha(rounds=10))
-    assert len(calls) == 1
 
 
 def curved():
@@ -71,11 +62,11 @@ def test_a_curved_head_goes_by_autograd_on_kept_hops_and_agrees_with_the_sums():
     net, target = curved(), mg.unlabelled(nets.graphs()[1])
     model = mg.add_hops(net, head="lin")
     assert not isinstance(model, mg.LinearBackbone)
-    result = mg.adapt(model, target, strategy=mg.Matcha(lr=0.5, rounds=1))
+    result = mg.gamma.run(model, target, strategy=mg.Matcha(lr=0.5, rounds=1))
     sums = LinearAddedHops(net, "lin", 2)
     torch.testing.assert_close(
         result.gamma,
-        mg.adapt(sums, target, strategy=mg.Matcha(lr=0.5, rounds=1)).gamma,
+        mg.gamma.run(sums, target, strategy=mg.Matcha(lr=0.5, rounds=1)).gamma,
         rtol=1e-3,
         atol=1e-4,
     )
@@ -84,17 +75,9 @@ def test_a_curved_head_goes_by_autograd_on_kept_hops_and_agrees_with_the_sums():
     )
 
 
-@pytest.mark.parametrize("method", [mg.ERM(), mg.T3A(), mg.Tent()])
-def test_base_methods_pass_their_battery_around_it(method):
-    torch.manual_seed(0)
-    net = pyg.GCN(6, 8, num_layers=2, out_channels=3, norm="batch_norm")
-    assert tiny_graph().num_features == 6
-    check_method(method, mg.add_hops(net.eval()))
-
-
 def test_gtrans_is_refused_where_the_network_takes_no_edge_weights():
     with pytest.raises(mg.IncompatibleError, match="Convolutions takes no edge weights"):
-        mg.adapt(
+        mg.gamma.run(
             mg.add_hops(untrained(pyg.GCNConv), head="lin"), nets.graphs()[1], GTrans(), mg.Matcha()
         )
 

@@ -1,7 +1,5 @@
 """APPNP against PyG's own layer, in value and gradient, and the domains of α."""
 
-import json
-
 import pytest
 import torch
 import torch_geometric.nn as pyg
@@ -19,7 +17,7 @@ from small_models import (
 from torch.nn import functional as F  # noqa: N812
 
 import matcha_gnn as mg
-from matcha_gnn.gamma.testing import check_backbone, check_method, tiny_graph
+from matcha_gnn.gamma.testing import tiny_graph
 
 DOMAINS = ["free", "clamped", "sigmoid"]
 
@@ -63,21 +61,11 @@ def test_the_chain_rule_equals_differences_of_the_coefficients(domain, gamma, st
     )
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_the_chain_rule_holds_at_the_ends_of_the_interval(alpha):
-    check_backbone(mg.APPNP(6, 3, hidden_channels=8, K=3, alpha=alpha))
-
-
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_passes_the_battery_in_every_domain(domain):
-    check_backbone(mg.APPNP(6, 3, hidden_channels=8, K=3, alpha=0.3, domain=domain))
-
-
 def test_the_steps_of_adaptation_equal_those_on_pygs_layer_by_autograd():
     source, target = tiny_graph(0.8, seed=0), tiny_graph(0.2)
     model = mg.APPNP(6, 3, hidden_channels=8, K=3, alpha=0.3)
     mg.fit(model, source, epochs=30)
-    result = mg.adapt(model, target, strategy=mg.Matcha(lr=0.5, rounds=4))
+    result = mg.gamma.run(model, target, strategy=mg.Matcha(lr=0.5, rounds=4))
     gamma = model.gamma.detach().clone().requires_grad_()
     with torch.no_grad():
         h = model.encode(target.x)
@@ -91,42 +79,3 @@ def test_the_steps_of_adaptation_equal_those_on_pygs_layer_by_autograd():
         gamma = (gamma - 0.5 * slope).detach().requires_grad_()
     torch.testing.assert_close(result.gamma, gamma.detach(), rtol=1e-4, atol=1e-5)
     assert abs(float(result.gamma - model.gamma)) > 0.01
-
-
-def test_training_leaves_alpha_alone_and_moves_the_rest():
-    model = mg.APPNP(6, 3, hidden_channels=8, K=3, alpha=0.25)
-    before = model.linear.weight.detach().clone()
-    mg.fit(model, tiny_graph(0.8), epochs=20)
-    assert model.gamma.tolist() == [0.25]
-    assert not torch.equal(before, model.linear.weight)
-
-
-@pytest.mark.parametrize("method", [mg.ERM(), mg.Tent(), mg.T3A()])
-def test_base_methods_pass_their_battery_around_it(method):
-    model = mg.APPNP(6, 3, hidden_channels=8, K=3, alpha=0.3)
-    mg.fit(model, tiny_graph(0.8, seed=0), epochs=20)
-    check_method(method, model)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"domain": "open"}, "domain: got 'open'; allowed: free, clamped, sigmoid"),
-        ({"alpha": 1.5, "domain": "clamped"}, "alpha: got 1.5; allowed: a number in \\[0, 1\\]"),
-        ({"alpha": 0.0, "domain": "sigmoid"}, "alpha: got 0.0; allowed: a number in \\(0, 1\\)"),
-        ({"alpha": float("nan")}, "alpha: got nan; allowed: a finite number"),
-        ({"K": -1}, "K: got -1; allowed: an integer >= 0"),
-    ],
-)
-def test_bad_arguments_are_refused_by_name(options, message):
-    with pytest.raises(mg.InvalidArgumentError, match=f"^{message}"):
-        mg.APPNP(6, 3, **options)
-
-
-def test_config_and_file_build_the_same_model_again(tmp_path):
-    model = mg.APPNP(6, 3, 8, K=3, alpha=0.4, domain="sigmoid", dropout=0.2, relu=False)
-    again = mg.APPNP(**json.loads(json.dumps(model.config())))
-    assert again.config() == model.config()
-    mg.save_model(model, tmp_path / "model.safetensors")
-    loaded, graph = mg.load_model(tmp_path / "model.safetensors"), tiny_graph()
-    assert torch.equal(loaded(graph.x, graph.edge_index), model.eval()(graph.x, graph.edge_index))

@@ -1,7 +1,6 @@
 """GCNII against PyG's GCN2Conv, in value and gradient, and its path through the loop."""
 
 import copy
-import json
 
 import pytest
 import torch
@@ -19,7 +18,7 @@ from small_models import (
 )
 
 import matcha_gnn as mg
-from matcha_gnn.gamma.testing import check_backbone, check_method, tiny_graph
+from matcha_gnn.gamma.testing import tiny_graph
 
 DOMAINS = ["free", "clamped", "sigmoid"]
 
@@ -47,11 +46,6 @@ def test_equals_pygs_layers_in_value_and_gradient(domain, layers):
     assert_same(model(x, directed_edges(), weights()), twin, list(model.parameters()))
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_passes_the_battery_in_every_domain(domain):
-    check_backbone(mg.GCNII(6, 3, hidden_channels=8, K=3, alpha=0.3, domain=domain))
-
-
 def trained():
     model = mg.GCNII(6, 3, hidden_channels=8, alpha=0.2)
     mg.fit(model, tiny_graph(0.8, seed=0), epochs=30)
@@ -73,7 +67,7 @@ def written_out(model, target, rounds, lr):
 def test_rounds_equal_algorithm_1_written_out():
     model, target = trained(), tiny_graph(0.2)
     result, expected = (
-        mg.adapt(model, target, strategy=mg.Matcha(lr=0.3, rounds=5)),
+        mg.gamma.run(model, target, strategy=mg.Matcha(lr=0.3, rounds=5)),
         written_out(model, target, 5, 0.3),
     )
     torch.testing.assert_close(result.gamma, expected.gamma.detach(), rtol=1e-4, atol=1e-5)
@@ -82,79 +76,18 @@ def test_rounds_equal_algorithm_1_written_out():
     torch.testing.assert_close(result.probs, probs, rtol=1e-3, atol=1e-4)
 
 
-def test_a_round_runs_the_layers_once_and_encodes_never(monkeypatch):
-    model, calls = trained(), []
-    layers, enter = mg.GCNII._through, mg.GCNII.enter
-    monkeypatch.setattr(mg.GCNII, "_through", lambda *a: calls.append("layers") or layers(*a))
-    monkeypatch.setattr(mg.GCNII, "enter", lambda *a: calls.append("enter") or enter(*a))
-    mg.adapt(model, tiny_graph(), strategy=mg.Matcha(rounds=7))
-    assert calls == ["enter"] + ["layers"] * 8
-
-
 def test_hops_of_an_earlier_call_are_z_and_depend_on_gamma():
     model, target = trained(), mg.unlabelled(tiny_graph())
     hops = model.hops(target)
     torch.testing.assert_close(hops.stack[:, 0], model.representation(target).detach())
-    again = mg.adapt(model, target, strategy=mg.Matcha(rounds=3), hops=hops)
+    again = mg.gamma.run(model, target, strategy=mg.Matcha(rounds=3), hops=hops)
     torch.testing.assert_close(
         again.gamma,
-        mg.adapt(model, target, strategy=mg.Matcha(rounds=3)).gamma,
+        mg.gamma.run(model, target, strategy=mg.Matcha(rounds=3)).gamma,
         rtol=1e-5,
         atol=1e-6,
     )
     with torch.no_grad():
         model.gamma.add_(0.1)
     with pytest.raises(mg.IncompatibleError, match="another encoder"):
-        mg.adapt(model, target, strategy=mg.Matcha(), hops=hops)
-
-
-@pytest.mark.parametrize("moves", ["theta", "both"])
-def test_the_encoder_can_move_too(moves):
-    model = trained()
-    result = mg.adapt(model, tiny_graph(), strategy=mg.Matcha(lr=0.1, rounds=3, moves=moves))
-    assert not torch.equal(result.model.linear.weight, model.linear.weight)
-    assert torch.equal(result.gamma, model.gamma) == (moves == "theta")
-
-
-@pytest.mark.parametrize("method", [mg.ERM(), mg.T3A(), mg.LAME()])
-def test_base_methods_pass_their_battery_around_it(method):
-    check_method(method, trained())
-
-
-@pytest.mark.parametrize("loss", [mg.Entropy(), mg.PseudoLabel(), mg.Difference()])
-def test_other_losses_move_it(loss):
-    model = trained()
-    result = mg.adapt(model, tiny_graph(), strategy=mg.Matcha(loss=loss, lr=0.01, rounds=2))
-    assert not torch.equal(result.gamma, model.gamma)
-
-
-def test_what_it_cannot_do_is_named():
-    with pytest.raises(mg.IncompatibleError, match="tent: GCNII has no batch norm"):
-        mg.adapt(trained(), tiny_graph(), mg.Tent(), mg.Matcha())
-    with pytest.raises(mg.IncompatibleError, match="features: 'base' needs cached hops"):
-        mg.adapt(trained(), tiny_graph(), strategy=mg.Matcha(features="base"))
-
-
-def test_training_leaves_alpha_alone():
-    assert trained().gamma.tolist() == pytest.approx([0.2] * 4)
-
-
-def test_config_and_file_build_the_same_model_again(tmp_path):
-    model = mg.GCNII(6, 3, 8, K=3, alpha=0.4, theta=0.9, domain="sigmoid", dropout=0.2)
-    assert mg.GCNII(**json.loads(json.dumps(model.config()))).config() == model.config()
-    mg.save_model(model, tmp_path / "model.safetensors")
-    loaded, graph = mg.load_model(tmp_path / "model.safetensors"), tiny_graph()
-    assert torch.equal(loaded(graph.x, graph.edge_index), model.eval()(graph.x, graph.edge_index))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"K": 0}, "K: got 0; allowed: an integer >= 1"),
-        ({"theta": 0.0}, "theta: got 0.0; allowed: a number > 0"),
-        ({"domain": "open"}, "domain: got 'open'; allowed: free, clamped, sigmoid"),
-    ],
-)
-def test_bad_arguments_are_refused_by_name(options, message):
-    with pytest.raises(mg.InvalidArgumentError, match=f"^{message}"):
-        mg.GCNII(6, 3, **options)
+        mg.gamma.run(model, target, strategy=mg.Matcha(), hops=hops)

@@ -1,7 +1,5 @@
 """JKNet against a stack of PyG's GCNConv, in value and gradient."""
 
-import json
-
 import pytest
 import torch
 import torch_geometric.nn as pyg
@@ -18,7 +16,7 @@ from small_models import (
 )
 
 import matcha_gnn as mg
-from matcha_gnn.gamma.testing import check_method, tiny_graph
+from matcha_gnn.gamma.testing import tiny_graph
 from matcha_gnn.graphs.memory import Graph
 
 
@@ -56,39 +54,12 @@ def trained():
     return model
 
 
-def test_training_moves_the_weights_of_the_layers():
-    assert not torch.equal(trained().gamma, torch.full((2,), 0.5))
-
-
 def test_the_sums_give_the_gradient_of_autograd():
     model, target = trained(), tiny_graph(0.2)
-    result = mg.adapt(model, target, strategy=mg.Matcha(lr=0.5, rounds=1))
+    result = mg.gamma.run(model, target, strategy=mg.Matcha(lr=0.5, rounds=1))
     z = model.requires_grad_(True).representation(mg.unlabelled(target))
     probs = model.head(z).softmax(1).detach()
     (slope,) = torch.autograd.grad(mg.PIC()(z, z, probs), model.gamma)
     expected = model.gamma.detach() - 0.5 * slope
     torch.testing.assert_close(result.gamma, expected, rtol=1e-4, atol=1e-5)
     assert not torch.equal(result.gamma, model.gamma)
-
-
-@pytest.mark.parametrize("method", [mg.ERM(), mg.T3A()])
-def test_base_methods_pass_their_battery_around_it(method):
-    check_method(method, trained())
-
-
-def test_tent_names_what_is_missing():
-    with pytest.raises(mg.IncompatibleError, match="tent: JKNet has no batch norm"):
-        mg.adapt(trained(), tiny_graph(), mg.Tent(), mg.Matcha())
-
-
-def test_config_and_file_build_the_same_model_again(tmp_path):
-    model = mg.JKNet(6, 3, 8, K=3, dropout=0.2)
-    assert mg.JKNet(**json.loads(json.dumps(model.config()))).config() == model.config()
-    mg.save_model(model, tmp_path / "model.safetensors")
-    loaded, graph = mg.load_model(tmp_path / "model.safetensors"), tiny_graph()
-    assert torch.equal(loaded(graph.x, graph.edge_index), model.eval()(graph.x, graph.edge_index))
-
-
-def test_no_layer_is_refused():
-    with pytest.raises(mg.InvalidArgumentError, match="^K: got 0; allowed: an integer >= 1"):
-        mg.JKNet(6, 3, K=0)

@@ -6,11 +6,9 @@ import pytest
 import torch
 import torch_geometric.nn as pyg
 from torch import nn
-from torch_geometric.data import Data
 
 import matcha_gnn as mg
 import pyg_networks as nets
-from matcha_gnn.gamma.networks.wrap import weights_hash
 
 FOUND = {
     nets.APPNPNet: (("prop.alpha",), "lin2"),
@@ -70,21 +68,6 @@ def test_the_gradient_in_gamma_equals_differences(build):
     assert expected.abs().min() > 0, "every entry of γ should matter"
 
 
-def test_the_callers_network_and_graph_stay_bit_identical(build):
-    net, (_, target) = nets.trained(build, epochs=10), nets.graphs()
-    before, attributes = copy.deepcopy(net.state_dict()), [set(vars(m)) for m in net.modules()]
-    order = list(net.state_dict())
-    model = mg.wrap(net)
-    own = copy.deepcopy(model.state_dict())
-    result = mg.adapt(model, target, strategy=mg.Matcha(rounds=3))
-    assert list(net.state_dict()) == order
-    assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())
-    assert attributes == [set(vars(m)) for m in net.modules()]
-    assert all(torch.equal(own[name], tensor) for name, tensor in model.state_dict().items())
-    assert not torch.equal(result.gamma, model.gamma)
-    assert attributes == [set(vars(m)) for m in result.model.net.modules()], "no patch is left"
-
-
 def test_appnp_by_path_moves_like_our_own():
     net, (_, target) = nets.trained(nets.APPNPNet), nets.graphs()
     ours = mg.APPNP(nets.FEATURES, nets.CLASSES, nets.WIDTH, K=5, alpha=0.1)
@@ -95,10 +78,10 @@ def test_appnp_by_path_moves_like_our_own():
         {"gamma": torch.tensor([0.1])}
         | {n.replace(b, a): state[n] for a, b in names.items() for n in state if n.startswith(b)}
     )
-    wrapped = mg.adapt(
+    wrapped = mg.gamma.run(
         mg.wrap(net, gamma="prop.alpha", head="lin2"), target, strategy=mg.Matcha(rounds=10)
     )
-    fast = mg.adapt(ours, target, strategy=mg.Matcha(rounds=10))
+    fast = mg.gamma.run(ours, target, strategy=mg.Matcha(rounds=10))
     torch.testing.assert_close(wrapped.gamma, fast.gamma, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(wrapped.probs, fast.probs, rtol=1e-3, atol=1e-3)
 
@@ -112,13 +95,6 @@ def test_a_star_stands_for_any_part_and_a_list_for_several():
         "convs.0.beta",
         "convs.2.alpha",
     ]
-
-
-def test_a_stream_of_graphs_goes_on_from_the_adapted_model():
-    net, (source, target) = nets.trained(nets.APPNPNet), nets.graphs()
-    first = mg.adapt(mg.wrap(net), target, strategy=mg.Matcha(rounds=5))
-    second = mg.adapt(first.model, source, strategy=mg.Matcha(rounds=5))
-    assert torch.equal(second.gamma_before, first.gamma)
 
 
 def test_a_cached_graph_is_forgotten():
@@ -141,7 +117,7 @@ def test_edge_weights_are_handed_on_or_refused():
     expected = net(graph.x, graph.edge_index, graph.edge_weight).softmax(1)
     torch.testing.assert_close(mg.predict(mg.wrap(net), graph).probs, expected.detach())
     with pytest.raises(mg.IncompatibleError, match="TAGNet takes none"):
-        mg.adapt(mg.wrap(untrained(nets.TAGNet)), graph, strategy=mg.Matcha())
+        mg.gamma.run(mg.wrap(untrained(nets.TAGNet)), graph, strategy=mg.Matcha())
 
 
 # What is refused, and what the line says
@@ -180,7 +156,7 @@ def test_a_network_without_hop_weights_is_told_of_add_hops():
 
 
 def adapted(net, **places):
-    return mg.adapt(mg.wrap(net, **places), nets.graphs()[1], strategy=mg.Matcha(rounds=1))
+    return mg.gamma.run(mg.wrap(net, **places), nets.graphs()[1], strategy=mg.Matcha(rounds=1))
 
 
 def test_a_head_that_is_followed_by_propagation_is_refused():
@@ -196,57 +172,6 @@ def test_gamma_that_does_not_reach_the_head_is_refused():
 
     with pytest.raises(mg.IncompatibleError, match=r"γ \(prop.alpha\) does not reach the head"):
         adapted(untrained(Detached), gamma="prop.alpha", head="lin2")
-
-
-class Returns(nets.APPNPNet):
-    def forward(self, x, edge_index):
-        h = self.prop(self.lin1(x), edge_index)
-        return self.shape(self.lin2(h), h)
-
-
-def returning(shape):
-    net = untrained(Returns)
-    net.shape = shape
-    return net
-
-
-def test_a_tuple_is_read_behind_a_named_head_and_without_one():
-    net = returning(lambda logits, h: (logits, h))
-    target = nets.graphs()[1]
-    expected = net(target.x, target.edge_index)[0].softmax(1)
-    for head in ("lin2", None):
-        model = mg.wrap(net, gamma="prop.alpha", head=head)
-        torch.testing.assert_close(mg.predict(model, target).probs, expected.detach())
-
-
-@pytest.mark.parametrize("head", ["lin2", None])
-def test_log_probabilities_are_as_good_as_logits(head):
-    logits = adapted(returning(lambda logits, h: logits), gamma="prop.alpha", head=head)
-    logs = adapted(returning(lambda out, h: out.log_softmax(1)), gamma="prop.alpha", head=head)
-    torch.testing.assert_close(logs.gamma, logits.gamma)
-    torch.testing.assert_close(logs.probs, logits.probs)
-
-
-def test_probabilities_are_as_good_as_logits():
-    logits = adapted(returning(lambda logits, h: logits), gamma="prop.alpha", head=None)
-    net = returning(lambda logits, h: logits.softmax(1))
-    probs = adapted(net, gamma="prop.alpha", head=None)
-    torch.testing.assert_close(probs.gamma, logits.gamma, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(probs.probs, logits.probs, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("shape", "says"),
-    [
-        (lambda logits, h: logits.mean(0), r"shape \[2\]: one row of logits for each of 600"),
-        (lambda logits, h: logits.mean(0, keepdim=True), "one row for the whole graph"),
-        (lambda logits, h: logits.argmax(1), "returns torch.int64: labels"),
-        (lambda logits, h: {"out": logits}, "returns a dict"),
-    ],
-)
-def test_other_outputs_are_named(shape, says):
-    with pytest.raises(mg.IncompatibleError, match=says):
-        adapted(returning(shape), gamma="prop.alpha")
 
 
 def test_a_head_called_twice_is_refused():
@@ -273,26 +198,7 @@ def test_a_curved_head_serves_erm_and_is_named_where_a_linear_one_is_needed():
         with pytest.raises(
             mg.IncompatibleError, match=f"{method.name}: needs a linear head, but the head of APPNP"
         ):
-            mg.adapt(mg.wrap(net, gamma="prop.alpha", head="lin2"), target, method, mg.Matcha())
-
-
-def test_precision_follows_the_network_and_other_devices_are_named():
-    target = nets.graphs()[1]
-    double = Data(x=target.x.double(), edge_index=target.edge_index)
-    model = mg.wrap(untrained(nets.APPNPNet))
-    assert mg.adapt(model, double, strategy=mg.Matcha(rounds=1)).probs.dtype == torch.float32
-    assert (
-        mg.adapt(model.double(), target, strategy=mg.Matcha(rounds=1)).probs.dtype == torch.float64
-    )
-    elsewhere = mg.wrap(untrained(nets.APPNPNet)).to("meta")
-    with pytest.raises(mg.IncompatibleError, match="graph is on cpu, APPNPNet on meta"):
-        mg.adapt(elsewhere, target, strategy=mg.Matcha())
-
-
-def test_wrong_features_are_told_in_one_line():
-    graph = Data(x=torch.ones(5, 3), edge_index=torch.tensor([[0, 1], [1, 0]]))
-    with pytest.raises(mg.InvalidGraphError, match="3 features; allowed: 40, as the layer lin1"):
-        mg.adapt(mg.wrap(untrained(nets.APPNPNet)), graph, strategy=mg.Matcha())
+            mg.gamma.run(mg.wrap(net, gamma="prop.alpha", head="lin2"), target, method, mg.Matcha())
 
 
 def test_what_a_wrapped_network_cannot_do_is_named(tmp_path):
@@ -322,16 +228,7 @@ def test_tent_tunes_the_batch_norm_of_a_wrapped_network():
     expected = training(target.x, target.edge_index).softmax(1)
     torch.testing.assert_close(probs, expected.detach(), rtol=1e-4, atol=1e-5)
     with pytest.raises(mg.IncompatibleError, match="tent: SGNet has no batch norm"):
-        mg.adapt(mg.wrap(untrained(nets.SGNet)), target, mg.Tent(), mg.Matcha())
-
-
-def test_the_hash_tells_weights_apart():
-    net = untrained(nets.APPNPNet)
-    before = weights_hash(net)
-    assert weights_hash(copy.deepcopy(net)) == before
-    with torch.no_grad():
-        net.lin1.bias[0] += 1e-3
-    assert weights_hash(net) != before
+        mg.gamma.run(mg.wrap(untrained(nets.SGNet)), target, mg.Tent(), mg.Matcha())
 
 
 @pytest.mark.parametrize("make", [mg.wrap, mg.find_gamma, mg.add_hops])

@@ -7,7 +7,6 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.methods import METHODS
-from matcha_gnn.gamma.strategies.run import Run
 
 READ_Z_ALONE = [method for method in METHODS.values() if not method.needs_hops]
 BACKBONES = {"gprgnn": mg.GPRGNN, "appnp": mg.APPNP, "jknet": mg.JKNet}
@@ -27,10 +26,6 @@ def trained(kind):
     return model
 
 
-def test_methods_that_need_no_hops_are_known():
-    assert {method.name for method in READ_Z_ALONE} == {"erm", "t3a", "lame", "adanpc"}
-
-
 @pytest.mark.parametrize("kind", BACKBONES)
 @pytest.mark.parametrize("method", READ_Z_ALONE, ids=lambda method: method.name)
 def test_the_answer_is_that_from_all_hops(kind, method, target):
@@ -40,28 +35,6 @@ def test_the_answer_is_that_from_all_hops(kind, method, target):
     torch.testing.assert_close(alone.probs, whole.probs, rtol=1e-4, atol=1e-5)
     assert alone.pic_before == alone.pic_after == pytest.approx(whole.pic_before, rel=1e-4)
     assert alone.trace.loss == [alone.pic_before]
-    assert alone.seed == whole.seed
-
-
-def test_no_hops_are_made(target, monkeypatch):
-    model = trained("gprgnn")
-
-    def refuse(*_):
-        raise AssertionError("all hops were made")
-
-    monkeypatch.setattr("matcha_gnn.gamma.models.linear.propagate", refuse)
-    assert len(mg.predict(model, target).labels) == 300
-
-
-def test_a_run_whose_gamma_may_move_keeps_all_hops(target):
-    from matcha_gnn.gamma.strategy import Task
-
-    model, graph = trained("gprgnn"), mg.unlabelled(target)
-    task = Task(model, graph, mg.ERM(), 0, None, lambda *_: None)
-    assert Run(task).hops.shape == (300, 10, 8)
-    assert Run(task, gamma_stays=True).hops.shape == (300, 1, 8)
-    of_tent = Task(model, graph, mg.Tent(), 0, None, lambda *_: None)
-    assert Run(of_tent, gamma_stays=True).hops.shape == (300, 10, 8)
 
 
 def test_a_copy_shares_what_the_source_left_and_nothing_else():

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matcha_gnn.gamma.methods import BaseMethod
     from matcha_gnn.gamma.models import Backbone
     from matcha_gnn.gamma.strategies import Strategy
-    from matcha_gnn.result import Adaptation
+    from matcha_gnn.result import Result
 
 
 EXACT = "exact"
@@ -223,7 +223,7 @@ def target_graph(cell: Cell, model: "Backbone", device: str) -> "Data":
 
     He attacks all nodes, those that are not scored as well.
     """
-    from matcha_gnn.transforms import attacked
+    from matcha_paper.attack import attacked
 
     graph = make_graph(cell.target).to(device)
     if not cell.attack:
@@ -242,33 +242,45 @@ def build_method(spec: RowSpec) -> "BaseMethod":
 
 def adapt_cell(
     cell: Cell, model: "Backbone", graph: "Data", method: "BaseMethod", lr: float, epochs: int
-) -> "Adaptation":
-    """Run a cell's row on a graph, with a given step size and number of rounds."""
-    from matcha_gnn.adaptation import adapt
+) -> "Result":
+    """Run a cell's row on a graph, with a given step size and number of rounds.
 
-    return adapt(model, graph, method, strategy_of(cell.run, lr, epochs), seed=cell.seed)
+    Raises:
+        IncompatibleError: the two do not go together, or a row of the default around a base method.
+    """
+    from matcha_gnn.api import adapt
+    from matcha_gnn.errors import IncompatibleError
+    from matcha_gnn.gamma.running import run as run_strategy
+
+    spec = cell.run
+    if spec.loss in (OURS, BELIEF) and epochs > 0:
+        if spec.method != "erm":
+            raise IncompatibleError(
+                f"the default takes no base method, such as {spec.method}: commit b893fda7 is the "
+                "last that makes this row"
+            )
+        result = adapt(model, graph)
+        return result if spec.loss == OURS else result.take("pool")
+    return run_strategy(model, graph, method, strategy_of(spec, lr, epochs), seed=cell.seed)
 
 
 def strategy_of(spec: RowSpec, lr: float, epochs: int) -> "Strategy":
     """What a row runs around its base method, with a given step size and number of rounds."""
     from matcha_gnn.gamma.losses import LOSSES
-    from matcha_gnn.gamma.strategies import Belief, ClosedForm, Guarded, Matcha, Unadapted
+    from matcha_gnn.gamma.strategies import ClosedForm, Matcha, Unadapted
     from matcha_gnn.registry import resolve
 
     if epochs == 0:
         return Unadapted()
-    if spec.loss == OURS:
-        return Guarded()
-    if spec.loss == BELIEF:
-        return Belief()
     loss = resolve("loss", spec.loss, LOSSES)()
     if spec.optimizer == EXACT:
-        return ClosedForm(loss, epochs)
-    return Matcha(loss, lr, epochs, spec.optimizer, features=spec.features)
+        return ClosedForm(loss=loss, rounds=epochs)
+    return Matcha(loss=loss, lr=lr, rounds=epochs, optimizer=spec.optimizer, features=spec.features)
 
 
 def _record(cell: Cell, source: SourceModel, graph: "Data", folder: Path) -> None:
     from matcha_gnn.errors import IncompatibleError
+    from matcha_gnn.gamma.result import MatchaResult
     from matcha_gnn.metrics import accuracy, edge_homophily, evaluate
 
     model, seconds, method = source.model, {"train": source.seconds}, build_method(cell.run)
@@ -286,7 +298,9 @@ def _record(cell: Cell, source: SourceModel, graph: "Data", folder: Path) -> Non
         numbers: dict[str, Any] = {"accuracy": None, "incompatible": str(error)}
     else:
         scores = evaluate(result.probs, graph.y, scored).as_dict()
-        numbers = {**scores, "status": str(result.status), "gamma": result.gamma.tolist()}
+        numbers = {**scores, "status": str(result.status)}
+        if isinstance(result, MatchaResult):
+            numbers["gamma"] = result.gamma.tolist()
         numbers["accuracy_all"] = accuracy(result.probs, graph.y)
         numbers["homophily"] = edge_homophily(graph.edge_index, graph.y)
         if labels:

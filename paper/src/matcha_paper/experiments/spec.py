@@ -13,7 +13,7 @@ from matcha_gnn.registry import resolve
 T = TypeVar("T")
 
 OURS, BELIEF = "ours", "belief"
-"""What a row calls the default of `adapt`, and `Belief`; neither has a loss of its own."""
+"""What a row calls the default of `adapt`, and its pool taken unguarded; neither has a loss."""
 DRAWN = ("csbm",)
 """Generators whose graphs differ between seeds; other data sets have one graph."""
 RELEASED = "released_csbm"

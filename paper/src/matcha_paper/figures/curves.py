@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from matcha_gnn.adaptation import adapt
+
 from matcha_gnn.gamma.strategies import Matcha
 from matcha_gnn.metrics import accuracy
 from matcha_paper.figures.numbers import Effort, Row, Rows, column, distinct, mean_sd, select

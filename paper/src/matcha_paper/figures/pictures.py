@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-
 from matcha_gnn.adaptation import adapt
+
 from matcha_gnn.gamma.losses import LOSSES
 from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.gamma.strategies import ClosedForm, Matcha

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
 from matcha_gnn.adaptation import adapt
+
 from matcha_gnn.datasets import csbm
 from matcha_gnn.gamma import methods
 from matcha_gnn.gamma.methods import BaseMethod

@@ -4,7 +4,7 @@ Fourteen kinds of plain PyG networks (`plain_networks`), trained by plain loops 
 of a source, and four worlds with heavy-tailed degrees: homophily .85 → .15 (flip), .85 → .5 (mild),
 .15 → .85 (reverse), and a rare class of 5% whose edges lead to the other class on the target
 (fraud). Four ways: the network and the target alone; with the source summary; with it and decided
-by F1 (`metric=`); and with it but unguarded (`mg.Belief()`). Labels of the target are read for
+by F1 (`metric=`); and with it but unguarded (`take("pool")`). Labels of the target are read for
 scoring alone. F1 is that of the rare class on fraud, and the mean over classes elsewhere.
 
 Run: python -m matcha_paper.studies.networks run --out FILE.json [--jobs 2] [--device cuda]
@@ -74,17 +74,16 @@ def work(name: str, case: str, seed: int, device: str) -> list[Record]:
     for way in WAYS:
         result = _adapted(way, net, target, summary, worlds.rare)
         record: Record = {"network": name, "case": case, "seed": seed, "way": way}
-        record["chosen"] = result.decision.chosen if result.decision else "belief"
-        record["obstacle"] = result.decision.obstacle if result.decision else ""
+        record["chosen"] = "belief" if way == "unguarded" else result.chosen
+        record["obstacle"] = "" if way == "unguarded" else result.obstacle
         record["same"] = bool(torch.allclose(result.probs_before, own, rtol=0, atol=1e-6))
         for when, probs in (("before", result.probs_before), ("after", result.probs)):
             record |= _scores(when, probs.argmax(1), target, worlds.rare)
-        if result.decision and result.decision.candidates:
+        if way != "unguarded":
             record["candidates"] = {
                 each.name: _scores("is", each.probs.argmax(1), target, worlds.rare)
                 | {"expected": each.goal.value, "low": each.goal.low, "high": each.goal.high}
-                for each in result.decision.candidates
-                if each.probs is not None
+                for each in result.candidates
             }
         found.append(record)
     return found
@@ -92,14 +91,14 @@ def work(name: str, case: str, seed: int, device: str) -> list[Record]:
 
 def _adapted(
     way: str, net: torch.nn.Module, target: Data, summary: Any, rare: int | None
-) -> mg.Adaptation:
+) -> mg.Result:
     if way == "summary":
         return mg.adapt(net, target, source=summary)
     if way == "metric":
         metric = "macro_f1" if rare is None else "f1"
         return mg.adapt(net, target, source=summary, metric=metric, positive=rare)
     if way == "unguarded":
-        return mg.adapt(net, target, strategy="belief", source=summary)
+        return mg.adapt(net, target, source=summary).take("pool")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mg.NotAdaptedWarning)
         return mg.adapt(net, target)

@@ -53,9 +53,11 @@ class WholeTuner(Tuner):
 
     def _run(self, values: Values, cached: bool = False) -> Tensor:
         def run(model: Backbone) -> Repr | HopStack:
-            if cached:
-                return model.hops(self.graph, keyed=False).stack
-            return model.representation(self.graph)
+            if not cached:
+                return model.representation(self.graph)
+            # Not `model.hops`: its evaluation mode would take the target's statistics away.
+            with torch.no_grad():
+                return model.stack(self.graph)
 
         with target_statistics(self.model) if self.on_target else nullcontext():
             return run_with(self.model, values, run)

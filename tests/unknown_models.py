@@ -4,6 +4,7 @@ import copy
 from functools import partial
 
 import torch
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.models import LayeredBackbone
@@ -28,3 +29,22 @@ class Unknown(mg.LinearBackbone, LayeredBackbone):
 
     def stack(self, graph):
         return torch.stack(self.layers(self.accept(graph.x), partial(one_hop, graph.adjacency)), 1)
+
+
+class UnknownNet(torch.nn.Module):
+    """The same as a network that somebody else wrote."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.linear, self.norm, self.head = model.linear, model.norm, model.head
+        self.temp = torch.nn.Parameter(model.gamma.detach().clone())
+
+    def forward(self, x, edge_index, edge_weight=None):
+        edges, weight = gcn_norm(edge_index, edge_weight, len(x), dtype=x.dtype)
+        hop = self.norm(self.linear(x)).relu()
+        z = self.temp[0] * hop
+        for c in self.temp[1:]:
+            messages = weight[:, None] * hop[edges[0]]
+            hop = torch.zeros_like(hop).index_add(0, edges[1], messages)
+            z = z + c * hop
+        return self.head(z)

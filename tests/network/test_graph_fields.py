@@ -86,29 +86,6 @@ def test_a_field_changed_in_place_changes_the_fingerprint():
     assert view.fingerprint != before_change
 
 
-def test_hops_of_other_edge_features_are_refused():
-    graph, other = target(), target().clone()
-    other.edge_attr += 1
-    model = mg.add_hops(untrained(nets.EdgeGAT))
-    hops = model.hops(mg.unlabelled(other))
-    with pytest.raises(mg.IncompatibleError):
-        mg.adapt(model, graph, strategy=mg.Matcha(), hops=hops)
-
-
-def test_the_callers_graph_stays_as_it_was():
-    graph = target().clone()
-    held = {name: graph[name].clone() for name in sorted(graph.keys())}
-    mg.adapt(mg.add_hops(untrained(nets.DataNet)), graph, strategy=mg.Matcha(rounds=1))
-    assert set(graph.keys()) == set(held)
-    assert all(torch.equal(graph[name], value) for name, value in held.items())
-
-
-def test_our_own_backbones_pass_over_further_fields():
-    torch.manual_seed(0)
-    model, graph = mg.GPRGNN(nets.FEATURES, nets.CLASSES).eval(), target()
-    same(before(model, graph), model(graph.x, graph.edge_index).softmax(1))
-
-
 def test_another_number_of_nodes_is_refused():
     graph = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0], [1]]), num_nodes=4)
     with pytest.raises(

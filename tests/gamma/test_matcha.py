@@ -1,0 +1,346 @@
+"""Algorithm 1 against itself written out, its rounds and endings, and what its result says."""
+
+import copy
+import json
+import logging
+import math
+from time import perf_counter
+
+import numpy as np
+import pytest
+import torch
+
+import matcha_gnn as mg
+from matcha_gnn.gamma.testing import FixedPrediction, tiny_graph, trained_model
+
+
+def plain_matcha(model, graph, lr, rounds, loss):
+    """Algorithm 1 written out with autograd on the plain forward pass, in float64."""
+    model = copy.deepcopy(model).double().eval().requires_grad_(False)
+    model.gamma.requires_grad_(True)
+    x = graph.x.double()
+    for _ in range(rounds):
+        h = model.encode(x)
+        adjacency = mg.unlabelled(graph).adjacency.matrix.to_dense().double()
+        z = torch.zeros_like(h)
+        for k in range(model.num_hops + 1):
+            z = z + model.gamma[k] * (torch.linalg.matrix_power(adjacency, k) @ h)
+        logits = model.head(z)
+        value = loss(z, logits, logits.softmax(-1).detach())
+        (gradient,) = torch.autograd.grad(value, model.gamma)
+        with torch.no_grad():
+            model.gamma -= lr * gradient
+    return model.gamma.detach(), model(x, graph.edge_index).softmax(-1)
+
+
+@pytest.mark.parametrize("loss", [mg.PIC(), mg.Entropy(), mg.PseudoLabel(), mg.Difference()])
+def test_adapt_is_algorithm_1_with_a_prediction_after_the_last_step(loss):
+    model, graph = trained_model(), tiny_graph()
+    gamma, probs = plain_matcha(model, graph, lr=0.05, rounds=5, loss=loss)
+    result = mg.gamma.run(
+        model, graph, strategy=mg.Matcha(loss=loss, lr=0.05, rounds=5, optimizer="sgd")
+    )
+    torch.testing.assert_close(result.gamma.double(), gamma, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(result.probs.double(), probs.detach(), atol=1e-5, rtol=1e-4)
+
+
+def test_adam_equals_torch_adam_on_the_same_gradients():
+    model, graph = trained_model(), tiny_graph()
+    answer = torch.eye(3)[graph.y]
+    result = mg.gamma.run(
+        model, graph, FixedPrediction(answer), mg.Matcha(lr=0.1, rounds=4, optimizer="adam")
+    )
+    hops = model.hops(mg.unlabelled(graph)).stack
+    gamma = model.gamma.detach().clone().requires_grad_(True)
+    steps = torch.optim.Adam([gamma], lr=0.1)
+    for _ in range(4):
+        steps.zero_grad()
+        mg.functional.pic(torch.einsum("nkd,k->nd", hops, gamma), answer, 1e-9).backward()
+        steps.step()
+    torch.testing.assert_close(result.gamma, gamma.detach(), atol=1e-4, rtol=1e-3)
+
+
+def test_true_labels_as_predictions_lead_to_the_eigenvector():
+    model, graph = trained_model(), tiny_graph()
+    answer = torch.eye(3)[graph.y]
+    result = mg.gamma.run(model, graph, FixedPrediction(answer), mg.Matcha(lr=2.0, rounds=1000))
+    hops = model.hops(mg.unlabelled(graph))
+    between = mg.functional.between_form(
+        hops.class_sums(answer), answer.sum(0).double().numpy(), hops.mean, 1e-9
+    )
+    best = mg.functional.best_hop_weights(between, hops.gram)
+    least = mg.functional.pic_from_forms(best, between, hops.gram)[0]
+    assert result.trace.loss[-1] >= least - 1e-6  # the trace is of float32 hop weights
+    assert result.trace.loss[-1] == pytest.approx(least, abs=2e-3)
+    assert result.status is mg.Status.CONVERGED
+
+
+def test_a_homophily_shift_is_repaired():
+    model = mg.GPRGNN(50, 2)
+    mg.fit(model, mg.datasets.csbm(1000, 50, homophily=0.8, seed=0), epochs=100)
+    graph = mg.datasets.csbm(1000, 50, homophily=0.2, seed=1000)
+    result = mg.gamma.run(model, graph, strategy=mg.Matcha())
+    before = mg.metrics.accuracy(result.probs_before, graph.y)
+    after = mg.metrics.accuracy(result.probs, graph.y)
+    assert after > before + 0.05
+    assert abs(after - before) <= result.changed + 1e-9
+
+
+def test_the_trace_has_a_row_per_round_and_one_after_the_last():
+    result = mg.gamma.run(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=4))
+    rows = result.trace.rows()
+    assert [row["round"] for row in rows] == [0, 1, 2, 3, 4]
+    assert rows[0]["gamma_0"] == pytest.approx(result.gamma_before[0].item())
+    assert rows[-1]["gamma_0"] == pytest.approx(result.gamma[0].item())
+    assert rows[0]["loss"] == pytest.approx(result.pic_before)
+    assert rows[-1]["loss"] == pytest.approx(result.pic_after)
+    assert sum(rows[2][f"share_{c}"] for c in range(3)) == pytest.approx(1)
+
+
+class Counting(FixedPrediction):
+    """Remembers the state it was given at each call."""
+
+    def __init__(self, probs, seen):
+        super().__init__(probs)
+        self._seen = seen
+
+    def predict(self, view, state):
+        self._seen.append(state)
+        return super().predict(view, state)
+
+
+@pytest.mark.parametrize(("restart", "states"), [(True, [0, 0, 0]), (False, [0, 1, 2])])
+def test_methods_restart_or_carry_on(restart, states):
+    seen = []
+    graph = tiny_graph()
+    method = Counting(torch.full((120, 3), 1 / 3), seen)
+    mg.gamma.run(trained_model(), graph, method, mg.Matcha(rounds=2, restart=restart))
+    # One prediction before each of the two steps, and one after the last.
+    assert seen == states
+
+
+@pytest.mark.parametrize("moves", ["gamma", "theta", "both"])
+def test_only_the_named_parameters_move(moves):
+    model, graph = trained_model(), tiny_graph()
+    before = copy.deepcopy(model.state_dict())
+    result = mg.gamma.run(model, graph, strategy=mg.Matcha(lr=0.1, rounds=3, moves=moves))
+    moved = {n for n, t in result.model.state_dict().items() if not torch.equal(t, before[n])}
+    theta = {"linear.weight", "linear.bias", "norm.weight", "norm.bias"}
+    assert moved == {"gamma": {"gamma"}, "theta": theta, "both": theta | {"gamma"}}[moves]
+    assert all(torch.equal(t, before[n]) for n, t in model.state_dict().items())
+    assert not any(p.requires_grad for p in result.model.parameters())
+
+
+def test_theta_and_gamma_together_follow_autograd():
+    model, graph = trained_model(), tiny_graph()
+    result = mg.gamma.run(model, graph, strategy=mg.Matcha(lr=0.05, rounds=2, moves="both"))
+    twin = copy.deepcopy(model).eval()
+    moving = [twin.gamma, *twin.encoder_parameters()]
+    steps = torch.optim.SGD(moving, lr=0.05)
+    for _ in range(2):
+        steps.zero_grad()
+        z = twin.representation(mg.unlabelled(graph))
+        mg.functional.pic(z, twin.head(z).softmax(-1).detach(), 1e-9).backward()
+        steps.step()
+    torch.testing.assert_close(result.model.linear.weight, twin.linear.weight.detach())
+    torch.testing.assert_close(result.gamma, twin.gamma.detach(), atol=1e-6, rtol=1e-4)
+
+
+def test_a_collapsed_class_is_named():
+    model, graph = trained_model(), tiny_graph()
+
+    class Forgetful(FixedPrediction):
+        def predict(self, view, state):
+            adapted = not torch.equal(view.gamma, model.gamma)
+            answer = torch.eye(3)[torch.zeros(120).long()] if adapted else self._probs
+            return mg.Prediction(answer), state
+
+    result = mg.gamma.run(model, graph, Forgetful(torch.eye(3)[graph.y]), mg.Matcha(rounds=1))
+    assert result.status is mg.Status.COLLAPSED_CLASS
+    assert result.severity == "alarm"
+    assert any("none after" in alarm for alarm in result.alarms)
+
+
+def fraud(homophily, seed):
+    """Accounts of which one in twenty is of the rare class."""
+    options = {"signal": 2.5, "shares": (0.95, 0.05), "seed": seed}
+    return mg.datasets.csbm(1500, 32, homophily=homophily, **options)
+
+
+@pytest.fixture(scope="module")
+def flipped():
+    """The published algorithm, whose last round calls nearly every account rare."""
+    model, target = mg.GPRGNN(32, 2), fraud(0.92, seed=1)
+    mg.fit(model, fraud(0.95, seed=0), epochs=100)
+    result = mg.gamma.run(model, target, strategy=mg.Matcha(rounds=100))
+    before, after = (mg.metrics.accuracy(p, target.y) for p in (result.probs_before, result.probs))
+    assert (before > 0.97, after < 0.1) == (True, True)
+    return result
+
+
+def test_a_run_whose_class_shares_jump_is_an_alarm(flipped):
+    assert flipped.status is mg.Status.SHARES_JUMPED
+    assert flipped.severity == "alarm"
+    first, last = (float((labels == 1).double().mean()) for labels in labels_of(flipped))
+    figures = f"class 1 went from {first:.1%} to {last:.1%} of nodes"
+    (alarm,) = flipped.alarms
+    assert figures in alarm
+    assert alarm in flipped.summary()
+    assert f"alarm: {alarm}" in repr(flipped)
+    assert flipped.summary().endswith("does not compare its result with the source model.")
+
+
+def labels_of(result):
+    return result.labels_before, result.labels
+
+
+@pytest.mark.parametrize(
+    ("strategy", "checked"),
+    [(mg.Unadapted(), True), (mg.Matcha(lr=1e-3, rounds=3), False), (mg.Fitted(), False)],
+)
+def test_a_run_without_alarms_is_neutral_and_says_it_was_not_checked(strategy, checked):
+    result = mg.gamma.run(trained_model(), tiny_graph(), strategy=strategy)
+    assert result.alarms == ()
+    assert result.severity == "neutral"
+    assert ("Not checked" not in result.summary()) is checked
+    assert "alarm" not in repr(result)
+
+
+def test_uninformative_predictions_are_named():
+    method = FixedPrediction(torch.full((120, 3), 1 / 3))
+    result = mg.gamma.run(trained_model(), tiny_graph(), method, mg.Matcha(rounds=3))
+    assert result.status is mg.Status.UNINFORMATIVE
+    assert result.severity == "warning"
+
+
+class NotANumber(mg.PIC):
+    """A loss that breaks in its third round."""
+
+    def __init__(self):
+        super().__init__()
+        self._calls = 0
+
+    def from_sums(self, view, prediction, prepared):
+        self._calls += 1
+        value, slope = super().from_sums(view, prediction, prepared)
+        return (math.nan, slope * np.nan) if self._calls >= 3 else (value, slope)
+
+
+def test_a_loss_that_is_not_finite_stops_at_the_last_finite_gamma():
+    result = mg.gamma.run(
+        trained_model(), tiny_graph(), strategy=mg.Matcha(loss=NotANumber(), lr=0.05, rounds=10)
+    )
+    twin = mg.gamma.run(trained_model(), tiny_graph(), strategy=mg.Matcha(lr=0.05, rounds=1))
+    assert result.status is mg.Status.NON_FINITE
+    assert result.severity == "warning"
+    assert torch.equal(result.gamma, twin.gamma)
+    assert torch.isfinite(result.probs).all()
+
+
+STRATEGIES = [mg.Matcha(rounds=5), mg.ClosedForm(), mg.Fitted(), mg.Unadapted()]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_no_second_is_counted_twice(strategy):
+    model, graph = trained_model(), tiny_graph()
+    start = perf_counter()
+    seconds = mg.gamma.run(model, graph, strategy=strategy).seconds
+    wall = perf_counter() - start
+    assert sum(seconds.values()) <= wall
+    assert all(value >= 0 for value in seconds.values())
+
+
+def test_progress_is_called_after_each_round():
+    calls = []
+    mg.gamma.run(
+        trained_model(),
+        tiny_graph(),
+        strategy=mg.Matcha(rounds=3),
+        progress=lambda *done: calls.append(done),
+    )
+    assert calls == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_runs_are_logged_and_nothing_is_printed(caplog, capsys):
+    def adapt():
+        return mg.gamma.run(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=2))
+
+    adapt()
+    assert capsys.readouterr() == ("", "")
+    with caplog.at_level(logging.INFO, logger="matcha_gnn"):
+        result = adapt()
+        mg.fit(mg.GPRGNN(6, 3), tiny_graph(), epochs=1)
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0].startswith("Matcha(")
+    assert repr(result) in said[1]
+    assert said[2] == "training GPRGNN on 108 nodes"
+
+
+def test_metrics_are_the_figures_of_the_outcome():
+    result = mg.gamma.run(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=2))
+    values = result.metrics()
+    assert result.trace.rows()[-1].items() <= (values | {"round": 2}).items()
+    assert values["rounds"] == 2
+    assert (values["pic_before"], values["pic_after"]) == (result.pic_before, result.pic_after)
+    assert {n: v for n, v in values.items() if n.startswith("seconds_")} == {
+        f"seconds_{stage}": seconds for stage, seconds in result.seconds.items()
+    }
+    assert all(type(value) is float and math.isfinite(value) for value in values.values())
+
+
+def test_the_configuration_holds_every_argument_that_decides():
+    strategy = mg.Matcha(lr=0.5, rounds=1)
+    result = mg.gamma.run(trained_model(), tiny_graph(), mg.T3A(k=7), strategy, seed=4)
+    assert result.configuration() == {
+        "method": "t3a",
+        "method_parameters": {"k": 7, "drop_worst": False, "row_labels": "own", "scale": "unit"},
+        "strategy": "matcha",
+        "strategy_version": 2,
+        "strategy_parameters": {
+            "loss": {"name": "pic", "min_share": 1e-9},
+            "lr": 0.5,
+            "rounds": 1,
+            "optimizer": "sgd",
+            "moves": "gamma",
+            "restart": True,
+            "features": "source",
+        },
+        "seed": 4,
+    }
+    assert json.loads(json.dumps(result.configuration())) == result.configuration()
+
+
+@pytest.mark.parametrize("loss", [mg.Difference(), mg.Entropy(), mg.PIC()])
+def test_steps_that_run_away_end_at_the_last_finite_round(loss):
+    result = mg.gamma.run(
+        trained_model(), tiny_graph(), strategy=mg.Matcha(loss=loss, lr=1e29, rounds=20)
+    )
+    assert result.gamma.isfinite().all()
+    assert result.probs.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("slip", "said"),
+    [
+        ({"model": "model.safetensors"}, "model: got the str .*; allowed: a trained torch.nn.Mod"),
+        ({"model": mg.GPRGNN}, "model: got the class GPRGNN; "),
+        ({"method": "t3"}, "method: got 't3' .did you mean t3a.*; allowed: adanpc, "),
+        (
+            {"strategy": "match"},
+            "strategy: got 'match' .did you mean matcha.*; allowed: closed_form, ",
+        ),
+        ({"method": 3}, "method: got a int; .*mg.T3A()"),
+        ({"method": mg.T3A}, "method: got the class T3A; "),
+        ({"strategy": mg.Matcha}, "strategy: got the class Matcha; .*mg.Matcha()"),
+    ],
+)
+def test_usual_slips_are_told_in_one_line(slip, said):
+    given = {"model": trained_model(), "graph": tiny_graph()} | slip
+    with pytest.raises(mg.InvalidArgumentError, match=said):
+        mg.gamma.run(**given)
+
+
+def test_a_loss_that_is_a_class_is_told_in_one_line():
+    for strategy in (mg.Matcha, mg.ClosedForm):
+        with pytest.raises(mg.InvalidArgumentError, match="^loss: got the class PIC; allowed: "):
+            strategy(loss=mg.PIC)
