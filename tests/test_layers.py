@@ -47,7 +47,7 @@ LEVELS = {
     "diagnosis": 11,
     "train": 11,
     "testing": 12,
-    "watching": 12,
+    "watch": 12,
     "report": 13,
     "io.asked": 13,
     "io.outputs": 13,
@@ -56,14 +56,14 @@ LEVELS = {
     "__main__": 15,
 }
 # Imports that go up, inside a function: the result draws its own page, asks questions and takes
-# candidates on demand, questions and watches draw theirs, and a graph on a GPU without room for its
+# candidates on demand, questions and a watch draw theirs, and a graph on a GPU without room for its
 # hops keeps them on the host, as stored graphs do.
 ALLOWED_UP = {
     ("result", "report"),
     ("result", "questions"),
     ("result", "strategies"),
     ("questions", "report"),
-    ("watching", "report"),
+    ("watch", "report"),
     ("graphs", "graphs.stored"),
 }
 

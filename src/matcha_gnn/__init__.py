@@ -9,7 +9,7 @@ Reading order, which is also the data flow:
 5. `losses`     what the hop weights γ minimise; `evidence`, what is known without labels
 6. `strategies` how a better model is sought: Algorithm 1, closed form, the guard
 7. `adaptation` the entry points; `result`, predictions, decision, trace, status
-8. `watching`   a stream of graphs: expected accuracy, alarms, state
+8. `watch`      a stream of graphs: an estimate each, alarms, a table
 9. `report`, `cli`; `paper`, what exists only to reproduce the paper
 
 Names are loaded when first used, so that `matcha --help` does not wait for torch. Methods,
@@ -51,7 +51,7 @@ _HOME = {
     "matcha_gnn.evidence.summarising": ("summarise_source",),
     "matcha_gnn.evidence.summary": ("SourceSummary",),
     "matcha_gnn.gamma.train": ("fit",),
-    "matcha_gnn.watching": ("Alarm", "AlarmKind", "Step", "Watch"),
+    "matcha_gnn.watch": ("Step", "Watch"),
 }
 """Where the other public names are."""
 _MODULES = {
@@ -105,10 +105,8 @@ if TYPE_CHECKING:
     from matcha_gnn.result import Adaptation as Adaptation
     from matcha_gnn.result import Decision as Decision
     from matcha_gnn.result import Status as Status
-    from matcha_gnn.watching import Alarm as Alarm
-    from matcha_gnn.watching import AlarmKind as AlarmKind
-    from matcha_gnn.watching import Step as Step
-    from matcha_gnn.watching import Watch as Watch
+    from matcha_gnn.watch import Step as Step
+    from matcha_gnn.watch import Watch as Watch
 
 
 def __getattr__(name: str) -> Any:

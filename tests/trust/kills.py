@@ -29,15 +29,13 @@ import numpy as np
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn.cli import asking, commands, watching
+from matcha_gnn.cli import asking, commands
 from matcha_gnn.cli.app import main as matcha
+from matcha_gnn.io import outputs
 from matcha_gnn.io.asked import read_call
 from matcha_gnn.testing import tiny_graph, trained_model
-from matcha_gnn.watching.state import State
 
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}(\.\w+)?|\.spool-.*")
-LOGS = ("events.jsonl", "timeline.csv")
-"""The last line may be torn by a kill; the next run cuts it off."""
 PATIENCE = 60.0
 """Seconds after which a run counts as one that hangs."""
 MOST_FILES = 100
@@ -125,7 +123,7 @@ def _started(job: Job, folder: Path) -> int:
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
         if not job.page:
-            for module in (commands, asking, watching):
+            for module in (commands, asking, outputs):
                 module.can_report = lambda tell: False
         job.run()
         code = 0
@@ -174,9 +172,7 @@ def faults(folder: Path) -> Iterator[str]:
 
 
 def _read(path: Path) -> None:
-    if path.name == "state.safetensors":
-        State.load(path)
-    elif path.suffix == ".safetensors":
+    if path.suffix == ".safetensors":
         mg.load_model(path)
     elif path.suffix == ".npz":
         with np.load(path) as arrays:
@@ -191,7 +187,7 @@ def _read(path: Path) -> None:
         mg.GraphStore(path.parent).verify()
     elif path.suffix == ".json":
         json.loads(path.read_text())
-    elif path.suffix in (".csv", ".html") and path.name not in LOGS:
+    elif path.suffix in (".csv", ".html"):
         text = path.read_text()
         assert text.endswith("\n") or text.rstrip().endswith("</html>"), "not whole"
 
@@ -217,7 +213,7 @@ def _strangers(summary: Path) -> Iterator[str]:
 
 
 def content(folder: Path) -> dict[str, Any]:
-    """What a finished run leaves, to compare: names, predictions, weights and rows of logs."""
+    """What a finished run leaves, to compare: names, predictions, weights and rows of a watch."""
     found: dict[str, Any] = {}
     for path in files(folder):
         name = str(path.relative_to(folder))
@@ -227,7 +223,7 @@ def content(folder: Path) -> dict[str, Any]:
                 found[name] = {key: arrays[key].tolist() for key in arrays.files}
         elif path.name in ("model.safetensors", "n.safetensors"):
             found[name] = mg.load_model(path).gamma.tolist()
-        elif path.name in LOGS:
+        elif path.name == "watch.csv":
             found[name] = path.read_text().count("\n")
     return found
 
