@@ -22,15 +22,9 @@ NO_DATA = "no data root: set MATCHA_DATA, or put the files in ../shared/data"
 
 MARKED = {
     "gpu": ("kernels/test_gpu.py",),
-    "browser": (
-        "report/test_browser.py",
-        "report/test_questions_browser.py",
-        "report/test_timeline_browser.py",
-    ),
+    "browser": ("report/test_browser.py", "report/test_questions_browser.py"),
     "slow": (
         "examples/",
-        "watching/test_drift.py",
-        "cli/test_watch_command.py::test_killed",
         "paper/tests/test_kill.py",
         "paper/tests/test_record_files.py::test_processes_that_write_and_compact_at_once",
         "kernels/test_reference.py::test_everything_works_without_the_compilers",

@@ -43,7 +43,6 @@ ROOT_STREAMS = {
     "matcha_paper/studies/harm_cases.py",
     "matcha_paper/studies/networks.py",
     "matcha_paper/studies/shared_rows.py",
-    "matcha_paper/studies/watch.py",
     "matcha_gnn/testing/methods.py",
 }
 SEEDERS = {"default_rng", "manual_seed", "seed", "RandomState", "SeedSequence"}

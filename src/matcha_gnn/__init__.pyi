@@ -65,6 +65,8 @@ from .io.graphfiles import read_graph as read_graph
 from .io.graphfiles import write_graph as write_graph
 from .result import Result as Result
 from .shift import ShiftCard as ShiftCard
+from .watch import Step as Step
+from .watch import Watch as Watch
 
 __version__: str
 __all__: list[str]

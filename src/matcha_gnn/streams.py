@@ -43,8 +43,6 @@ class Purpose(IntEnum):
     """Nodes on which the command trains, `--train-fraction`."""
     QUESTIONS = 18
     """The order of the questions."""
-    RESAMPLED_NODES = 19
-    """Nodes of a graph like the source, by which a watch sets its limits."""
     FEATURE_PAIRS = 25
     """Nodes, edges and pairs on which features of two graphs are compared."""
     SURE_SIGNS = 21

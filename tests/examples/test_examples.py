@@ -123,36 +123,35 @@ def test_an_installed_package_brings_its_method_to_the_command(tmp_path):
     assert '"iterations": 5' in done.stdout
 
 
-def test_streams_are_watched_and_drawn(tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv("MATCHA_DATA", raising=False)
-    said = example("06_watch_streams.py").main(["-o", str(tmp_path), "--epochs", "60"])
-    (steps,) = said.values()
-    assert len(steps) == 8
-    assert all(step.low <= step.accuracy <= step.high for step in steps)
-    assert all(0 < step.measured <= 1 for step in steps)
-    assert (tmp_path / "generated-stand-in.html").is_file()
-    assert "a generated stand-in takes the place" in capsys.readouterr().out
+def test_a_stream_is_watched(tmp_path, capsys):
+    steps = example("06_watch_a_stream.py").main(["-o", str(tmp_path), "--epochs", "60"])
+    assert len(steps) == 7
+    assert all(step.low <= step.estimate <= step.high for step in steps)
+    assert "true " in capsys.readouterr().out
+    assert (tmp_path / "watch.html").is_file()
 
 
-def job_command(level):
-    """The line of the job that watches, with another level."""
+def job_lines():
+    """The two lines of the job that watches."""
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
     steps = yaml.safe_load((EXAMPLES / "watch_job" / "watch.yml").read_text())["jobs"]["watch"]
-    (line,) = (step["run"] for step in steps["steps"] if step.get("name") == "Watch")
-    assert line.startswith("matcha ")
-    assert "--level 0.8" in line
-    return line.replace("matcha ", "-m matcha_gnn ").replace("--level 0.8", f"--level {level}")
+    return [step["run"] for step in steps["steps"] if "run" in step][1:]
 
 
-@pytest.mark.parametrize(("level", "code"), [(0.999, 3), (0.01, 0)])
-def test_the_job_fails_when_an_alarm_rings(tmp_path, level, code):
+@pytest.mark.parametrize(("level", "code"), [("0.999", 1), ("0.01", 0)])
+def test_the_job_fails_while_an_alarm_lasts(tmp_path, level, code):
     model = mg.GPRGNN(24, 2, hidden_channels=8, K=3)
-    graphs = [mg.datasets.csbm(1000, 24, degree=6, signal=2, seed=seed) for seed in (0, 1)]
+    graphs = [mg.datasets.csbm(1000, 24, degree=6, signal=2, seed=seed) for seed in (0, 1, 2)]
     mg.fit(model, graphs[0], epochs=80)
     mg.save_model(model, tmp_path / "model.safetensors")
     (tmp_path / "graphs").mkdir()
-    mg.write_graph(graphs[1], tmp_path / "graphs" / "2026-05-01.npz")
-    os.utime(tmp_path / "graphs" / "2026-05-01.npz", (1e9, 1e9))
-    done = subprocess.run([sys.executable, *job_command(level).split()], cwd=tmp_path)
+    for day, graph in enumerate(graphs[1:], 1):
+        mg.write_graph(graph, tmp_path / "graphs" / f"2026-05-0{day}.npz")
+    watch, fails = job_lines()
+    assert "--level 0.8" in watch
+    words = watch.replace("--level 0.8", f"--level {level}").split()[1:]
+    subprocess.run([sys.executable, "-m", "matcha_gnn", *words], cwd=tmp_path, check=True)
+    script = fails.partition("\n")[2].rpartition("END")[0]
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True)
     assert done.returncode == code
-    assert (tmp_path / "watch" / "timeline.html").is_file()
+    assert (b"2026-05-02.npz: level_since" in done.stderr) == bool(code)

@@ -2,16 +2,15 @@
 
 import pytest
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 from safetensors.torch import load_file, save_file
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import summary_files
-from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.io import models
 from matcha_gnn.io.asked import read_call
 from matcha_gnn.io.outputs import Made, write_outputs
 from matcha_gnn.io.tensorfiles import CHECKSUM, checksum
-from matcha_gnn.watching import state
 from tensor_files import metadata_of, rewritten
 
 
@@ -23,21 +22,9 @@ def write_summary(path):
     trained_model().source.save(path)
 
 
-def write_state(path):
-    watch = mg.Watch(trained_model())
-    watch.skip("none", "2026-05-01", "a")
-    watch.save(path)
-
-
-def restore(path):
-    watch = mg.Watch(trained_model())
-    watch.restore(path)
-
-
 KINDS = {
     "model": (write_model, mg.load_model, models.FORMAT),
     "source": (write_summary, mg.SourceSummary.load, summary_files.FORMAT),
-    "state": (write_state, restore, state.FORMAT),
 }
 
 
@@ -57,8 +44,6 @@ def test_a_file_has_the_format_of_this_version_and_its_checksum(kind):
     assert given == checksum(metadata, load_file(path))
 
 
-# A state without an adapted model has no tensors.
-@pytest.mark.parametrize("kind", ["model", "source"], indirect=True)
 def test_one_changed_number_is_noticed(kind):
     path, read, _ = kind
     tensors, metadata = load_file(path), metadata_of(path)

@@ -27,17 +27,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
-from matcha_gnn.cli import asking, commands, watching
+from matcha_gnn.cli import asking, commands
 from matcha_gnn.cli.app import main as matcha
-from matcha_gnn.gamma.testing import tiny_graph, trained_model
+from matcha_gnn.io import outputs
 from matcha_gnn.io.asked import read_call
-from matcha_gnn.watching.state import State
 
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}(\.\w+)?|\.spool-.*")
-LOGS = ("events.jsonl", "timeline.csv")
-"""The last line may be torn by a kill; the next run cuts it off."""
 PATIENCE = 60.0
 """Seconds after which a run counts as one that hangs."""
 MOST_FILES = 100
@@ -62,6 +60,10 @@ class Job(NamedTuple):
     page: bool = False
 
 
+ARRAYS = tuple(f"{name}.npy" for name in ("x", "y", "indptr", "indices", "values", "links"))
+"""Of a store."""
+
+
 def command(*words: str) -> Callable[[], None]:
     """The command `matcha` with these words."""
     return lambda: matcha(list(words))
@@ -71,13 +73,19 @@ WRITES = ("-o", OUTPUTS, "--force", "--json")
 ADAPT = ("adapt", "m.safetensors", "t.npz", *WRITES)
 TRAINING = ("--epochs", "20", "--hidden", "8", "--hops", "2")
 JOBS = (
-    Job("train", command("train", "g.npz", "-o", "n.safetensors", *TRAINING), 0.15),
-    Job("adapt", command(*ADAPT), 0.25),
-    Job("adapt with pages", command(*ADAPT, "--ask", str(QUESTIONS)), 0.1, page=True),
-    Job("ask", command(*ADAPT, "--ask", str(QUESTIONS)), 0.2),
-    Job("answer", command("answer", "asked", "answers.csv", "--json"), 0.2),
+    Job("train", command("train", "g.npz", "-o", "n.safetensors", *TRAINING), 0.12),
+    Job("adapt", command(*ADAPT), 0.2),
+    Job("adapt with pages", command(*ADAPT, "--ask", str(QUESTIONS)), 0.08, page=True),
+    Job("ask", command(*ADAPT, "--ask", str(QUESTIONS)), 0.15),
+    Job("answer", command("answer", "asked", "answers.csv", "--json"), 0.15),
     Job("watch", command("watch", "m.safetensors", "graphs", "-o", "watched", "--once"), 0.1),
+    Job("stored graph", command("adapt", "m.safetensors", "store", *WRITES), 0.1),
+    Job("write a store", lambda: _write_store(), 0.1),
 )
+
+
+def _write_store() -> None:
+    mg.GraphStore.create("new", mg.read_graph("t.npz"))
 
 
 def prepare(folder: Path) -> None:
@@ -86,6 +94,7 @@ def prepare(folder: Path) -> None:
     mg.save_model(trained_model(), folder / "m.safetensors")
     mg.write_graph(tiny_graph(0.8, seed=0), folder / "g.npz")
     mg.write_graph(graph, folder / "t.npz")
+    mg.GraphStore.create(folder / "store", graph)
     (folder / "graphs").mkdir()
     for seed in range(3):
         path = folder / "graphs" / f"{seed}.npz"
@@ -114,7 +123,7 @@ def _started(job: Job, folder: Path) -> int:
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
         if not job.page:
-            for module in (commands, asking, watching):
+            for module in (commands, asking, outputs):
                 module.can_report = lambda tell: False
         job.run()
         code = 0
@@ -163,20 +172,31 @@ def faults(folder: Path) -> Iterator[str]:
 
 
 def _read(path: Path) -> None:
-    if path.name == "state.safetensors":
-        State.load(path)
-    elif path.suffix == ".safetensors":
+    if path.suffix == ".safetensors":
         mg.load_model(path)
     elif path.suffix == ".npz":
         with np.load(path) as arrays:
             _ = [arrays[name] for name in arrays.files]
+    elif path.name in ARRAYS and not path.with_name("meta.json").exists():
+        _require_refused(path.parent)
+    elif path.suffix == ".npy":
+        np.load(path)
     elif path.name == "asked.json":
         read_call(path.parent)
+    elif path.name == "meta.json":
+        mg.GraphStore(path.parent).verify()
     elif path.suffix == ".json":
         json.loads(path.read_text())
-    elif path.suffix in (".csv", ".html") and path.name not in LOGS:
+    elif path.suffix in (".csv", ".html"):
         text = path.read_text()
         assert text.endswith("\n") or text.rstrip().endswith("</html>"), "not whole"
+
+
+def _require_refused(store: Path) -> None:
+    """A store is one by its meta.json, which is written last: arrays may be cut off before."""
+    with contextlib.suppress(mg.InvalidFileError):
+        mg.GraphStore(store)
+        raise AssertionError("a store that is not finished is taken for one")
 
 
 def _strangers(summary: Path) -> Iterator[str]:
@@ -193,7 +213,7 @@ def _strangers(summary: Path) -> Iterator[str]:
 
 
 def content(folder: Path) -> dict[str, Any]:
-    """What a finished run leaves, to compare: names, predictions, weights and rows of logs."""
+    """What a finished run leaves, to compare: names, predictions, weights and rows of a watch."""
     found: dict[str, Any] = {}
     for path in files(folder):
         name = str(path.relative_to(folder))
@@ -203,7 +223,7 @@ def content(folder: Path) -> dict[str, Any]:
                 found[name] = {key: arrays[key].tolist() for key in arrays.files}
         elif path.name in ("model.safetensors", "n.safetensors"):
             found[name] = mg.load_model(path).gamma.tolist()
-        elif path.name in LOGS:
+        elif path.name == "watch.csv":
             found[name] = path.read_text().count("\n")
     return found
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import random
 import warnings
 from collections.abc import Iterator
@@ -9,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import typer
+from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
 from matcha_gnn.cli.app import app, main
-from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 VALUES = (
     *("", " ", "x", "-1", "0", "1.5", "nan", "inf", "-inf", "1e999", "99999999999999999999"),
@@ -31,8 +32,8 @@ WORK = {
     "watch": ["watch", "m.safetensors", "graphs", "-o", "watched", "--once"],
 }
 """One line for each command that works."""
-UNUSED = ("--help", "--every", "--once")
-"""Options of runs that wait."""
+UNUSED = ("--help", "--gather", "--distributed", "--timeout", "--once")
+"""Options of runs over several processes, and of those that wait."""
 
 
 class Line(NamedTuple):
@@ -65,6 +66,8 @@ def prepare(folder: Path) -> None:
     mg.write_graph(tiny_graph(), folder / "t.npz")
     (folder / "graphs").mkdir()
     mg.write_graph(tiny_graph(), folder / "graphs" / "a.npz")
+    # For an old file nobody waits to see whether it still grows.
+    os.utime(folder / "graphs" / "a.npz", (1e9, 1e9))
     (folder / "answers.csv").write_text("node,label\n0,x\n")
     ask = ["adapt", "m.safetensors", "t.npz", "-o", "asked", "--ask", "3", "--json"]
     assert outcome(Line(tuple(ask))).code == 0

@@ -14,8 +14,8 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(inner)
     lines.prepare(inner)
     # A page takes a second, and has tests of its own.
-    for module in ("commands", "asking", "watching"):
-        monkeypatch.setattr(f"matcha_gnn.cli.{module}.can_report", lambda tell: False)
+    for module in ("cli.commands", "cli.asking", "io.outputs"):
+        monkeypatch.setattr(f"matcha_gnn.{module}.can_report", lambda tell: False)
     return inner
 
 

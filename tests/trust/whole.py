@@ -24,7 +24,8 @@ import mutations
 import numerics
 import pytest
 
-from matcha_gnn.cli import asking, commands, watching
+from matcha_gnn.cli import asking, commands
+from matcha_gnn.io import outputs
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.io.provenance import versions
 
@@ -45,7 +46,7 @@ def bad_lines() -> dict[str, Any]:
     tally, wrong = Counter[str](), []
     lines.prepare(Path.cwd())
     # A page takes a second, and has tests of its own.
-    for module in (commands, asking, watching):
+    for module in (commands, asking, outputs):
         module.can_report = lambda tell: False
     for line in lines.lines():
         found = lines.outcome(line)

@@ -124,14 +124,6 @@ class Extras:
                 fields.append(extra._replace(value=value))
         return replace(self, fields=tuple(fields), withheld={**self.withheld, **gone})
 
-    def at_nodes(self, rows: Tensor) -> Self:
-        """For a graph of these nodes, by number [M], in their order: fields of nodes follow."""
-        fields = (
-            extra._replace(value=_rows_of(extra, rows)) if extra.level == Level.NODE else extra
-            for extra in self.fields
-        )
-        return replace(self, fields=tuple(fields))
-
     def with_new_nodes(self, why: str) -> Self:
         """For a graph with further nodes and edges: only what belongs to the whole graph stays."""
         gone = {extra.name: why for extra in self.fields if extra.level != Level.GRAPH}

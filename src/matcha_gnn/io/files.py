@@ -185,46 +185,6 @@ def _to_disk(path: Path) -> None:
         os.close(handle)
 
 
-def append_line(path: str | Path, line: str) -> None:
-    """Add a line to a file and wait until it is on the disk; `trim_lines` repairs a torn one.
-
-    Raises:
-        InvalidFileError: the file cannot be written.
-    """
-    try:
-        with open(path, "a", encoding="utf-8", newline="\n") as file:
-            file.write(line + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        got = f"{path} ({error.strerror})"
-        raise InvalidFileError("output", got, "a file in a writable folder") from error
-
-
-def trim_lines(path: str | Path, number: int) -> list[str]:
-    r"""Cut a file after a number of lines; returns them, fewer if there are not so many.
-
-    Example:
-        >>> import tempfile
-        >>> target = Path(tempfile.mkdtemp()) / "log.txt"
-        >>> _ = target.write_text("one\ntwo\nthr")
-        >>> trim_lines(target, 3), target.read_text()
-        (['one', 'two'], 'one\ntwo\n')
-    """
-    try:
-        exists = os.path.exists(path)
-        text = existing_file(path, "log").read_text(encoding="utf-8") if exists else ""
-    except UnicodeDecodeError as error:
-        got = f"{path} (not UTF-8 text: damaged)"
-        raise InvalidFileError("log", got, "the file as written, or another folder") from error
-    whole = text.split("\n")[:-1][:number]
-    kept = "".join(line + "\n" for line in whole)
-    if kept != text:
-        with replacing(path) as beside:
-            beside.write_text(kept, encoding="utf-8", newline="\n")
-    return whole
-
-
 def a_path(path: object, argument: str) -> Path:
     r"""Refuse what is no path at all, or one that no system has.
 

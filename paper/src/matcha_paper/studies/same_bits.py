@@ -530,16 +530,21 @@ def watch() -> Named:
 
 
 def _watched(name: str, options: Callable[[], dict[str, Any]]) -> Fields:
-    classes, source = 2, trained_on(2)
-    plain = name.removeprefix("plain ")
-    model = backbone(name, classes) if plain == name else network(plain, classes)
+    classes, plain = 2, name.removeprefix("plain ")
+    if any(not takes(public("Watch"), option) for option in options()):
+        raise LackingError(f"Watch with {', '.join(options())}")
+    if plain == name:
+        model, source = backbone(name, classes), None
+    else:
+        model, source = network(plain, classes), trained_on(classes)
     settings = {"resamples": 3} if takes(public("Watch"), "resamples") else {}
     following = public("Watch")(model, source=source, level=0.8, **settings, **options())
     found: Fields = {}
     every = graphs(classes)
     for each in ("same", "homophily", "shares", "sparse graph"):
         step = following.observe(every[each], time="2026-05-01", name=each)
-        known = vars(step) | {"ringing": [str(alarm.kind) for alarm in step.alarms]}
+        ringing = [str(getattr(alarm, "kind", alarm)) for alarm in step.alarms]
+        known = vars(step) | {"ringing": ringing}
         for figure, value in known.items():
             if figure not in NOT_COMPARED:
                 found[f"{each}, {figure}"] = text(value)
