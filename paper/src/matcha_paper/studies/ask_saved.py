@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from matcha_gnn.evidence.belief_model import network_probs
 from numpy.typing import NDArray
 from torch import Tensor
 
 import matcha_gnn as mg
-from matcha_gnn.evidence.belief_model import network_probs
 from matcha_gnn.evidence.posterior import network_logs
 from matcha_gnn.io.files import replacing
 from matcha_gnn.questions.sampling import IntArray

@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from matcha_gnn.evidence.belief_model import network_probs
 from torch import Tensor
 
 from matcha_gnn import ERM, Backbone, View, unlabelled
 from matcha_gnn.evidence import infer
-from matcha_gnn.evidence.belief_model import network_probs
 from matcha_gnn.functional import entropy, scaled_stein_risk
 from matcha_gnn.gamma.losses.sure import SteinForms, stein_forms
 from matcha_gnn.io.jsontext import write_json

@@ -28,12 +28,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from matcha_gnn.gamma.strategies.guarded import MOVED_BACK
 from torch import Tensor
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import ACCURACY
-from matcha_gnn.gamma.strategies.guarded import MOVED_BACK
 from matcha_gnn.io.files import replacing
 from matcha_gnn.io.jsontext import json_text
 from matcha_gnn.io.provenance import versions

@@ -18,9 +18,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from matcha_gnn.evidence.belief_model import network_probs
+
 from matcha_gnn import unlabelled
 from matcha_gnn.evidence import infer
-from matcha_gnn.evidence.belief_model import network_probs
 from matcha_gnn.io.files import output_folder
 from matcha_gnn.io.jsontext import write_json
 from matcha_paper.experiments import load

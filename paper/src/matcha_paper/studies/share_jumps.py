@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+from matcha_gnn.result.alarms import JUMP, jumped
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.datasets import csbm
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.result.alarms import JUMP, jumped
 from matcha_paper.studies.shared import arguments, run_study
 
 SIZE: dict[str, Any] = {"num_nodes": 1500, "num_features": 32}
