@@ -102,9 +102,7 @@ def train(
     if json:
         console.print_json({"model": str(output), "train_accuracy": training.train_accuracy})
     else:
-        console.out.print(
-            f"{output}: accuracy {training.train_accuracy:.1%} on its training nodes"
-        )
+        console.out.print(f"{output}: accuracy {training.train_accuracy:.1%} on its training nodes")
 
 
 def attack(
