@@ -4,57 +4,39 @@ from typing import Annotated
 
 import typer
 
-from matcha_gnn.cli.options import (
-    Classes,
-    Device,
-    Force,
-    Json,
-    Logits,
-    MetricName,
-    ModelAndGraph,
-    Network,
-    Output,
-    Positive,
-    Probs,
-    SourceFile,
-    Table,
-    Weights,
-    model_and_graph,
-    names_in,
-    names_of,
-)
+from matcha_gnn.cli import options
 from matcha_gnn.errors import InvalidArgumentError, MatchaError, require_whole
 
 
 def adapt(
     context: typer.Context,
-    files: ModelAndGraph,
-    output: Output,
-    network: Network = None,
-    weights: Weights = None,
-    probs: Probs = None,
-    logits: Logits = False,
-    source: SourceFile = None,
+    files: options.ModelAndGraph,
+    output: options.Output,
+    network: options.Network = None,
+    weights: options.Weights = None,
+    probs: options.Probs = None,
+    logits: options.Logits = False,
+    source: options.SourceFile = None,
     strategy: Annotated[
         str | None,
         typer.Option(
             help="An algorithm to run instead of comparing candidates, as in Python: "
             '"Matcha(T3A(k=100), rounds=50)", or a name. Strategies: '
-            f"{names_of('strategies')}; methods: {names_of('methods')}; losses: "
-            f"{names_of('losses')}."
+            f"{options.names_of('strategies')}; methods: {options.names_of('methods')}; losses: "
+            f"{options.names_of('losses')}."
         ),
     ] = None,
-    metric: MetricName = "accuracy",
-    positive: Positive = None,
-    classes: Classes = None,
+    metric: options.MetricName = "accuracy",
+    positive: options.Positive = None,
+    classes: options.Classes = None,
     ask: Annotated[
         int | None,
         typer.Option(help="Write so many questions whose answers decide among the candidates."),
     ] = None,
-    table: Table = None,
-    device: Device = "cpu",
-    force: Force = False,
-    json: Json = False,
+    table: options.Table = None,
+    device: options.Device = "cpu",
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Adapt a model to an unlabelled graph.
 
@@ -68,10 +50,11 @@ def adapt(
     from matcha_gnn.cli.output import BROKEN, print_questions, print_run, require_free
     from matcha_gnn.cli.strategies import strategy_of
     from matcha_gnn.io.files import output_folder
-    from matcha_gnn.io.outputs import Place, can_report, write_outputs
+    from matcha_gnn.io.outputs import can_report, write_outputs
+    from matcha_gnn.io.questionfiles import Place
     from matcha_gnn.questions.tables import read_table
 
-    model_file, graph_file = model_and_graph(files)
+    model_file, graph_file = options.model_and_graph(files)
     seeking = None if strategy is None else strategy_of(strategy)
     if ask is not None:
         require_whole("--ask", ask, least=1)
@@ -93,7 +76,7 @@ def adapt(
             strategy=seeking,
             metric=metric,
             positive=positive,
-            classes=names_in(classes),
+            classes=options.names_in(classes),
         )
     no_questions = None
     if ask is not None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from matcha_gnn.cli.options import Json, Table
+from matcha_gnn.cli import options
 from matcha_gnn.errors import InvalidArgumentError, MatchaError, require_whole
 
 
@@ -18,11 +18,11 @@ def answer(
         Path, typer.Argument(metavar="ANSWERS", help="A CSV file with the columns node and label.")
     ],
     ask: Annotated[int | None, typer.Option(help="Write so many further questions.")] = None,
-    table: Table = None,
+    table: options.Table = None,
     graph: Annotated[
         Path | None, typer.Option(help="The graph file, if it is no longer where it was.")
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Decide among the candidates by the true classes of a few nodes.
 
@@ -33,8 +33,8 @@ def answer(
     import matcha_gnn as mg
     from matcha_gnn.cli import console
     from matcha_gnn.cli.output import print_questions, print_run, say_kept
-    from matcha_gnn.io.outputs import Place, can_report, write_outputs
-    from matcha_gnn.io.questionfiles import read_asked, with_graph
+    from matcha_gnn.io.outputs import can_report, write_outputs
+    from matcha_gnn.io.questionfiles import Place, read_asked, with_graph
     from matcha_gnn.questions.tables import read_table
 
     if ask is not None:

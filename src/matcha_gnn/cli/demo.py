@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from matcha_gnn.cli.options import Force, Json, Seed
+from matcha_gnn.cli import options
 from matcha_gnn.errors import InvalidArgumentError
 
 FOLDER = Path("matcha-demo")
@@ -40,9 +40,9 @@ def demo(
             "instead, to try the other commands on."
         ),
     ] = None,
-    seed: Seed = 0,
-    force: Force = False,
-    json: Json = False,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Train a GCN, meet a shifted graph, adapt.
 
@@ -84,7 +84,8 @@ def demo(
         for _ in range(100):
             optimizer.zero_grad()
             out = net(source.x, source.edge_index)[source.train_mask]
-            torch.nn.functional.cross_entropy(out, source.y[source.train_mask]).backward()
+            loss = torch.nn.functional.cross_entropy(out, source.y[source.train_mask])
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     net.eval()
     tell("measuring how right it is there …")

@@ -2,35 +2,21 @@
 
 import typer
 
-from matcha_gnn.cli.options import (
-    Classes,
-    Device,
-    Json,
-    Logits,
-    MetricName,
-    ModelAndGraph,
-    Network,
-    Positive,
-    Probs,
-    SourceFile,
-    Weights,
-    model_and_graph,
-    names_in,
-)
+from matcha_gnn.cli import options
 
 
 def estimate(
-    files: ModelAndGraph,
-    network: Network = None,
-    weights: Weights = None,
-    probs: Probs = None,
-    logits: Logits = False,
-    source: SourceFile = None,
-    metric: MetricName = "accuracy",
-    positive: Positive = None,
-    classes: Classes = None,
-    device: Device = "cpu",
-    json: Json = False,
+    files: options.ModelAndGraph,
+    network: options.Network = None,
+    weights: options.Weights = None,
+    probs: options.Probs = None,
+    logits: options.Logits = False,
+    source: options.SourceFile = None,
+    metric: options.MetricName = "accuracy",
+    positive: options.Positive = None,
+    classes: options.Classes = None,
+    device: options.Device = "cpu",
+    json: options.Json = False,
 ) -> None:
     """Estimate how right a model is on an unlabelled graph, and say how the graph differs.
 
@@ -46,11 +32,11 @@ def estimate(
     from matcha_gnn.sentences import headline, spread
     from matcha_gnn.shift import shift_card
 
-    model_file, graph_file = model_and_graph(files)
+    model_file, graph_file = options.model_and_graph(files)
     on = usable_device(device)
     model = given_model(model_file, network, weights, probs, logits).to(on)
     data = mg.read_graph(graph_file, check_labels=False, further=network is not None).to(on)
-    wanted = wanted_by(metric, positive, names_in(classes), data, model)
+    wanted = wanted_by(metric, positive, options.names_in(classes), data, model)
     with console.warnings_as_lines():
         result = compare(model, data, source, wanted)
     value = estimated(result)

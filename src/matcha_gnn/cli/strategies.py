@@ -87,19 +87,15 @@ def _class(node: ast.expr, text: str) -> Callable[..., Any]:
         node = ast.Name(node.attr) if node.value.id in ("mg", "matcha_gnn") else node
     if not isinstance(node, ast.Name):
         raise _refused(text)
-    group, name = resolve(OPTION, node.id, _names())
-    return resolve_installed(OPTION, name, KINDS[group], group)
-
-
-def _names() -> dict[str, tuple[str, str]]:
-    """Group and name of every class, by its name and by that of the class in Python."""
-    names = {}
+    groups, names = dict[str, str](), dict[str, str]()
     for group, classes in KINDS.items():
-        points = [(point.name, point.attr) for point in entry_points(group=group)]
-        # A built-in name cannot be taken.
-        for name, kind in [*points, *((name, kind.__name__) for name, kind in classes.items())]:
-            names[name] = names[kind] = group, name
-    return names
+        named = [(point.name, point.attr) for point in entry_points(group=group)]
+        # Built-in names come last, as they cannot be taken.
+        for name, kind in [*named, *((name, kind.__name__) for name, kind in classes.items())]:
+            groups[name], names[kind] = group, name
+    name = names.get(node.id, node.id)
+    group = resolve(OPTION, name, groups)
+    return resolve_installed(OPTION, name, KINDS[group], group)
 
 
 def _refused(text: str) -> InvalidArgumentError:

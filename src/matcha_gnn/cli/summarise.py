@@ -5,27 +5,18 @@ from typing import Annotated
 
 import typer
 
-from matcha_gnn.cli.options import (
-    Device,
-    Json,
-    Logits,
-    ModelAndGraph,
-    Network,
-    Probs,
-    Weights,
-    model_and_graph,
-)
+from matcha_gnn.cli import options
 
 
 def summarise(
-    files: ModelAndGraph,
+    files: options.ModelAndGraph,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="File to write, such as source.safetensors.")
     ],
-    network: Network = None,
-    weights: Weights = None,
-    probs: Probs = None,
-    logits: Logits = False,
+    network: options.Network = None,
+    weights: options.Weights = None,
+    probs: options.Probs = None,
+    logits: options.Logits = False,
     trained: Annotated[
         Path | None,
         typer.Option(
@@ -33,8 +24,8 @@ def summarise(
             "default: train_mask of the graph, else all that have a label."
         ),
     ] = None,
-    device: Device = "cpu",
-    json: Json = False,
+    device: options.Device = "cpu",
+    json: options.Json = False,
 ) -> None:
     """Summarise the labelled graph that a model was trained on: a few kilobytes, no rows of data.
 
@@ -47,7 +38,7 @@ def summarise(
     from matcha_gnn.io.files import require_writable
     from matcha_gnn.io.probabilities import read_nodes
 
-    model_file, graph_file = model_and_graph(files)
+    model_file, graph_file = options.model_and_graph(files)
     if output.suffix != ".safetensors":
         raise InvalidFileError("output", output, "a file named .safetensors")
     require_writable(output)

@@ -1,4 +1,4 @@
-"""What a user wants to be high on the target: accuracy, F1, …"""
+"""What a user wants to be high on the target: accuracy, F1 and others."""
 
 import abc
 import math
