@@ -87,10 +87,10 @@ def test_a_step_is_what_adapt_returns_and_nothing_is_changed():
     watch = mg.Watch(model)
     watch.observe(broken())
     step, result = watch.observe(graph, "2026-05-01T12:30+02:00", "a"), mg.adapt(model, graph)
-    taken = result.decision.taken
+    taken = result.taken
     assert step.result.probs.equal(result.probs)
     assert (step.estimate, step.low, step.high) == taken.accuracy == taken.goal
-    assert (step.accuracy, step.taken) == (taken.accuracy.value, result.decision.chosen)
+    assert (step.accuracy, step.taken) == (taken.accuracy.value, result.chosen)
     assert (step.changed, step.nodes) == (result.changed, 500)
     assert step.time == "2026-05-01T12:30:00+02:00"
     assert [each.result for each in watch.steps] == [None, None]

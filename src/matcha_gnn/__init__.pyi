@@ -61,6 +61,7 @@ from .gamma import testing as testing
 from .gamma import wrap as wrap
 from .graphs.memory import Graph as Graph
 from .graphs.memory import unlabelled as unlabelled
+from .io.answerfiles import load as load
 from .io.graphfiles import read_graph as read_graph
 from .io.graphfiles import write_graph as write_graph
 from .result import Result as Result

@@ -85,7 +85,7 @@ def adapt(
         positive: the class that "f1" and "average_precision" are of, by number or name; by default
             the rarer of two classes on the source.
         classes: names of the classes, [C], for sentences and pages; by default the graph's
-            `class_names`, or else numbers.
+            `class_names`, those that were saved with the model, or else numbers.
         loader: through which a network of PyG's runs: batches of `graph` with `batch_size` and
             `n_id`, such as a `NeighborLoader` over all nodes, or a function that makes them of a
             `Data`. Graphs that such batches do not sample run in one batch.
@@ -110,7 +110,7 @@ def adapt(
         >>> mg.adapt(model, target).chosen
         'pool'
     """
-    wanted = wanted_by(metric, positive, classes, graph)
+    wanted = wanted_by(metric, positive, classes, graph, model)
     if strategy is not None:
         return run_strategy(strategy, model, graph, source, wanted, loader)
     result = compare(model, graph, source, wanted, loader, logits=logits)
@@ -182,7 +182,7 @@ def estimate(
         >>> accuracy.low <= truth <= accuracy.high
         True
     """
-    wanted = wanted_by(metric, positive, classes, graph)
+    wanted = wanted_by(metric, positive, classes, graph, model)
     return estimated(compare(model, graph, source, wanted, loader, logits=logits, proposing=False))
 
 
@@ -229,7 +229,7 @@ def diagnose(
         >>> card.advice, [round(h, 1) for h in card.homophily]
         ('adapt', [0.9, 0.1])
     """
-    wanted = wanted_by(metric, positive, classes, graph)
+    wanted = wanted_by(metric, positive, classes, graph, model)
     result = compare(model, graph, source, wanted, loader, logits=logits)
     if result.source is None:
         raise IncompatibleError(
@@ -240,10 +240,16 @@ def diagnose(
 
 
 def wanted_by(
-    metric: str, positive: int | str | None, classes: Sequence[str] | None, graph: object
+    metric: str,
+    positive: int | str | None,
+    classes: Sequence[str] | None,
+    graph: object,
+    model: object = None,
 ) -> Wanted:
-    """What a caller wants to be high; names of the classes are also taken from the graph."""
+    """What a caller wants to be high; classes are also named by the graph, or a loaded network."""
     names = getattr(graph, "class_names", None) if classes is None else classes
+    if names is None and isinstance(model, Network):
+        names = model.class_names or None
     return Wanted(metric, positive, checked_names(names))
 
 

@@ -369,6 +369,23 @@ class Result:
 
         return answer(self, answers)
 
+    @plain_torch()
+    def save(self, path: str | Path) -> None:
+        """Write what gives the answer on other graphs to one file, to be read with `mg.load`.
+
+        It holds the network's weights, the source summary and a few numbers; no code, no graph.
+
+        Args:
+            path: the file, such as "answer.safetensors".
+
+        Raises:
+            InvalidFileError: it cannot be written.
+            IncompatibleError: the network's state has parts that are no dense tensors.
+        """
+        from matcha_gnn.io.answerfiles import write_answer
+
+        write_answer(self.model, self.class_names, path)
+
     def _repr_html_(self) -> str | None:
         """What a notebook shows; None, and so its text, without the extra `report`."""
         from matcha_gnn.errors import MatchaError

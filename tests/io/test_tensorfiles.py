@@ -2,13 +2,13 @@
 
 import pytest
 import torch
+from matcha_gnn.io.asked import read_call
 from matcha_gnn.testing import tiny_graph, trained_model
 from safetensors.torch import load_file, save_file
 
 import matcha_gnn as mg
 from matcha_gnn.evidence import summary_files
 from matcha_gnn.io import models
-from matcha_gnn.io.asked import read_call
 from matcha_gnn.io.outputs import Made, write_outputs
 from matcha_gnn.io.tensorfiles import CHECKSUM, checksum
 from tensor_files import metadata_of, rewritten

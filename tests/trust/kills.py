@@ -27,13 +27,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from matcha_gnn.io.asked import read_call
 from matcha_gnn.testing import tiny_graph, trained_model
 
 import matcha_gnn as mg
 from matcha_gnn.cli import asking, commands
 from matcha_gnn.cli.app import main as matcha
 from matcha_gnn.io import outputs
-from matcha_gnn.io.asked import read_call
 
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}(\.\w+)?|\.spool-.*")
 PATIENCE = 60.0

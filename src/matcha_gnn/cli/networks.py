@@ -1,4 +1,4 @@
-"""The model of a command: a file, or a network of the user's own module; names of its classes."""
+"""The model of a command: a file, a network of the user's own module, or probabilities."""
 
 import importlib
 import os
@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
-from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.io import answerfiles
 from matcha_gnn.io.files import existing_file
-from matcha_gnn.io.models import load_model
+from matcha_gnn.io.probabilities import read_probs
+from matcha_gnn.network.network import GivenNetwork
 
 STATE_DICT = (
     "a state dict of the network, as torch.save(net.state_dict(), path) writes it, alone or in a "
@@ -24,31 +25,68 @@ INSIDE = ("state_dict", "model_state_dict")
 """Names under which checkpoints have it."""
 
 
-def given_names(classes: str | None) -> list[str] | None:
-    """What --classes says."""
-    return None if classes is None else classes.split(",")
-
-
 def given_model(
-    model: Path | None, network: str | None, weights: Path | None
-) -> Backbone | nn.Module:
-    """What --network and --weights say, or else the model file, which one of them has to be.
+    model: Path | None,
+    network: str | None,
+    weights: Path | None,
+    probs: Path | None = None,
+    logits: bool = False,
+) -> nn.Module:
+    """What the options say, or else the model file.
 
     Args:
-        model: a file of `save_model`.
+        model: a file of `save_model`; or of `result.save`, whose network the options give.
         network: MODULE:NAME of a class or function without arguments.
         weights: a file with its state dict.
+        probs: a file of class probabilities.
+        logits: they are logits.
     """
-    if network is None:
-        if weights is not None:
-            raise InvalidArgumentError("--weights", weights, "none without --network")
-        if model is None:
-            allowed = "a model file, or --network MODULE:NAME --weights FILE"
+    if network is not None and probs is not None:
+        raise InvalidArgumentError("--probs", probs, "none beside --network")
+    if weights is not None and network is None:
+        raise InvalidArgumentError("--weights", weights, "none without --network")
+    if logits and probs is None:
+        raise InvalidArgumentError("--logits", "it", "none without --probs")
+    if model is None:
+        if probs is not None:
+            return GivenNetwork(read_probs(probs), logits)
+        if network is None:
+            allowed = "a model file, --network MODULE:NAME --weights FILE, or --probs FILE"
             raise InvalidArgumentError("MODEL", "none", allowed)
-        return load_model(model)
-    if model is not None:
-        raise InvalidArgumentError("--network", network, "none beside a MODEL file")
-    return load_network(network, weights)
+        return load_network(network, weights)
+    if answerfiles.FORMAT.wrote(model):
+        return _answering(model, network, weights, probs, logits)
+    for option, value in {"--network": network, "--probs": probs}.items():
+        if value is not None:
+            raise InvalidArgumentError(option, value, "none beside the file of a model")
+    from matcha_gnn.gamma.files import load_model
+
+    return load_model(model)
+
+
+def _answering(
+    path: Path, network: str | None, weights: Path | None, probs: Path | None, logits: bool
+) -> nn.Module:
+    """What `result.save` wrote, with the network that the options give."""
+    if weights is not None:
+        raise InvalidArgumentError("--weights", weights, "none: the answer's file has them")
+    if network is not None:
+        return answerfiles.load(path, network=_made(network))
+    if probs is not None:
+        return answerfiles.load(path, network=read_probs(probs), logits=logits)
+    allowed = "the network of the answer by --network MODULE:NAME, or --probs FILE"
+    raise InvalidArgumentError("MODEL", f"{path} alone", allowed)
+
+
+def usable_device(name: str) -> torch.device:
+    """The device that the option --device names."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        allowed = "cpu, or a device torch can use"
+        raise InvalidArgumentError("--device", repr(name), allowed) from error
+    return device
 
 
 def load_network(place: str, weights: Path | None) -> nn.Module:
@@ -104,8 +142,8 @@ def _made(place: str) -> nn.Module:
         sys.path.insert(0, os.getcwd())
     # Whatever the user's module does on import is named, not shown as a fault of ours.
     try:
-        found = getattr(importlib.import_module(module), name)
-        net = found if isinstance(found, nn.Module) else found()
+        named = getattr(importlib.import_module(module), name)
+        net = named if isinstance(named, nn.Module) else named()
     except Exception as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise InvalidArgumentError("--network", f"{place} ({reason})", allowed) from error

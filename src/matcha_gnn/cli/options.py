@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and the names that their help lists."""
+"""Arguments and options that several commands share, and the names that their help lists."""
 
 import re
 from importlib.metadata import entry_points
@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from matcha_gnn.errors import InvalidArgumentError
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 GraphFile = Annotated[Path, typer.Argument(metavar="GRAPH", help="A .npz or .pt graph file.")]
@@ -14,9 +16,11 @@ ModelAndGraph = Annotated[
     list[Path],
     typer.Argument(
         metavar="[MODEL] GRAPH",
-        help="A .safetensors model file, unless --network; and a .npz or .pt graph file.",
+        help="A .safetensors file of a model, or of an answer with --network or --probs; and a "
+        ".npz or .pt graph file.",
     ),
 ]
+Output = Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")]
 Force = Annotated[
     bool,
     typer.Option(
@@ -27,15 +31,24 @@ Network = Annotated[
     str | None,
     typer.Option(
         metavar="MODULE:NAME",
-        help="In place of MODEL: a class or function of your own that makes the network.",
+        help="A class or function of your own, without arguments, that makes the network.",
     ),
 ]
 Weights = Annotated[
     Path | None, typer.Option(help="With --network: its state dict, saved with torch.save.")
 ]
-SourceFile = Annotated[
+Probs = Annotated[
     Path | None,
-    typer.Option(help="The source summary that mg.summarise_source(...).save wrote."),
+    typer.Option(
+        help="In place of a network: its class probabilities, a row for each node, as .npy, .npz, "
+        ".csv or .parquet."
+    ),
+]
+Logits = Annotated[
+    bool, typer.Option("--logits", help="With --probs: the numbers are logits instead.")
+]
+SourceFile = Annotated[
+    Path | None, typer.Option(help="The source summary that matcha summarise wrote.")
 ]
 Classes = Annotated[
     str | None, typer.Option(help="Names of the classes in their order: licit,fraud.")
@@ -43,8 +56,7 @@ Classes = Annotated[
 MetricName = Annotated[
     str,
     typer.Option(
-        help="What candidates are compared by: accuracy, balanced_accuracy, macro_f1, f1, "
-        "average_precision."
+        help="What is to be high: accuracy, balanced_accuracy, macro_f1, f1, average_precision."
     ),
 ]
 Positive = Annotated[
@@ -54,28 +66,42 @@ Positive = Annotated[
         "rarer of two on the source."
     ),
 ]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")]
+Table = Annotated[
+    Path | None,
+    typer.Option(help="With --ask: a CSV file with a line for each node, to show with it."),
+]
 
 
-FOLDERS = {
-    "methods": "gamma/methods",
-    "strategies": "gamma/strategies",
-    "backbones": "gamma/models",
-    "losses": "gamma/losses",
-}
-"""Where packages of other names than their entry points' group are."""
-BASES = ("base", "linear", "networks", "unadapted", "catalogue")
-"""Modules of packages that register nothing, or have a line of their own in the help."""
+def model_and_graph(files: list[Path]) -> tuple[Path | None, Path]:
+    """A model file, which may be left out, and a graph file; told apart in either order.
 
-
-def names_of(package: str) -> str:
-    """What a package of this library registers, and what installed packages add.
-
-    Read from its export lines: importing it would take seconds.
+    Example:
+        >>> [str(path) for path in model_and_graph([Path("g.npz"), Path("m.safetensors")])]
+        ['m.safetensors', 'g.npz']
     """
-    place = FOLDERS.get(package, package)
-    exports = (Path(__file__).parents[1] / place / "__init__.py").read_text("utf-8")
-    line = rf"^from matcha_gnn\.{place.replace('/', '.')}\.(\w+)\S* import (\w+) as \2$"
-    found = re.findall(line, exports, re.M)
-    own = {name if name.islower() else module for module, name in found if module not in BASES}
-    offered = {point.name for point in entry_points(group=f"matcha_gnn.{package}")}
+    if len(files) > 2:
+        raise InvalidArgumentError("arguments", f"{len(files)} files", "MODEL GRAPH, or GRAPH")
+    if len(files) == 1:
+        return None, files[0]
+    first, second = files
+    swapped = second.suffix == ".safetensors" and first.suffix != ".safetensors"
+    return (second, first) if swapped else (first, second)
+
+
+def names_in(classes: str | None) -> list[str] | None:
+    """What --classes says."""
+    return None if classes is None else classes.split(",")
+
+
+def names_of(kind: str) -> str:
+    """The methods, strategies or losses of this library and of installed packages.
+
+    Read from export lines: importing them would take seconds.
+    """
+    package = f"matcha_gnn.gamma.{kind}"
+    exports = (Path(__file__).parents[1] / "gamma" / kind / "__init__.py").read_text("utf-8")
+    line = rf"^from {re.escape(package)}\.(\w+)\S* import (?!Base)(\w+) as \2$"
+    own = {module for module, _ in re.findall(line, exports, re.M)} - {"base", "unadapted"}
+    offered = {point.name for point in entry_points(group=f"matcha_gnn.{kind}")}
     return ", ".join(sorted(own | offered))

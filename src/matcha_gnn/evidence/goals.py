@@ -1,10 +1,9 @@
-"""What a user wants to be high on the target: accuracy, F1, …, or a function of their own."""
+"""What a user wants to be high on the target: accuracy, F1 and others."""
 
 import abc
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,21 +14,16 @@ from matcha_gnn.functional import average_precision, f1, recall
 from matcha_gnn.kernels.by_label import sums_by_label
 from matcha_gnn.typing import Parameters, Probs
 
-Metric: TypeAlias = Callable[[Tensor, Probs], float]
-"""From classes [n] and a candidate's class probabilities [n, C] to a number; higher is better."""
-
 
 @dataclass(frozen=True)
 class Goal(abc.ABC):
-    """A metric of predictions; higher is better.
+    """A metric of predictions between 0 and 1; higher is better.
 
     Attributes:
         name: what `metric=` calls it.
-        is_share: it lies between 0 and 1, and is shown in percent.
     """
 
     name: ClassVar[str]
-    is_share: ClassVar[bool] = True
 
     @property
     def title(self) -> str:
@@ -59,19 +53,14 @@ class Goal(abc.ABC):
         """A value for a reader.
 
         Example:
-            >>> Accuracy().text(0.869), Own(max).text(1234.5)
-            ('86.9%', '1234')
+            >>> Accuracy().text(0.869)
+            '86.9%'
         """
-        return f"{value:.1%}" if self.is_share else f"{value:.4g}"
+        return f"{value:.1%}"
 
     def difference(self, value: float, *, digits: int = 1) -> str:
-        """A difference for a reader: in points of a share, by `digits` after the point."""
-        return f"{100 * value:+z.{digits}f}" if self.is_share else f"{value:+.4g}"
-
-    @property
-    def unit(self) -> str:
-        """Of a difference."""
-        return " points" if self.is_share else ""
+        """A difference in points for a reader, by `digits` after the point."""
+        return f"{100 * value:+z.{digits}f}"
 
 
 class Counted(Goal):
@@ -179,42 +168,6 @@ class AveragePrecision(_OfClass):
         return average_precision(probs[:, self.positive], truth == self.positive)
 
 
-@dataclass(frozen=True)
-class Own(Goal):
-    """A function of the user's own.
-
-    Args:
-        function: gets classes [n], int64, and class probabilities [n, C], both on the CPU.
-    """
-
-    name = "own"
-    is_share = False
-
-    function: Metric
-
-    @property
-    def title(self) -> str:
-        """The name of the function."""
-        name = getattr(self.function, "__name__", type(self.function).__name__)
-        return "metric" if name == "<lambda>" else str(name)
-
-    def figures(self) -> Parameters:
-        """See `Goal`."""
-        return {"metric": self.title, "positive": None}
-
-    def score(self, truth: Tensor, probs: Probs) -> float:
-        """See `Goal`."""
-        found = self.function(truth.cpu(), probs.cpu())
-        try:
-            value = float(found)
-        except (TypeError, ValueError):
-            value = math.nan
-        if not math.isfinite(value):
-            allowed = "a function of classes [n] and probabilities [n, C] to a finite number"
-            raise InvalidArgumentError("metric", f"{found!r} from {self.title}", allowed)
-        return value
-
-
 ACCURACY = Accuracy()
 _PLAIN: dict[str, Goal] = {each.name: each for each in (ACCURACY, BalancedAccuracy(), MacroF1())}
 _OF_CLASS: dict[str, type[_OfClass]] = {each.name: each for each in (F1, AveragePrecision)}
@@ -227,7 +180,7 @@ class Wanted:
     """What a caller wants to be high, and what the classes are called.
 
     Args:
-        metric: a name among `METRICS`, or a function of classes [n] and probabilities [n, C].
+        metric: a name among `METRICS`.
         positive: the class that "f1" and "average_precision" are of, by number or name; the
             rarer of two classes by default.
         classes: their names; empty for none.
@@ -238,14 +191,13 @@ class Wanted:
         'F1 of fraud'
     """
 
-    metric: str | Metric = ACCURACY.name
+    metric: str = ACCURACY.name
     positive: int | str | None = None
     classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.metric not in METRICS and not callable(self.metric):
-            allowed = f"{', '.join(METRICS)}, or a function of classes and probabilities"
-            raise InvalidArgumentError("metric", repr(self.metric), allowed)
+        if self.metric not in METRICS:
+            raise InvalidArgumentError("metric", repr(self.metric), ", ".join(METRICS))
         if self.positive is not None and self.metric not in _OF_CLASS:
             allowed = f"none, unless metric is {' or '.join(_OF_CLASS)}"
             raise InvalidArgumentError("positive", repr(self.positive), allowed)
@@ -266,8 +218,6 @@ class Wanted:
             InvalidArgumentError: names or the positive class do not fit.
         """
         checked_names(self.classes or None, number)
-        if not isinstance(self.metric, str):
-            return Own(self.metric)
         if self.metric in _PLAIN:
             return _PLAIN[self.metric]
         positive = self._positive(number, shares)

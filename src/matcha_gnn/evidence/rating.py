@@ -53,6 +53,7 @@ def rater_of(goal: Goal, posterior: Posterior) -> Rater:
         return _AccuracyRater(posterior)
     if isinstance(goal, Counted):
         return _CountedRater(goal, posterior)
+    assert isinstance(goal, AveragePrecision), goal
     return _DrawnRater(goal, posterior)
 
 
@@ -147,14 +148,12 @@ class _Scores:
 
 
 class _DrawnRater(Rater):
-    def __init__(self, goal: Goal, posterior: Posterior) -> None:
+    def __init__(self, goal: AveragePrecision, posterior: Posterior) -> None:
         self.goal = goal
         known = posterior.probs.double().cpu()
-        self.error = 0.0
-        if isinstance(goal, AveragePrecision):
-            # As many nodes as were misjudged under simulated shifts, if all are of this class.
-            share = float(known[:, goal.positive].mean())
-            self.error = posterior.source.estimate_error / max(share, 1e-12)
+        # As many nodes as were misjudged under simulated shifts, if all are of this class.
+        share = float(known[:, goal.positive].mean())
+        self.error = posterior.source.estimate_error / max(share, 1e-12)
         chance = torch_stream(0, Purpose.DRAWN_CLASSES)
         self.nodes = torch.randperm(len(known), generator=chance)[:MOST_DRAWN]
         known = known[self.nodes]
@@ -171,8 +170,6 @@ class _DrawnRater(Rater):
 
     def value(self, rated: _Scores) -> Interval:
         found = self._interval(rated.drawn, rated.moved, self.error)
-        if not self.goal.is_share:
-            return found
         return Interval(found.value, max(0.0, found.low), min(1.0, found.high))
 
     def gain(self, rated: _Scores, over: _Scores) -> Interval:

@@ -12,7 +12,7 @@ from matcha_gnn.alarms import Severity, class_alarms
 from matcha_gnn.errors import IncompatibleError, optional_imports
 from matcha_gnn.gamma.losses import Loss
 from matcha_gnn.gamma.methods import BaseMethod
-from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.models import Backbone, TrainableBackbone
 from matcha_gnn.gamma.status import DOUBTFUL, NOT_CHECKED, Status
 from matcha_gnn.gamma.strategy import Strategy
 from matcha_gnn.gamma.trace import Trace
@@ -137,6 +137,7 @@ class MatchaResult(Result):
             "pic_after": self.pic_after,
             "gamma_before": self.gamma_before.tolist(),
             "gamma_after": self.gamma.tolist(),
+            "trace": self.trace.rows(),
         }
         return super().to_dict() | self.configuration() | own
 
@@ -162,6 +163,22 @@ class MatchaResult(Result):
         values |= self.trace.row(-1) if len(self.trace) else {}
         values |= {f"seconds_{stage}": each for stage, each in self.seconds.items()}
         return {name: value for name, value in values.items() if math.isfinite(value)}
+
+    @plain_torch()
+    def save(self, path: str | Path) -> None:
+        """Write the adapted model to a model file, to be read with `mg.load_model`.
+
+        Raises:
+            IncompatibleError: no architecture that can be built again from a file.
+        """
+        from matcha_gnn.gamma.files import save_model
+
+        if not isinstance(self.model, TrainableBackbone):
+            raise IncompatibleError(
+                f"save: {self.model.name} with hop weights has no model file: keep result.gamma, "
+                "and put it into mg.wrap(net).gamma"
+            )
+        save_model(self.model, path)
 
     @property
     def call(self) -> str:

@@ -5,12 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-import xxhash
-
-from matcha_gnn.errors import InvalidFileError
-from matcha_gnn.io.files import existing_file, replacing
-
-CHECKSUM = "checksum"
+from matcha_gnn.io.files import replacing
 
 
 def json_text(value: Any, indent: int | None = 2) -> str:
@@ -54,46 +49,6 @@ def json_object(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("no JSON object")
     return found
-
-
-def write_checked_json(path: str | Path, value: dict[str, Any]) -> None:
-    """Write an object with a checksum of its content, to be read with `read_checked_json`."""
-    plain = _without_nan(value)
-    write_json(path, plain | {CHECKSUM: _checksum(plain)})
-
-
-def read_checked_json(
-    path: str | Path, argument: str, allowed: str, current: str
-) -> dict[str, Any]:
-    """Read an object that `write_checked_json` wrote, without its checksum.
-
-    Args:
-        path: the file.
-        argument: what errors call it.
-        allowed: what errors say instead.
-        current: its format, in the field "format".
-
-    Raises:
-        InvalidFileError: missing, no JSON object, of another format, or changed after it was
-            written.
-    """
-    path = existing_file(path, argument)
-    try:
-        found = json_object(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidFileError(argument, f"{path} (not JSON)", allowed) from error
-    given, form = found.pop(CHECKSUM, None), found.get("format")
-    if form != current:
-        raise InvalidFileError(argument, f"{path} (format {form!r})", f"{allowed}, {current!r}")
-    if given != _checksum(found):
-        got = f"{path} (its checksum is not that of its content: damaged)"
-        raise InvalidFileError(argument, got, allowed)
-    return found
-
-
-def _checksum(value: dict[str, Any]) -> str:
-    """128-bit XXH3 of the content, whatever the order of its keys and its blanks."""
-    return xxhash.xxh3_128_hexdigest(json.dumps(value, sort_keys=True).encode())
 
 
 def _no_number(text: str) -> float:

@@ -48,7 +48,11 @@ class TensorFormat:
         Raises:
             InvalidFileError: the file cannot be written.
         """
-        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        # Copies, as tensors that share memory have no place in such a file.
+        plain = {
+            name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+            for name, tensor in tensors.items()
+        }
         said = {"format": self.name, **metadata}
         with replacing(path) as beside:
             try:
@@ -77,6 +81,16 @@ class TensorFormat:
             raise self.refused(path, "not a safetensors file, or damaged") from error
         self._check_content(path, metadata, tensors)
         return TensorFile(metadata, tensors)
+
+    def wrote(self, path: str | Path) -> bool:
+        """Whether a file is of this kind, of whatever version; damage shows when it is read."""
+        try:
+            with safe_open(str(existing_file(path, self.argument)), framework="pt") as file:
+                written = (file.metadata() or {}).get("format", "")
+        # Whatever is no such file is of no such kind.
+        except (SafetensorError, OSError, ValueError):
+            return False
+        return bool(written.rpartition(" ")[0] == self.name.rpartition(" ")[0])
 
     def _check_format(self, path: Path, metadata: dict[str, str]) -> None:
         given = metadata.get("format", "no format")

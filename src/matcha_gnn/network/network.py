@@ -49,10 +49,12 @@ class Network(nn.Module, abc.ABC):
 
     Attributes:
         source: what the labelled graph taught, where it travels with the network.
+        class_names: where they were saved with it, [C]; or empty.
         reruns: it can be run on other graphs than the one that it was given for.
     """
 
     source: Any = None
+    class_names: tuple[str, ...] = ()
     reruns: bool = True
 
     @property

@@ -38,14 +38,13 @@ class SourceModel(NamedTuple):
 
 def make_graph(arguments: Mapping[str, Any]) -> "Data":
     """The graph that a column names; those of the published CSBM runs are known here alone."""
-    from matcha_gnn import datasets
-    from matcha_paper.datasets import released_csbm
+    from matcha_paper.datasets import named, released_csbm
 
     options = dict(arguments)
     name = options.pop("generator")
     if name == RELEASED:
         return released_csbm(**options)
-    return datasets.make_graph(name, **options)
+    return named.make_graph(name, **options)
 
 
 def cached_source(

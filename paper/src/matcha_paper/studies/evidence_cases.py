@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from matcha_gnn import datasets
 from matcha_gnn.datasets.rawfiles import data_root
 from matcha_gnn.io.graphfiles import read_graph
 from matcha_gnn.transforms.shifts import shifted
+from matcha_paper.datasets.named import make_graph
 from matcha_paper.datasets.syn_cora import syn_cora_graph
 from matcha_paper.datasets.twitch import country
 from matcha_paper.studies.worlds import World
@@ -84,7 +84,7 @@ def _load(data: str, name: Any) -> Data:
         return syn_cora_graph(*name)
     if data in ("citation", "airport"):
         return read_graph(data_root() / data / f"{name}.npz")
-    return datasets.make_graph(data)
+    return make_graph(data)
 
 
 def _moved(family: str, source: World, **changed: Any) -> Pair:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from matcha_gnn import datasets
+from matcha_gnn.datasets import csbm
 from matcha_gnn.datasets.rawfiles import data_root
 from matcha_gnn.io.graphfiles import read_graph
 from matcha_gnn.transforms.shifts import shifted
+from matcha_paper.datasets.named import make_graph
 from matcha_paper.datasets.twitch import country
 
 if TYPE_CHECKING:
@@ -362,14 +363,14 @@ def target_graph(case: Case, seed: int) -> "Data":
 
 def _load(data: str, options: dict[str, Any], seed: int) -> "Data":
     if data == "csbm":
-        return datasets.csbm(**options, seed=seed)
+        return csbm(**options, seed=seed)
     if data == "twitch":
         return country(options["name"])
     if data == "syn_cora":
-        return datasets.make_graph("syn_cora", **options)
+        return make_graph("syn_cora", **options)
     if data in ("citation", "airport"):
         return read_graph(data_root() / data / f"{options['name']}.npz")
-    return datasets.make_graph(data)
+    return make_graph(data)
 
 
 def _masked(source: Source, graph: "Data", seed: int) -> "Data":
