@@ -7,7 +7,7 @@ from statistics import mean, stdev
 import pytest
 
 import matcha_gnn as mg
-from matcha_gnn.datasets import rawfiles
+from matcha_paper.datasets import rawfiles
 from matcha_paper.experiments import compare, load, names, run, run_all, stale, store
 from matcha_paper.experiments.run import LARGEST, grouped, parts
 from matcha_paper.experiments.spec import (

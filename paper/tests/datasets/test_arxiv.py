@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch_geometric.utils import homophily
 
-from matcha_gnn.datasets.statistics import Statistics
 from matcha_gnn.errors import InvalidFileError
 from matcha_paper.datasets import arxiv, arxiv_structure
 from matcha_paper.datasets.arxiv import PUBLISHED
+from matcha_paper.datasets.statistics import Statistics
 
 
 @pytest.fixture(scope="module")

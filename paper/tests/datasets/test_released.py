@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from matcha_gnn.datasets.statistics import statistics
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_paper.datasets import released_csbm, syn_cora, twitch
 from matcha_paper.datasets.released import DRAWN, MU, draw_edges
 from matcha_paper.datasets.splits import released_split, row_hashes
+from matcha_paper.datasets.statistics import statistics
 
 EDGES = (12714, 12500, 24514, 5054, 12500, 12486, 25410, 5030)
 """Directed edges of the published graphs, in the order of the stream."""

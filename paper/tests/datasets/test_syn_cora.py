@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch_geometric.utils import contains_self_loops, homophily
 
-from matcha_gnn.datasets.statistics import Statistics, checked, statistics
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.gamma.testing import tiny_graph
 from matcha_paper.datasets import syn_cora
 from matcha_paper.datasets.splits import row_hashes, split_by_features
+from matcha_paper.datasets.statistics import Statistics, checked, statistics
 from matcha_paper.datasets.syn_cora import HOMOPHILIES, RUNS, syn_cora_graph
 
 

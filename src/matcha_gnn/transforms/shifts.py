@@ -14,9 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from matcha_gnn.datasets.arrays import scipy_matrix
 from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
-from matcha_gnn.kernels.sparse import csr_tensor
+from matcha_gnn.kernels.sparse import csr_tensor, scipy_csr
 from matcha_gnn.registry import resolve
 from matcha_gnn.streams import Purpose, numpy_stream
 
@@ -338,4 +337,4 @@ def _induced(graph: "Data", nodes: IntArray) -> "Data":
     x = graph.x.to_sparse_csr()
     bare = copy(graph)
     bare.x = None
-    return _replaced(bare.subgraph(index), x=csr_tensor(scipy_matrix(x)[nodes], x.dtype))
+    return _replaced(bare.subgraph(index), x=csr_tensor(scipy_csr(x)[nodes], x.dtype))

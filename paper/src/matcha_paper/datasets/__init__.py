@@ -1,6 +1,7 @@
 """The data sets of the paper: a source, a validation and a target graph each."""
 
 from matcha_paper.datasets.arxiv import arxiv, arxiv_structure
+from matcha_paper.datasets.citation import coauthor_cs, cora
 from matcha_paper.datasets.domains import Domains
 from matcha_paper.datasets.preferential import preferential
 from matcha_paper.datasets.released import released_csbm
@@ -12,6 +13,8 @@ __all__ = [
     "Domains",
     "arxiv",
     "arxiv_structure",
+    "coauthor_cs",
+    "cora",
     "preferential",
     "released_csbm",
     "syn_coauthor_cs",

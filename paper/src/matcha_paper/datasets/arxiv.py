@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 
 from matcha_gnn.datasets.csbm import class_centres, class_features
-from matcha_gnn.datasets.rawfiles import Origin, has_file, raw_file
-from matcha_gnn.datasets.statistics import Statistics, checked
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.transforms.shifts import with_homophily
 from matcha_paper.datasets.domains import PARTS, Domains
+from matcha_paper.datasets.rawfiles import Origin, has_file, raw_file
+from matcha_paper.datasets.statistics import Statistics, checked
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -62,7 +62,7 @@ def arxiv(seed: int = 42, root: str | Path | None = None) -> Domains:
 
     Args:
         seed: which citations are dropped.
-        root: where the files lie, see `matcha_gnn.datasets.rawfiles.data_root`.
+        root: where the files lie, see `matcha_paper.datasets.rawfiles.data_root`.
 
     Returns:
         Three graphs with 128 features; `test_mask` on validation and target.
@@ -92,7 +92,7 @@ def arxiv_structure(
             features alone is right for 55.5% of all papers, which is what the OGB paper reports
             for an MLP on the real features.
         seed: of the features and of which citations are dropped.
-        root: where the files lie, see `matcha_gnn.datasets.rawfiles.data_root`.
+        root: where the files lie, see `matcha_paper.datasets.rawfiles.data_root`.
 
     Example:
         >>> arxiv_structure().source.num_nodes  # doctest: +SKIP

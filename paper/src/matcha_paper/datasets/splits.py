@@ -7,7 +7,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from matcha_gnn.datasets.arrays import scipy_matrix
+from matcha_paper.datasets.arrays import scipy_matrix
 
 
 def split_by_features(x: Tensor, y: Tensor, every: int = 4) -> tuple[Tensor, Tensor]:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from matcha_gnn.datasets.arrays import edges_from, features_from, read_arrays
-from matcha_gnn.datasets.rawfiles import Origin, raw_file
-from matcha_gnn.datasets.statistics import Statistics, checked
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.registry import resolve
+from matcha_paper.datasets.arrays import edges_from, features_from, read_arrays
 from matcha_paper.datasets.domains import PARTS, Domains
+from matcha_paper.datasets.rawfiles import Origin, raw_file
 from matcha_paper.datasets.splits import released_split, split_by_features
+from matcha_paper.datasets.statistics import Statistics, checked
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -47,7 +47,7 @@ def syn_cora(
         validation: of the validation graph.
         target: of the target graph.
         run: 1, 2 or 3: which of the published graphs.
-        root: where the files lie, see `matcha_gnn.datasets.rawfiles.data_root`.
+        root: where the files lie, see `matcha_paper.datasets.rawfiles.data_root`.
         split: "rows", as above; or "released", the training nodes of the published runs
             (`released_split`), where a few equal rows are on both sides.
 

@@ -9,15 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from matcha_gnn.datasets.arrays import scipy_matrix
-from matcha_gnn.datasets.citation import coauthor_cs
-from matcha_gnn.datasets.rawfiles import Origin, raw_file
-from matcha_gnn.datasets.statistics import Statistics, checked
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.kernels.sparse import csr_tensor
+from matcha_paper.datasets.arrays import scipy_matrix
+from matcha_paper.datasets.citation import coauthor_cs
 from matcha_paper.datasets.domains import PARTS, Domains
 from matcha_paper.datasets.preferential import preferential
+from matcha_paper.datasets.rawfiles import Origin, raw_file
 from matcha_paper.datasets.splits import split_by_features
+from matcha_paper.datasets.statistics import Statistics, checked
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -54,7 +54,7 @@ def syn_products(
         validation: of the validation graph.
         target: of the target graph.
         seed: of growth and dealing.
-        root: where the files lie, see `matcha_gnn.datasets.rawfiles.data_root`.
+        root: where the files lie, see `matcha_paper.datasets.rawfiles.data_root`.
 
     Example:
         >>> syn_products().target.num_edges // 2  # doctest: +SKIP
@@ -91,7 +91,7 @@ def syn_coauthor_cs(
         validation: of the validation graph.
         target: of the target graph.
         seed: of growth and dealing.
-        root: where the file lies, see `matcha_gnn.datasets.rawfiles.data_root`.
+        root: where the file lies, see `matcha_paper.datasets.rawfiles.data_root`.
 
     Raises:
         MatchaError: scikit-learn is not installed.

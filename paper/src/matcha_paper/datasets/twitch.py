@@ -11,11 +11,11 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from matcha_gnn.datasets.rawfiles import Origin, raw_file
-from matcha_gnn.datasets.statistics import Statistics, checked
 from matcha_gnn.kernels.sparse import csr_tensor
 from matcha_gnn.transforms.shifts import with_homophily
 from matcha_paper.datasets.domains import Domains
+from matcha_paper.datasets.rawfiles import Origin, raw_file
+from matcha_paper.datasets.statistics import Statistics, checked
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -46,7 +46,7 @@ def twitch(seed: int | Literal["released"] = 42, root: str | Path | None = None)
 
     Args:
         seed: which edges are dropped; "released": those that the published runs dropped.
-        root: where the files lie, see `matcha_gnn.datasets.rawfiles.data_root`.
+        root: where the files lie, see `matcha_paper.datasets.rawfiles.data_root`.
 
     Returns:
         Three graphs with sparse binary features of 3,170 games and habits.

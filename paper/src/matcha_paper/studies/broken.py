@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from matcha_gnn.datasets.rawfiles import data_root
 from matcha_gnn.evidence.features import FeatureProfile, compare, profile
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.io.graphfiles import read_graph
 from matcha_gnn.io.jsontext import write_json
+from matcha_paper.datasets.rawfiles import data_root
 from matcha_paper.datasets.twitch import country
 from matcha_paper.studies.evidence_cases import pairs
 from matcha_paper.studies.harm_cases import cases, source_graph, target_graph

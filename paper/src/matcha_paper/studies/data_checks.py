@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from torch_geometric.data import Data
 
-from matcha_gnn.datasets.statistics import statistics
 from matcha_gnn.typing import FloatArray
 from matcha_paper.datasets import arxiv_structure, preferential, twitch
+from matcha_paper.datasets.statistics import statistics
 from matcha_paper.datasets.syn_cora import HOMOPHILIES, RUNS, syn_cora_graph
 from matcha_paper.studies.shared import arguments, run_study
 

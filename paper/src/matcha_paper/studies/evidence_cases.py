@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
-from matcha_gnn.datasets.rawfiles import data_root
 from matcha_gnn.io.graphfiles import read_graph
 from matcha_gnn.transforms.shifts import shifted
 from matcha_paper.datasets.named import make_graph
+from matcha_paper.datasets.rawfiles import data_root
 from matcha_paper.datasets.syn_cora import syn_cora_graph
 from matcha_paper.datasets.twitch import country
 from matcha_paper.studies.worlds import World

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from matcha_gnn.datasets import csbm
-from matcha_gnn.datasets.rawfiles import data_root
 from matcha_gnn.io.graphfiles import read_graph
 from matcha_gnn.transforms.shifts import shifted
 from matcha_paper.datasets.named import make_graph
+from matcha_paper.datasets.rawfiles import data_root
 from matcha_paper.datasets.twitch import country
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from matcha_gnn.datasets import rawfiles
-from matcha_gnn.datasets.rawfiles import Origin, data_root, has_file, raw_file
 from matcha_gnn.errors import InvalidFileError
+from matcha_paper.datasets import rawfiles
+from matcha_paper.datasets.rawfiles import Origin, data_root, has_file, raw_file
 
 CONTENT = b"what was published"
 HERE = Origin("toy", "https://example.org/{file}")

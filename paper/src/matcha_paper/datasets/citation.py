@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from matcha_gnn.datasets.arrays import edges_from, features_from, read_arrays
-from matcha_gnn.datasets.rawfiles import Origin, raw_file
-from matcha_gnn.datasets.statistics import Statistics, checked
+from matcha_paper.datasets.arrays import edges_from, features_from, read_arrays
+from matcha_paper.datasets.rawfiles import Origin, raw_file
+from matcha_paper.datasets.statistics import Statistics, checked
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -28,7 +28,7 @@ def cora(root: str | Path | None = None) -> "Data":
     the published files.
 
     Args:
-        root: where the files are, see `matcha_gnn.datasets.rawfiles.data_root`.
+        root: where the files are, see `matcha_paper.datasets.rawfiles.data_root`.
 
     Returns:
         A graph with dense binary features and `train_mask`, `val_mask`, `test_mask`.
@@ -48,7 +48,7 @@ def coauthor_cs(root: str | Path | None = None) -> "Data":
     """Coauthor-CS: 18,333 authors, 81,894 co-authorships, 6,805 keywords, 15 fields.
 
     Args:
-        root: where the file is, see `matcha_gnn.datasets.rawfiles.data_root`.
+        root: where the file is, see `matcha_paper.datasets.rawfiles.data_root`.
 
     Returns:
         A graph with sparse features and no masks.
