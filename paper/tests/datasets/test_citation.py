@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch_geometric.utils import contains_self_loops, homophily
 
-from matcha_gnn.datasets import coauthor_cs, cora
+from matcha_paper.datasets import coauthor_cs, cora
 from matcha_gnn.errors import InvalidFileError
 
 
