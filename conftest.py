@@ -21,7 +21,7 @@ PROJECT = Path(__file__).parent
 NO_DATA = "no data root: set MATCHA_DATA, or put the files in ../shared/data"
 
 MARKED = {
-    "gpu": ("kernels/test_gpu.py",),
+    "gpu": ("kernels/test_fast.py",),
     "browser": (
         "report/test_browser.py",
         "report/test_questions_browser.py",
