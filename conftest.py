@@ -21,14 +21,13 @@ PROJECT = Path(__file__).parent
 NO_DATA = "no data root: set MATCHA_DATA, or put the files in ../shared/data"
 
 MARKED = {
-    "gpu": ("kernels/test_gpu.py",),
+    "gpu": ("kernels/test_fast.py",),
     "browser": ("report/test_browser.py", "report/test_questions_browser.py"),
     "slow": (
         "examples/",
         "paper/tests/test_kill.py",
         "paper/tests/test_record_files.py::test_processes_that_write_and_compact_at_once",
-        "kernels/test_reference.py::test_everything_works_without_the_compilers",
-        "methods/test_gtrans.py::test_other_models_pass_the_battery",
+        "kernels/test_fast.py::test_everything_works_without_the_compiler",
         "report/test_page.py::test_figures_do_not_start_pyplot",
         "cli/test_cli.py::test_methods_that_need_something_of_the_source_get_it",
         "cli/test_cli.py::test_the_installed_command_runs_and_is_quiet_without_a_terminal",
@@ -39,7 +38,7 @@ MARKED = {
         "test_package.py",
         "paper/tests/test_reproduction.py::test_a_quick",
         "paper/tests/test_ask_study.py::test_the_benchmark",
-        "test_train.py::test_the_fast_dropout_trains_as_plain_dropout_does",
+        "gamma/test_train.py::test_the_fast_dropout_trains_as_plain_dropout_does",
     ),
 }
 """Markers, and how the ids of their tests begin, from the folder tests or the project on."""

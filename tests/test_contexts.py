@@ -37,10 +37,10 @@ def trained(seed):
     "run",
     [
         lambda model, graph: mg.adapt(model, graph).probs,
-        lambda model, graph: mg.adapt(model, graph, mg.Tent()).probs,
+        lambda model, graph: mg.adapt(model, graph, strategy=mg.Tent()).probs,
         lambda model, graph: mg.adapt(model, graph, strategy=mg.Matcha(rounds=3)).probs,
         lambda model, graph: mg.predict(model, graph, mg.T3A()).probs,
-        lambda model, graph: torch.tensor(mg.estimate_accuracy(model, graph).value),
+        lambda model, graph: torch.tensor(mg.estimate(model, graph).value),
     ],
     ids=["adapt", "tent", "matcha", "predict", "estimate"],
 )
@@ -71,13 +71,6 @@ def test_weights_made_in_inference_mode_cannot_be_trained():
         with pytest.raises(mg.InvalidArgumentError, match="made outside of it"):
             mg.fit(model, tiny_graph(), epochs=1)
         assert mg.adapt(model, tiny_graph(), strategy=mg.Matcha(rounds=1)).probs.isfinite().all()
-
-
-def test_a_model_file_read_in_inference_mode_is_a_plain_model(tmp_path):
-    mg.save_model(trained_model(), tmp_path / "m.safetensors")
-    with torch.inference_mode():
-        model = mg.load_model(tmp_path / "m.safetensors")
-    assert not any(parameter.is_inference() for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("build", [mg.GPRGNN, mg.APPNP, mg.JKNet, mg.GCNII])

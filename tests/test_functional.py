@@ -69,13 +69,6 @@ def test_pic_equals_the_papers_definition_written_out():
     assert difference == pytest.approx((intra - inter) / len(z), abs=1e-12)
 
 
-@pytest.mark.parametrize("plain", [functional.pic, functional.difference])
-def test_gradcheck_in_z(plain):
-    stack, probs, hop_weights = draw(num_nodes=12)
-    z = reference.mix(stack, hop_weights).requires_grad_(True)
-    assert torch.autograd.gradcheck(lambda values: plain(values, probs, TINY), (z,))
-
-
 @pytest.mark.parametrize("name", ["pic", "difference"])
 @pytest.mark.parametrize("seed", range(5))
 def test_sums_form_agrees_with_autograd_in_value_and_gradient(name, seed):
@@ -118,26 +111,6 @@ def test_no_gamma_beats_the_top_generalised_eigenvector():
     assert best @ total @ best == pytest.approx(1)
     tries = np.random.default_rng(0).standard_normal((2000, 5))
     assert all(functional.pic_from_forms(c, between, total)[0] >= least - 1e-12 for c in tries)
-
-
-def test_eigenvector_survives_hops_that_repeat():
-    stack, probs, _ = draw(num_hops=3)
-    repeated = torch.cat([stack, stack[:, :1]], dim=1)
-    least = functional.pic_from_forms(
-        functional.best_hop_weights(*forms(repeated, probs)), *forms(repeated, probs)
-    )[0]
-    alone = functional.pic_from_forms(
-        functional.best_hop_weights(*forms(stack, probs)), *forms(stack, probs)
-    )[0]
-    assert least == pytest.approx(alone, abs=1e-9)
-
-
-def test_a_class_without_mass_adds_nothing():
-    stack, probs, hop_weights = draw()
-    padded = torch.cat([probs, torch.zeros(len(probs), 1, dtype=torch.float64)], dim=1)
-    z = reference.mix(stack, hop_weights)
-    assert functional.pic(z, padded, TINY) == functional.pic(z, probs, TINY)
-    np.testing.assert_allclose(forms(stack, padded)[0], forms(stack, probs)[0], atol=1e-12)
 
 
 def test_equal_representations_have_pic_one_and_no_gradient():

@@ -1,9 +1,5 @@
 """One table says what depends on a device; types that are not in it take the reference."""
 
-import re
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -11,8 +7,6 @@ import matcha_gnn as mg
 from matcha_gnn import kernels
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.kernels import cpu, devices, two_pass
-
-SOURCE = Path(mg.__file__).parent
 
 
 @pytest.mark.parametrize("kind", ["mps", "xpu", "meta"])
@@ -30,27 +24,9 @@ def test_blocks_of_an_unknown_device_cover_all_nodes():
 
 def test_an_unknown_device_works_by_the_reference(monkeypatch):
     model, graph = trained_model(), tiny_graph(seed=1)
-    expected = mg.adapt(model, graph, mg.T3A(), mg.Matcha(rounds=5)).probs
+    expected = mg.gamma.run(model, graph, mg.T3A(), mg.Matcha(rounds=5)).probs
     monkeypatch.delitem(devices.DEVICES, "cpu")
     for name in ("mix", "class_sums", "Classifier"):
         monkeypatch.setattr(cpu, name, None)
-    found = mg.adapt(model, graph, mg.T3A(), mg.Matcha(rounds=5)).probs
+    found = mg.gamma.run(model, graph, mg.T3A(), mg.Matcha(rounds=5)).probs
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_a_row_of_the_table_is_all_that_fast_code_needs(monkeypatch):
-    row = replace(devices.DEVICES["cpu"], module="reference")
-    monkeypatch.setitem(devices.DEVICES, "cpu", row)
-    assert devices.fast_code(torch.ones(1)).__name__ == "matcha_gnn.kernels.reference"
-
-
-def test_only_the_table_names_devices():
-    """Beside the kernels of the GPU itself."""
-    named = re.compile(r"\"cuda\"|is_cuda|torch\.cuda")
-    allowed = {"kernels/devices.py", "kernels/gpu.py"}
-    found = {
-        str(path.relative_to(SOURCE))
-        for path in SOURCE.rglob("*.py")
-        if named.search(path.read_text())
-    }
-    assert found == allowed

@@ -7,7 +7,6 @@ import torch
 
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.devices import DEVICES
-from matcha_gnn.kernels.links import Links
 
 NODES = 40
 
@@ -56,17 +55,6 @@ def test_neighbour_sums_equal_a_loop_over_edges(kind, dtype):
     found = Graph(torch.ones(NODES, 1), edges).neighbour_sums(values.to(dtype))
     expected = by_loop(edges, values, values, lambda sender, _: sender)
     torch.testing.assert_close(found, expected.to(dtype))
-
-
-def test_links_of_an_adjacency_are_those_of_its_edges():
-    edges, _ = draw("distinct")
-    graph = Graph(torch.ones(NODES, 1), edges)
-    found, expected = Links.in_pattern(graph.adjacency), Links.of(edges, NODES)
-    assert torch.equal(found.crow.long(), expected.crow)
-    for first, stop in zip(found.crow, found.crow[1:], strict=False):
-        assert torch.equal(
-            found.sender[first:stop].sort()[0], expected.sender[first:stop].sort()[0].int()
-        )
 
 
 def test_sorting_and_the_check_for_reverse_edges_are_done_once():

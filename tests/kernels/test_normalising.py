@@ -49,12 +49,6 @@ def test_values_do_not_depend_on_the_blocks_they_are_computed_in(monkeypatch):
     assert torch.equal(whole.col_indices(), blocked.col_indices())
 
 
-def test_positions_are_narrow_on_the_cpu():
-    edge_index, nodes = large()
-    found = normalising.normalised_csr(edge_index, nodes, None, torch.float32)
-    assert found.crow_indices().dtype == found.col_indices().dtype == torch.int32
-
-
 def test_a_matrix_has_positions_of_one_type():
     """cuSPARSE reads beyond the matrix where row starts are wider than columns."""
     edge_index, nodes = large(50, 200)

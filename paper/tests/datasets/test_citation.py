@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch_geometric.utils import contains_self_loops, homophily
 
-from matcha_paper.datasets import coauthor_cs, cora
 from matcha_gnn.errors import InvalidFileError
+from matcha_paper.datasets import coauthor_cs, cora
 
 
 def test_cora_is_planetoids(data_root):
