@@ -111,7 +111,7 @@ def test_metric_positive_classes_and_loader_reach_adapt():
     options = {"metric": "f1", "positive": "fraud", "classes": ("licit", "fraud")}
     source = mg.summarise_source(net, day(seed=0))
     step = mg.Watch(net, source=source, level=0.99, loader=loader, **options).observe(graph)
-    taken = mg.adapt(net, graph, source=source, **options).decision.taken
+    taken = mg.adapt(net, graph, source=source, **options).taken
     assert (step.estimate, step.low, step.high) == taken.goal != taken.accuracy
     assert (step.metric, step.accuracy) == ("f1", taken.accuracy.value)
     assert "F1 of fraud" in step.alarms["level"]
@@ -151,7 +151,7 @@ def test_a_table_is_all_that_it_takes_to_go_on(watched, tmp_path):
     assert repr(other.table()) == repr(watched.table())
     whole = path.read_text(encoding="utf-8")
     cuts = [whole[: int(share * len(whole))] for share in (0.3, 0.6, 0.9)]
-    for text in (*cuts, "a,b\n1,2\n", whole.replace("False", "no")):
+    for text in (*cuts, "a,b\n1,2\n", whole.replace("False", "no"), whole.replace("2026", "x")):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(mg.InvalidFileError, match="^table: got"):
             other.resume(path)
@@ -177,9 +177,11 @@ def test_the_page_has_one_picture_and_the_table_beneath(watched, tmp_path):
     assert "<script" not in page
     rows = re.findall(r"<tr>.*?</tr>", page[page.index("<tbody>") :], re.DOTALL)
     assert [re.search(r'row">(.)', row)[1] for row in rows] == list("dcba")
-    says = "<strong>distance</strong>", "could not be used", "<strong>level</strong>", "to 100.0"
+    says = "<strong>distance</strong>", "could not be used", "<strong>level</strong>", "to 100.0 %"
     assert all(text in row for text, row in zip(says, rows, strict=True))
     assert "level since 2026-05-02" in rows[0]
+    mg.Watch(trained()).to_html(tmp_path / "none.html")
+    assert "No graph so far" in (tmp_path / "none.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture

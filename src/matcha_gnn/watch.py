@@ -30,6 +30,15 @@ LOWER, MOVED = 0.05, 0.1
 """Share of the level, and distance of class shares, by which an alarm is clearly worse."""
 
 
+def _moment(time: str | None) -> str:
+    """A time in ISO format with its zone."""
+    try:
+        when = datetime.now(UTC) if time is None else datetime.fromisoformat(time)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError("time", repr(time), "ISO text such as 2026-05-01") from error
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).isoformat(timespec="seconds")
+
+
 @dataclass(frozen=True)
 class Step:
     """One graph of a stream, a row of the table; NaN is what cannot be told.
@@ -82,6 +91,7 @@ class Step:
 
 _READ: dict[Any, Any] = {bool: {"True": True, "False": False}.__getitem__}
 COLUMNS: dict[str, Any] = {f.name: _READ.get(f.type, f.type) for f in fields(Step)[:-1]}
+COLUMNS["time"] = _moment
 """Fields but the result, and how their text is read."""
 
 
@@ -235,12 +245,3 @@ class Watch:
             figure.legend(loc="outside upper center", ncols=2)
             figure.autofmt_xdate()
             return inline_svg(figure, "watch", "Estimates over time; the table has the figures.")
-
-
-def _moment(time: str | None) -> str:
-    """A time in ISO format with its zone."""
-    try:
-        when = datetime.now(UTC) if time is None else datetime.fromisoformat(time)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentError("time", repr(time), "ISO text such as 2026-05-01") from error
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).isoformat(timespec="seconds")
