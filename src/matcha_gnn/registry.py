@@ -1,8 +1,7 @@
 """From a name to a class: on the command line, and where a call takes a name for an object."""
 
 import inspect
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
@@ -115,30 +114,11 @@ def _loaded(argument: str, point: EntryPoint) -> Any:
         ) from error
 
 
-def parse_options(argument: str, options: Iterable[str]) -> dict[str, Any]:
-    """Turn KEY=VALUE texts into arguments; values are read as JSON where they are, else as text.
-
-    Example:
-        >>> parse_options("--option", ["k=20", "memory=source"])
-        {'k': 20, 'memory': 'source'}
-    """
-    parsed: dict[str, Any] = {}
-    for option in options:
-        key, equals, text = option.partition("=")
-        if not (key and equals and text):
-            raise InvalidArgumentError(argument, repr(option), "KEY=VALUE")
-        try:
-            parsed[key] = json.loads(text)
-        except json.JSONDecodeError:
-            parsed[key] = text
-    return parsed
-
-
 def build(argument: str, make: Callable[..., T], options: Mapping[str, Any]) -> T:
     """Call a constructor with options by name; an unknown one lists what it takes.
 
     Example:
-        >>> build("--option", lambda k: k + 1, {"k": 1})
+        >>> build("--strategy", lambda k: k + 1, {"k": 1})
         2
     """
     known = inspect.signature(make).parameters

@@ -41,7 +41,7 @@ def gcn():
     return GCN({FEATURES}, 8, num_layers=2, out_channels=2)
 
 def compiled():
-    return torch.compile(gcn())
+    return torch.compile(gcn(), backend="eager")
 
 def gat():
     return GAT({FEATURES}, 8, num_layers=2, out_channels=2, heads=2, edge_dim=3)
@@ -63,9 +63,11 @@ import sys
 import torch
 import matcha_gnn as mg
 import makers
-graph = torch.load("target.pt", weights_only=False)
-loaded = mg.load("answer.safetensors", network=getattr(makers, sys.argv[1])())
-torch.save([loaded(graph), mg.adapt(loaded, graph).probs, loaded.class_names], "loaded.pt")
+graph, answers = torch.load("target.pt", weights_only=False), {}
+for name in sys.argv[1:]:
+    loaded = mg.load(f"{name}.safetensors", network=getattr(makers, name)())
+    answers[name] = [loaded(graph), mg.adapt(loaded, graph).probs, loaded.class_names]
+torch.save(answers, "answers.pt")
 """
 
 
@@ -96,30 +98,31 @@ def result(source, target):
     return adapted(net, source, target, classes=("ham", "spam"))
 
 
-@pytest.mark.parametrize("maker", ["gcn", "compiled", "gat", "lazy", "Tied", "given", "function"])
-def test_a_saved_answer_has_the_same_bits_in_a_new_process(
-    maker, source, target, tmp_path, monkeypatch
-):
+def test_saved_answers_have_the_same_bits_in_a_new_process(source, target, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "makers.py").write_text(MAKERS)
-    sys.modules.pop("makers", None)
     np.save("probs.npy", torch.randn(NODES, 2).softmax(1).numpy())
     torch.save(target, "target.pt")
     import makers
 
-    torch.manual_seed(0)
-    net = getattr(makers, maker)()
-    if maker == "lazy":
-        net(source.x, source.edge_index)
-    pool = adapted(net, source, target, classes=("ham", "spam")).take("pool")
-    pool.save("answer.safetensors")
-    subprocess.run([sys.executable, "-c", LOADED, maker], check=True)
-    answer, again, names = torch.load("loaded.pt")
-    assert torch.equal(answer, pool.model(target))
-    assert torch.equal(answer.argmax(1), pool.labels)
-    assert torch.equal(again, mg.adapt(pool.model, target).probs)
-    assert names == ("ham", "spam")
+    names = ("gcn", "compiled", "gat", "lazy", "Tied", "given", "function")
+    pools = {}
+    for name in names:
+        torch.manual_seed(0)
+        net = getattr(makers, name)()
+        if name == "lazy":
+            net(source.x, source.edge_index)
+        pools[name] = adapted(net, source, target, classes=("ham", "spam")).take("pool")
+        pools[name].save(f"{name}.safetensors")
+    subprocess.run([sys.executable, "-c", LOADED, *names], check=True)
+    answers = torch.load("answers.pt")
+    for name, pool in pools.items():
+        answer, again, classes = answers[name]
+        assert torch.equal(answer, pool.model(target)), name
+        assert torch.equal(answer.argmax(1), pool.labels), name
+        assert torch.equal(again, mg.adapt(pool.model, target).probs), name
+        assert classes == ("ham", "spam")
 
 
 def test_a_kept_source_and_a_metric_are_saved_too(source, target, tmp_path):
