@@ -10,7 +10,7 @@ def main() -> NoReturn:
     """Run the command, or say in one line that the extra `cli` is not installed."""
     try:
         with optional_imports("matcha"):
-            from matcha_gnn.cli import main as run
+            from matcha_gnn.cli.app import main as run
     except MatchaError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)

@@ -118,7 +118,7 @@ def build(argument: str, make: Callable[..., T], options: Mapping[str, Any]) -> 
     """Call a constructor with options by name; an unknown one lists what it takes.
 
     Example:
-        >>> build("--option", lambda k: k + 1, {"k": 1})
+        >>> build("--strategy", lambda k: k + 1, {"k": 1})
         2
     """
     known = inspect.signature(make).parameters

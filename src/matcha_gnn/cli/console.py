@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from matcha_gnn.errors import NotAdaptedWarning, printable
 from matcha_gnn.io.jsontext import json_text
+from matcha_gnn.typing import Progress as ProgressCall
 
 PIPED_WIDTH = 160
 """Columns where there is no terminal to ask: wide enough for a table of eight columns."""
@@ -36,6 +38,18 @@ def _shown(text: str | Text) -> str | Text:
 
 out = PlainConsole(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH)
 err = PlainConsole(stderr=True)
+
+
+@contextmanager
+def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCall]:
+    """Give a function to call with (done, total); it draws a bar only on a terminal."""
+    if quiet or not err.is_terminal:
+        yield lambda done, total: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as bars:
+        task = bars.add_task(label, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
 @contextmanager

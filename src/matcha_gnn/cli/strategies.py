@@ -38,8 +38,8 @@ def strategy_of(text: str) -> Any:
         InvalidArgumentError: a name that is not known, or anything but calls and literals.
 
     Example:
-        >>> strategy_of("t3a"), strategy_of("Matcha(T3A(k=100), rounds=50)").method.k
-        (T3A(k=100), 100)
+        >>> strategy_of("erm"), strategy_of("Matcha(T3A(k=20), rounds=50)").method.k
+        (ERM(), 20)
     """
     try:
         node = ast.parse(text.strip(), mode="eval").body
