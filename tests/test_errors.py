@@ -7,7 +7,6 @@ import pytest
 import matcha_gnn as mg
 from matcha_gnn import errors
 from matcha_gnn.errors import (
-    DistributedError,
     IncompatibleError,
     InvalidArgumentError,
     InvalidFileError,
@@ -25,7 +24,7 @@ ABOUT_INPUT = [*WITH_PARTS, IncompatibleError, NonFiniteError, NoEvidenceError]
 
 def test_the_lists_above_name_every_error_of_the_module():
     found = {e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, Exception)}
-    assert found == {MatchaError, DistributedError, NotAdaptedWarning, *ABOUT_INPUT}
+    assert found == {MatchaError, NotAdaptedWarning, *ABOUT_INPUT}
     assert issubclass(NotAdaptedWarning, UserWarning)
 
 

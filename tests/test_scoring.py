@@ -112,65 +112,6 @@ def test_labels_of_a_pt_file_that_are_no_tensor_do_not_stop_a_run(labels, tmp_pa
     assert "instead of a tensor" in json.loads(said)["score_remarks"][0]
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_inspect_describes_the_nodes_with_a_known_class(name, tmp_path, capsys):
-    arrays, _, _ = CASES[name]
-    written(tmp_path, arrays)
-    code, said, _ = run(capsys, "inspect", tmp_path / "g.npz", "--json")
-    assert code == 0
-    if name in ("one-hot", "wrong length", "a number", "text", "complex", "none valid"):
-        assert "edge homophily" not in json.loads(said)["graph"]
-        assert any("labels" in remark for remark in json.loads(said)["remarks"])
-
-
-def test_homophily_leaves_out_edges_to_unknown_nodes(tmp_path, capsys):
-    written(tmp_path, {"y": with_unknown(-1)})
-    _, said, _ = run(capsys, "inspect", tmp_path / "g.npz", "--json")
-    facts, edges = json.loads(said), tiny_graph().edge_index
-    inner = edges[:, (edges >= 37).all(0)]
-    homophily = mg.metrics.edge_homophily(inner, torch.from_numpy(TRUE))
-    assert facts["graph"]["edge homophily"] == pytest.approx(homophily, abs=1e-4)
-    shares = np.bincount(TRUE[37:]) / len(TRUE[37:])
-    assert facts["graph"]["class shares"] == ", ".join(f"{share:.3f}" for share in shares)
-    assert any(remark.startswith("37 of 120 labels") for remark in facts["remarks"])
-
-
-UNTRAINABLE = {
-    "wrong length": ({"y": TRUE[:50]}, "graph.y: got shape [50]"),
-    "mask of wrong length": ({"y": TRUE, "train_mask": SOME[:50]}, "graph.train_mask: got shape"),
-    "one-hot": ({"y": np.eye(CLASSES)[TRUE]}, "graph.y: got torch.float64 of shape [120, 3]"),
-    "float": ({"y": TRUE.astype(np.float32)}, "graph.y: got torch.float32"),
-    "text": ({"y": np.array(["a"] * NODES)}, "graph.y: got <U1"),
-    "huge class": ({"y": with_unknown(30_000)}, "graph.y: got class 30000 as the largest"),
-    "all unknown": ({"y": np.full(NODES, -1)}, "graph.y: got class -1 as the largest"),
-    "unknown in the mask": ({"y": with_unknown(-1), "train_mask": SOME}, "graph.y: got classes -1"),
-    "int64 mask": (
-        {"y": TRUE, "train_mask": SOME.astype(int)},
-        "train_mask: got 120 indices, 2 different",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", UNTRAINABLE)
-def test_training_refuses_bad_labels_in_one_line(name, tmp_path, capsys):
-    arrays, says = UNTRAINABLE[name]
-    written(tmp_path, arrays)
-    model = tmp_path / "new.safetensors"
-    code, out, err = run(capsys, "train", tmp_path / "g.npz", "-o", model, "--epochs", 2)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert says in err
-    assert not model.exists()
-
-
-@pytest.mark.parametrize("mask", [{}, {"train_mask": np.arange(NODES) >= 37}], ids=["no", "mask"])
-def test_training_does_not_read_unknown_labels(mask, tmp_path, capsys):
-    written(tmp_path, {"y": with_unknown(-1), **mask})
-    model = tmp_path / "new.safetensors"
-    code, _, _ = run(capsys, "train", tmp_path / "g.npz", "-o", model, "--epochs", 2)
-    assert code == 0
-    assert mg.load_model(model).head.out_features == CLASSES
-
-
 def test_scorable_without_labels_says_nothing():
     found = scorable(None, torch.ones(4, dtype=torch.bool), 4, 2)
     assert (found.number, found.remarks) == (0, ())

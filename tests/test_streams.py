@@ -24,15 +24,15 @@ ROOT_STREAMS = {
     "matcha_paper/figures/gamma.py",
     "matcha_paper/studies/data_checks.py",
     "matcha_paper/studies/worlds.py",
-    "matcha_gnn/testing/graphs.py",
-    "matcha_gnn/testing/losses.py",
+    "matcha_gnn/gamma/testing/graphs.py",
+    "matcha_gnn/gamma/testing/losses.py",
     # Starting values, training and the nodes that it keeps apart.
     "matcha_gnn/kernels/contexts.py",
     "matcha_paper/studies/added_hops.py",
     "matcha_paper/studies/evidence.py",
     "matcha_paper/studies/plain_networks.py",
     "matcha_paper/studies/same_bits.py",
-    "matcha_gnn/testing/backbones.py",
+    "matcha_gnn/gamma/testing/backbones.py",
     "matcha_gnn/gamma/train.py",
     # Splits of published data sets and of studies, and how these break features; how the battery
     # renumbers nodes.
@@ -43,7 +43,7 @@ ROOT_STREAMS = {
     "matcha_paper/studies/harm_cases.py",
     "matcha_paper/studies/networks.py",
     "matcha_paper/studies/shared_rows.py",
-    "matcha_gnn/testing/methods.py",
+    "matcha_gnn/gamma/testing/methods.py",
 }
 SEEDERS = {"default_rng", "manual_seed", "seed", "RandomState", "SeedSequence"}
 
