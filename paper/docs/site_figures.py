@@ -5,21 +5,19 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-FIGURES = Path(__file__).parents[1] / "results" / "figures"
-IN_PAGES = "../results/figures/"
-ON_SITE = "figures/"
+FIGURES = Path(__file__).parents[2] / "results" / "figures"
+IN_PAGES = "../../../results/figures/"
+FOLDER = "figures/"
 
 
 def on_files(files: Files, *, config: Any) -> Files:
     """Add every picture to the site."""
     for picture in sorted(FIGURES.glob("*/*.png")):
-        place = ON_SITE + picture.relative_to(FIGURES).as_posix()
+        place = FOLDER + picture.relative_to(FIGURES).as_posix()
         files.append(File.generated(config, place, abs_src_path=str(picture)))
     return files
 
 
 def on_page_markdown(markdown: str, **given: Any) -> str:
     """Point to them where a page shows one."""
-    return markdown.replace(f"]({IN_PAGES}", f"]({ON_SITE}").replace(
-        f"](../{IN_PAGES}", f"](../{ON_SITE}"
-    )
+    return markdown.replace(f"]({IN_PAGES}", f"](../{FOLDER}")
