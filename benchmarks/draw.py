@@ -1,7 +1,8 @@
 """Draw the records of the benchmarks, and write them as tables into paper/docs/kernels.md.
 
 Run: python benchmarks/draw.py
-Writes roofline.svg, scaling.svg and whole.svg beside it, one panel for each machine that has records.
+Writes roofline.svg, scaling.svg and whole.svg beside it, one panel for each machine that has
+records.
 """
 
 import json
