@@ -40,8 +40,9 @@ gpu: ## what only a GPU can show, into results/gpu.json; and each program beside
 	PYTHONPATH=src:paper/src $(PYTHON) tests/gpu_checks.py results/gpu.json
 	PYTHONPATH=src $(PYTHON) benchmarks/programs.py results/bench/programs-nvidia-h200.json
 
-docs: .venv/.installed-docs ## the documentation, into site/
+docs: .venv/.installed-docs ## the documentation, into site/ and site/paper/
 	$(BIN)/mkdocs build --strict
+	$(BIN)/mkdocs build --strict -f paper/mkdocs.yml -d ../site/paper
 
 # Builds the wheel and tries it as a stranger would: in an empty venv, outside the repository.
 wheel: .venv/.installed-dev ## build sdist and wheel and try the wheel in an empty venv

@@ -1,7 +1,7 @@
-"""Draw the records of the benchmarks, and write them as tables into docs/kernels.md.
+"""Draw the records of the benchmarks, and write them as tables into paper/docs/kernels.md.
 
 Run: python benchmarks/draw.py
-Writes docs/roofline.svg, docs/scaling.svg and docs/whole.svg, one panel for each machine that has
+Writes roofline.svg, scaling.svg and whole.svg beside it, one panel for each machine that has
 records.
 """
 
@@ -16,7 +16,7 @@ from common import RESULTS
 
 from matcha_gnn.report.palette import BLACK, BLUE, GREY, ORANGE, PINK
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "paper" / "docs"
 SHOWN = {
     "ours_ms": ("matcha-gnn", BLUE, "o"),
     "twin_ms": ("reference implementation", GREY, "s"),

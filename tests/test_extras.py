@@ -132,9 +132,7 @@ def test_the_command_adapts_without_the_report_and_says_so(tmp_path):
     assert (done.returncode, done.stderr) == (0, one_line("report.html", "matplotlib"))
     assert "report.html" not in done.stdout
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {
-        *("predictions.npz", "changed.csv", "answer.safetensors", "summary.json")
-    }
+    assert written == {*("predictions.npz", "changed.csv", "answer.safetensors", "summary.json")}
 
 
 def test_an_error_of_another_package_stays_as_it_is():

@@ -1,7 +1,5 @@
 """Metrics of the user's choice: scikit-learn's values, and estimates that hold."""
 
-import math
-
 import numpy as np
 import pytest
 import torch

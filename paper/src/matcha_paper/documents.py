@@ -38,14 +38,13 @@ from matcha_paper.tables import gain_table, markdown_table, summary_line
 
 DOCUMENTS = (
     "README.md",
-    "docs/results.md",
-    *(f"docs/results/{name}.md" for name in (*published_tables(), "cost")),
-    "docs/method.md",
-    "docs/choosing.md",
-    "docs/research/questions.md",
-    "docs/research/networks.md",
+    "paper/docs/results.md",
+    *(f"paper/docs/results/{name}.md" for name in (*published_tables(), "cost")),
+    "paper/docs/choosing.md",
+    "paper/docs/research/questions.md",
+    "paper/docs/research/networks.md",
 )
-PICTURE = "docs/pictures/ours-against-paper.svg"
+PICTURE = "paper/docs/pictures/ours-against-paper.svg"
 KINDS = ("structure shift", "structure and attribute shift")
 VARIANTS = ("", " + Matcha", " + SURE", " + ours")
 

@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/theory.md from `matcha_paper.theory` as SVG.
+"""Draw the pictures of paper/docs/theory.md from `matcha_paper.theory` as SVG.
 
 Run in a checkout: python -m matcha_paper.figures.theory
 """
@@ -11,7 +11,7 @@ from matcha_gnn.io.files import replacing
 from matcha_gnn.report.svg import COLOURS, INK, inline_svg, sheet
 from matcha_paper import theory
 
-FOLDER = Path("docs/pictures")
+FOLDER = Path("paper/docs/pictures")
 DEGREE, SIGNAL = 5.0, 1.0
 DASHES = ("-", "--", ":")
 

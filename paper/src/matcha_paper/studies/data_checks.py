@@ -1,4 +1,4 @@
-"""The numbers of docs/datasets.md: generator against published graphs, and spread over draws.
+"""The numbers of paper/docs/datasets.md: generator against published graphs, and spread over draws.
 
 Run: python -m matcha_paper.studies.data_checks [--root FOLDER]
 """

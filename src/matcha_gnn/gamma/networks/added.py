@@ -81,7 +81,8 @@ def add_hops(
 
     The hops lie behind the network's own aggregation. They can smooth further, sharpen (a
     negative γ_1 subtracts what neighbours have in common), and shift weight between the two;
-    they cannot take back a mixture that its layers have made. docs/your-model.md has numbers.
+    they cannot take back a mixture that its layers have made. paper/docs/added-hops.md has
+    numbers.
 
     Args:
         net: any module that takes `x`, `edge_index` and further fields of a `Data` by name

@@ -18,7 +18,7 @@ from matcha_gnn.gamma.weights import fit_hop_weights
 
 @dataclass(frozen=True)
 class Fitted(Strategy):
-    """Fit γ to the class probabilities by node-only features and edges (`docs/method.md`).
+    """Fit γ to the class probabilities by node-only features and edges (`docs/matcha.md`).
 
     By logistic regression on the cached hops; where class shares moved, an intercept is fitted too.
     A model without cached hops, such as a wrapped network, runs once or more for each of a few

@@ -71,7 +71,8 @@ class GTrans(BaseMethod):
             mean over nodes is so small that it removes nothing with the published step sizes.
         drift: passes over the target with the batch norm in training mode, before the edit: each
             moves the running statistics one momentum step towards the target's. Edit and prediction
-            use these. The published runs seem to have had some; see docs/methods/gtrans.md.
+            use these. The published runs seem to have had some; see
+            paper/docs/methods/gtrans.md.
 
     Example:
         >>> import matcha_gnn as mg
