@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick coverage lint bench gpu trust docs wheel lock clean
+.PHONY: help demo test quick coverage lint bench gpu docs wheel lock clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -31,9 +31,6 @@ lint: .venv/.installed-dev ## formatting, lint and types
 bench: .venv/.installed-dev ## speed, as ratios within one run
 	for name in whole first_call round propagate inference train; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 	$(BIN)/python benchmarks/draw.py
-
-trust: .venv/.installed-dev ## attacks: bad calls, damaged files, kills and others, into results/trust.json
-	OMP_NUM_THREADS=1 $(BIN)/python tests/trust/whole.py
 
 # On a machine with a GPU: its own python3, which has torch for CUDA, runs the working tree.
 gpu: ## what only a GPU can show, into results/gpu.json; and each program beside PyTorch

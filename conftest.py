@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import settings
 
 if not torch.cuda.is_available():
     # Read when the kernels are imported: without a GPU they run in Triton's interpreter.
     os.environ["TRITON_INTERPRET"] = "1"
-
-# `make trust` takes this one; see tests/properties/random_graphs.py for how many that is.
-settings.register_profile("trust", max_examples=500)
 
 GPU = ["src/matcha_gnn/kernels/gpu.py", "src/matcha_gnn/kernels/gpu_programs.py"]
 collect_ignore = [] if find_spec("triton") else GPU

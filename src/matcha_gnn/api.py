@@ -112,7 +112,7 @@ def adapt(
     """
     wanted = wanted_by(metric, positive, classes, graph, model)
     if strategy is not None:
-        return run_strategy(strategy, model, graph, source, wanted, loader)
+        return run_strategy(strategy, model, graph, source, wanted, loader, logits=logits)
     result = compare(model, graph, source, wanted, loader, logits=logits)
     if result.obstacle:
         warnings.warn(f"not adapted: {result.obstacle}", NotAdaptedWarning, stacklevel=2)
@@ -261,6 +261,8 @@ def run_strategy(
     source: Source | None,
     wanted: Wanted,
     loader: Loader | None,
+    *,
+    logits: bool = False,
 ) -> Result:
     """Run an algorithm that compares nothing."""
     if isinstance(strategy, type) or not callable(getattr(strategy, "run", None)):
@@ -269,7 +271,7 @@ def run_strategy(
     if not wanted.is_default:
         allowed = "accuracy with a strategy, which compares no candidates by it"
         raise InvalidArgumentError("metric", repr(wanted.metric), allowed)
-    network, target = checked(model, graph, source, loader)
+    network, target = checked(model, graph, source, loader, logits=logits)
     return strategy.run(network, target, wanted.classes)
 
 

@@ -317,30 +317,3 @@ def test_steps_that_run_away_end_at_the_last_finite_round(loss):
     )
     assert result.gamma.isfinite().all()
     assert result.probs.isfinite().all()
-
-
-@pytest.mark.parametrize(
-    ("slip", "said"),
-    [
-        ({"model": "model.safetensors"}, "model: got the str .*; allowed: a trained torch.nn.Mod"),
-        ({"model": mg.GPRGNN}, "model: got the class GPRGNN; "),
-        ({"method": "t3"}, "method: got 't3' .did you mean t3a.*; allowed: adanpc, "),
-        (
-            {"strategy": "match"},
-            "strategy: got 'match' .did you mean matcha.*; allowed: closed_form, ",
-        ),
-        ({"method": 3}, "method: got a int; .*mg.T3A()"),
-        ({"method": mg.T3A}, "method: got the class T3A; "),
-        ({"strategy": mg.Matcha}, "strategy: got the class Matcha; .*mg.Matcha()"),
-    ],
-)
-def test_usual_slips_are_told_in_one_line(slip, said):
-    given = {"model": trained_model(), "graph": tiny_graph()} | slip
-    with pytest.raises(mg.InvalidArgumentError, match=said):
-        mg.gamma.run(**given)
-
-
-def test_a_loss_that_is_a_class_is_told_in_one_line():
-    for strategy in (mg.Matcha, mg.ClosedForm):
-        with pytest.raises(mg.InvalidArgumentError, match="^loss: got the class PIC; allowed: "):
-            strategy(loss=mg.PIC)

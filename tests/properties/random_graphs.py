@@ -16,10 +16,8 @@ from matcha_gnn.gamma.models import BACKBONES
 from matcha_gnn.gamma.strategies import STRATEGIES
 
 FEATURES, CLASSES = 5, 3
-EXAMPLES = max(1, settings().max_examples // 10)
-"""Ten by default; the profile `trust` has more."""
 bounded = settings(
-    max_examples=EXAMPLES,
+    max_examples=10,
     derandomize=True,
     deadline=None,
     database=None,

@@ -21,6 +21,7 @@ from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
     InvalidGraphError,
+    require_flag,
     require_kind,
 )
 from matcha_gnn.functional import class_softmax
@@ -304,6 +305,7 @@ def as_network(
     Raises:
         InvalidArgumentError: no classifier.
     """
+    require_flag("logits", logits)
     if isinstance(model, nn.Module):
         if logits:
             raise InvalidArgumentError("logits", True, "False with a network: its output is read")
