@@ -37,7 +37,7 @@ NOT_CALLED = {
     "what others subclass": ("Backbone", "BaseMethod", "FilterBackbone", "LinearBackbone", "Loss")
     + ("Strategy", "TrainableBackbone"),
     "what is returned": ("Candidate", "Estimate", "Graph", "Hops", "MatchaResult", "Prediction")
-    + ("Result", "ShiftCard", "SourceSummary", "Task", "View"),
+    + ("Result", "ShiftCard", "SourceSummary", "Step", "Task", "View"),
     "names": ("Modifies", "Status"),
     "errors": ("IncompatibleError", "InvalidArgumentError", "InvalidFileError")
     + ("InvalidGraphError", "MatchaError", "NotAdaptedWarning"),
@@ -96,6 +96,10 @@ def targets(folder) -> Iterator[Target]:
     yield Target("csbm", mg.datasets.csbm, {"num_nodes": 20, "num_features": 4})
     result, asked = mg.adapt(model, graph), mg.adapt(model, graph)
     asked.ask(3)
+    result.save(folder / "a.safetensors")
+    yield Target("load", mg.load, {"path": folder / "a.safetensors", "network": trained_model()})
+    yield Target("Watch", mg.Watch, {"model": model})
+    yield Target("Watch.observe", mg.Watch(model).observe, {"graph": graph})
     yield Target("result.ask", result.ask, {"count": 3})
     yield Target("result.take", result.take, {"name": "source"})
     yield Target("result.answer", asked.answer, {"answers": {}})

@@ -27,6 +27,7 @@ ROOT_STREAMS = {
     "matcha_gnn/gamma/testing/graphs.py",
     "matcha_gnn/gamma/testing/losses.py",
     # Starting values, training and the nodes that it keeps apart.
+    "matcha_gnn/cli/demo.py",
     "matcha_gnn/kernels/contexts.py",
     "matcha_paper/studies/added_hops.py",
     "matcha_paper/studies/evidence.py",

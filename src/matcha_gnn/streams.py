@@ -39,8 +39,6 @@ class Purpose(IntEnum):
     """Nodes kept apart in the second training that measures the source model's accuracy."""
     SOURCE_ARRAYS = 16
     """What base methods draw while they are trained on the source graph."""
-    TRAINING_NODES = 17
-    """Nodes on which the command trains, `--train-fraction`."""
     QUESTIONS = 18
     """The order of the questions."""
     FEATURE_PAIRS = 25

@@ -63,6 +63,7 @@ def answered(questions, labels, answers):
     answers.write_text("\n".join(["node,label", *lines]))
 
 
+@pytest.mark.filterwarnings("ignore:source. taken as it is")
 def test_the_next_commands_of_the_demo_do_what_python_does(place, capsys):
     target = mg.read_graph("target.npz")
     for line in demo.NEXT.splitlines():

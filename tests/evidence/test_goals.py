@@ -115,23 +115,6 @@ def test_chance_by_the_delta_method_is_that_of_drawn_classes():
     assert half == pytest.approx(1.645 * np.std(scores), rel=0.1)
 
 
-def test_a_function_of_ones_own_is_estimated_and_compared():
-    def auc(truth, probs):
-        return metrics.roc_auc_score(truth == 1, probs[:, 1])
-
-    probs, truth, candidate = drawn(2000, 2, 0, rare=1.0)
-    goal = Wanted(auc).goal(2, None)
-    rater = rater_of(goal, posterior_of(probs))
-    value = rater.value(rater.rate(candidate))
-    assert goal.title == "auc"
-    assert value.low < auc(truth, candidate) < value.high
-    assert value.value == pytest.approx(auc(truth, candidate), abs=0.03)
-    better = rater.gain(rater.rate(probs), rater.rate(candidate))
-    assert 0 < better.low < better.value < better.high
-    again = rater_of(goal, posterior_of(probs))
-    assert again.value(again.rate(candidate)) == value
-
-
 def test_labels_for_a_metric_are_the_best_for_it():
     probs, _, _ = drawn(2000, 2, 0, rare=4.0)
     for metric in ("f1", "balanced_accuracy"):

@@ -102,5 +102,5 @@ def test_where_it_cannot_be_told_there_is_a_warning():
     assert made.network is None
     with pytest.warns(UserWarning, match="^source: .*cannot be told whether .*this Fixed"):
         mg.adapt(Fixed(), tiny_graph(), source=made)
-    with pytest.warns(UserWarning, match="names no network"):
+    with pytest.warns(UserWarning, match="has no weights"):
         mg.estimate(GCN(6, 8, 2, 3).eval(), tiny_graph(), source=made)

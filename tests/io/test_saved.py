@@ -20,6 +20,8 @@ from matcha_gnn.io.questionfiles import Place, read_asked, with_graph, write_ask
 from matcha_gnn.io.tensorfiles import CHECKSUM, checksum
 from tensor_files import metadata_of, rewritten
 
+pytestmark = pytest.mark.filterwarnings("ignore:source. taken as it is")
+
 NODES, FEATURES = 400, 16
 MAKERS = f"""
 import numpy as np

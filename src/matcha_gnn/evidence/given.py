@@ -45,8 +45,8 @@ def _require_same_network(network: Network, summary: SourceSummary) -> None:
     present = network.fingerprint
     if summary.network is None or present is None:
         warnings.warn(
-            f"source: taken as it is, as it cannot be told whether the summary is of this "
-            f"{network.name}: it names no network",
+            f"source: taken as it is, as it cannot be told whether the summary is of "
+            f"{network.title}: one of them has no weights",
             stacklevel=2,
         )
         return

@@ -64,6 +64,11 @@ class Network(nn.Module, abc.ABC):
         return type(self).__name__
 
     @property
+    def title(self) -> str:
+        """What sentences call it."""
+        return f"this {self.name}"
+
+    @property
     @abc.abstractmethod
     def fingerprint(self) -> Tensor | None:
         """A hash by which a source summary knows its network, uint8 [16]; None if unknown."""
@@ -247,6 +252,11 @@ class GivenNetwork(Network):
         if not self.reruns:
             return "given probabilities"
         return str(getattr(self.given, "__name__", type(self.given).__name__))
+
+    @property
+    def title(self) -> str:
+        """What sentences call them."""
+        return self.name if self.reruns else "these probabilities"
 
     @property
     def fingerprint(self) -> None:

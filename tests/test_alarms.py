@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from matcha_gnn.result.alarms import JUMP, class_alarms, emptied, jumped
+
+from matcha_gnn.alarms import JUMP, class_alarms, emptied, jumped
 
 
 def counts(*numbers):
