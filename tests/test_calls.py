@@ -99,7 +99,6 @@ def targets(folder) -> Iterator[Target]:
     result.save(folder / "a.safetensors")
     yield Target("load", mg.load, {"path": folder / "a.safetensors", "network": trained_model()})
     yield Target("Watch", mg.Watch, {"model": model})
-    yield Target("Watch.observe", mg.Watch(model).observe, {"graph": graph})
     yield Target("result.ask", result.ask, {"count": 3})
     yield Target("result.take", result.take, {"name": "source"})
     yield Target("result.answer", asked.answer, {"answers": {}})
