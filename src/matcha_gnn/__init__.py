@@ -59,6 +59,7 @@ _MODULES = {
     "distributed": "matcha_gnn.graphs.sharded",
     "functional": "matcha_gnn.functional",
     "metrics": "matcha_gnn.metrics",
+    "tables": "matcha_gnn.tables",
     "testing": "matcha_gnn.testing",
     "transforms": "matcha_gnn.transforms",
 }
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from matcha_gnn import datasets as datasets
     from matcha_gnn import functional as functional
     from matcha_gnn import metrics as metrics
+    from matcha_gnn import tables as tables
     from matcha_gnn import testing as testing
     from matcha_gnn import transforms as transforms
     from matcha_gnn.adaptation import adapt as adapt

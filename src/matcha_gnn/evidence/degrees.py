@@ -59,9 +59,26 @@ def fit_degree_law(
         graph: whose nodes these are.
     """
     total, squares = graph.shard.total(float(degrees.sum()), float(degrees.square().sum()))
-    number = max(1, graph.shard.count(len(degrees)))
-    mean = float(total) / number
-    variance = float(squares) / number - mean**2
+    return degree_law(
+        edge_shares, shares, graph.shard.count(len(degrees)), float(total), float(squares)
+    )
+
+
+def degree_law(
+    edge_shares: Tensor, shares: Tensor, number: int, total: float, squares: float
+) -> DegreeLaw:
+    """The same from sums over nodes.
+
+    Args:
+        edge_shares: M, receivers by senders, [C, C].
+        shares: π, of the classes among nodes, [C].
+        number: of the nodes.
+        total: of their degrees.
+        squares: sum of their squared degrees.
+    """
+    number = max(1, number)
+    mean = total / number
+    variance = squares / number - mean**2
     relative = edge_shares.sum(1) / shares
     relative = relative / (shares @ relative)
     if mean <= 0:

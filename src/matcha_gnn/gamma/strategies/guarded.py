@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from matcha_gnn.class_names import class_title
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
@@ -215,10 +214,7 @@ _NO_SUMMARY = (
     "unadapted. Make them with summary = mg.summarise_source(model, source_graph), and give "
     "source=summary"
 )
-_ONE_CLASS = "accuracy cannot be estimated: all labelled nodes of the source graph are of one class"
 _NONE = Interval(math.nan, math.nan, math.nan)
-_LEAST_CLASS = 0.0075
-"""Classes without a labelled source node that the model gives to fewer nodes do no harm."""
 _NOT_FINITE = "accuracy cannot be estimated: the estimate is not a finite number"
 
 
@@ -273,20 +269,10 @@ def _gathered(
 def _require_classes(source: SourceSummary, run: Run, names: Sequence[str]) -> None:
     """Raise NoEvidenceError where the model predicts classes without a labelled source node."""
     source.require(run.graph.num_features, run.prediction.probs.shape[1])
-    absent = (source.class_prior == 0).cpu().numpy()
-    if not absent.any():
-        return
-    if absent.sum() == len(absent) - 1:
-        raise NoEvidenceError(_ONE_CLASS)
     (counts,) = run.graph.shard.total(class_counts_of(run.prediction.probs))
-    shares = counts / counts.sum()
-    most = int((shares * absent).argmax())
-    if shares[absent].sum() >= _LEAST_CLASS:
-        raise NoEvidenceError(
-            f"accuracy cannot be estimated: {class_title(names, most)} has no labelled node in the "
-            "statistics of the source graph, and the model gives it to "
-            f"{shares[most]:.1%} of the target's nodes"
-        )
+    reason = source.without_label(counts, names)
+    if reason:
+        raise NoEvidenceError(reason)
 
 
 def _best(trials: Sequence["_Trial"], threshold: float, goal: Goal) -> "_Trial":

@@ -1,0 +1,5 @@
+"""Graphs that live in tables: the default's program on DuckDB, or on Spark, for any classifier."""
+
+from matcha_gnn.tables.api import adapt, estimate
+
+__all__ = ["adapt", "estimate"]
