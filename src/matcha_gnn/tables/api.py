@@ -62,10 +62,9 @@ def adapt(
             that is wrong.
         MatchaError: too little memory or room on the disk.
     """
-    answer = _run(
+    return _run(
         nodes, edges, source, out, memory, engine, id, features, probs, undirected, progress
     )
-    return answer
 
 
 def estimate(
@@ -121,8 +120,6 @@ def _run(
     features_of_source, classes = summary.evidence.probe_weight.shape
     on = engine_of(engine, memory, None if out is None else str(out))
     try:
-        if out is not None:
-            on.require_writable(str(out))
         graph = read_graph(
             on,
             nodes,

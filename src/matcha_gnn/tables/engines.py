@@ -5,19 +5,20 @@ read, where a result is kept, how Arrow batches pass through a function, and thr
 """
 
 import abc
+import glob
 import secrets
 import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError, MatchaError, optional_imports
-from matcha_gnn.io.files import replacing, require_writable
+from matcha_gnn.io.files import lock, replacing, require_writable
 
 Batches = Iterator[pa.RecordBatch]
 RowsFunction = Callable[[Batches], Batches]
@@ -75,10 +76,6 @@ class Engine(abc.ABC):
         """Rows to Parquet, whole or not at all."""
 
     @abc.abstractmethod
-    def require_writable(self, out: str) -> None:
-        """Refuse an output before the work whose result it takes."""
-
-    @abc.abstractmethod
     def close(self) -> None:
         """Drop every table of this run."""
 
@@ -125,6 +122,8 @@ def engine_of(engine: Any, memory: str | None, out: str | None) -> Engine:
     if kind == "pyspark":
         return Spark(engine)
     if kind in ("duckdb", "_duckdb"):
+        if out is not None:
+            require_writable(out)
         return DuckDB(engine)
     allowed = "a SparkSession, a connection of DuckDB, or None"
     raise InvalidArgumentError("engine", f"a {type(engine).__name__}", allowed)
@@ -143,27 +142,26 @@ class DuckDB(Engine):
             connection.execute(f"attach ':memory:' as {self.home}")
             # A stream of rows is read by one connection while the other inserts them.
             self.writer = connection.cursor()
-        self._close = weakref.finalize(self, _detach, connection, self.home, None)
+        self._close = weakref.finalize(self, _detach, connection, self.home)
 
     @classmethod
     def within(cls, memory: str, out: str | None) -> "DuckDB":
         """In this process, which then holds no more memory than that."""
         with optional_imports("tables"):
             import duckdb
-        beside = None if out is None else Path(out).absolute().parent
-        folder = tempfile.mkdtemp(prefix=".matcha-spill-", dir=beside)
         limit = bytes_of(memory) - OWN_BYTES
+        folder, held = spill_folder(out)
         made = cls(
             duckdb.connect(
                 config={
                     "memory_limit": f"{limit // 1000}KB",
-                    "temp_directory": folder,
+                    "temp_directory": str(folder),
                     "preserve_insertion_order": "false",
                 }
             )
         )
         made._close.detach()
-        made._close = weakref.finalize(made, _detach, made.connection, made.home, folder)
+        made._close = weakref.finalize(made, _end, made.connection, folder, held)
         return made
 
     def read(self, argument: str, source: Any) -> str:
@@ -234,10 +232,6 @@ class DuckDB(Engine):
             quoted = str(beside).replace("'", "''")
             self._reader(query).execute(f"copy ({query}) to '{quoted}' (format parquet)")
 
-    def require_writable(self, out: str) -> None:
-        """See `Engine`."""
-        require_writable(out)
-
     def close(self) -> None:
         """See `Engine`."""
         self._close()
@@ -258,13 +252,40 @@ class DuckDB(Engine):
         return f"cast(hash({first}, {second}) >> 32 as bigint)"
 
 
-def _detach(connection: Any, home: str, folder: str | None) -> None:
-    """Drop a run's tables; with a folder the connection was made for the run."""
-    if folder is None:
-        connection.execute(f"detach {home}")
+def _detach(connection: Any, home: str) -> None:
+    """Drop a run's tables."""
+    connection.execute(f"detach {home}")
+
+
+def _end(connection: Any, folder: Path, held: Any) -> None:
+    """Close a run's connection and remove what it has on the disk."""
+    connection.close()
+    shutil.rmtree(folder, ignore_errors=True)
+    held.close()
+
+
+def spill_folder(out: str | None) -> tuple[Path, Any]:
+    """A new folder beside a file, and a locked file in it that says it is in use.
+
+    Folders that killed runs left there are removed.
+
+    Raises:
+        InvalidFileError: nothing can be written there.
+    """
+    if out is None:
+        beside, prefix = Path(tempfile.gettempdir()), ".matcha."
     else:
-        connection.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        require_writable(out)
+        beside, prefix = Path(out).absolute().parent, f".{Path(out).name}."
+    for left in beside.glob(f"{glob.escape(prefix)}*.spill"):
+        with suppress(OSError), open(left / "lock", "r+") as file:
+            lock(file.fileno(), wait=False)
+            shutil.rmtree(left)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".spill", dir=beside))
+    held = open(folder / "lock", "w")  # noqa: SIM115 (open as long as the run)
+    with suppress(OSError):
+        lock(held.fileno(), wait=False)
+    return folder, held
 
 
 @contextmanager
@@ -393,9 +414,6 @@ class Spark(Engine):
                 raise InvalidFileError("out", f"{out} (not renamed)", "a folder that can be made")
         finally:
             files.delete(new, True)
-
-    def require_writable(self, out: str) -> None:
-        """Spark says so itself."""
 
     def close(self) -> None:
         """See `Engine`."""
