@@ -115,3 +115,5 @@ def test_broken_features_keep_the_source(tmp_path):
     with mg.tables.adapt(*files(made, tmp_path), source=made.summary, out=out) as answer:
         compare(answer, result, out)
         assert "same unit" in answer.summary()
+    with pytest.raises(mg.MatchaError, match="same unit"):
+        mg.tables.estimate(*files(made, tmp_path), source=made.summary)

@@ -164,7 +164,9 @@ class Answer:
             pool = probs[CANDIDATES.index("pool")]
             prior = pool.numpy()
             parts = margins(network_logs(pool), network_logs(probs[0]))
-            choices += [Choice(evidence.proposals, "pool", each) for each in parts.values()]
+            choices += [
+                Choice(evidence.proposals, "pool", margin, part) for part, margin in parts.items()
+            ]
             probs += [each.of(rows) for each in choices[len(CANDIDATES) :]]
         design = Design(np.stack([each.argmax(1).numpy() for each in probs]), prior, seed)
         ids = rows.column("id").to_pylist()
@@ -184,9 +186,10 @@ class Answer:
         asked = self._asked
         if asked is None:
             raise IncompatibleError("answer: nothing has been asked; ask(20) asks 20 questions")
+        places = {asked.ids[place]: place for place in asked.places.tolist()}
         if isinstance(answers, str | Path):
             answers = read_answers(answers)
-        places = {asked.ids[place]: place for place in asked.places.tolist()}
+            places = {str(node): place for node, place in places.items()}
         names = [str(each) for each in range(self._evidence.proposals.classes)]
         known = {}
         for node, label in answers.items():
@@ -223,7 +226,7 @@ def _compared(answer: Answer, asked: Asked) -> tuple[Candidate, ...]:
     labels = asked.design.labels
     changed = (labels != labels[0]).mean(1)
     surest = [
-        Candidate(f"pool where surer by {choice.margin:.2f}", _NONE, _NONE, _NONE, float(share))
+        Candidate(f"surest {choice.part} of pool", _NONE, _NONE, _NONE, float(share))
         for choice, share in zip(asked.choices, changed, strict=True)
         if choice.margin
     ]
@@ -238,18 +241,26 @@ def write_questions(questions: Sequence[Mapping[str, Any]], path: str | Path) ->
         writer.writerows(questions)
 
 
-def read_answers(path: str | Path) -> dict[Any, Any]:
-    """Classes by id from a CSV file with the columns id and label; an empty label is no answer."""
+def question_rows(path: str | Path) -> list[dict[str, str]]:
+    """Lines of a CSV file with the columns id and label."""
     file = existing_file(path, "answers")
-    with open(file, newline="", encoding="utf-8-sig") as opened:
-        rows = list(csv.DictReader(opened))
-    if rows and not {"id", "label"} <= set(rows[0]):
-        raise InvalidFileError("answers", f"{file} (no column id or label)", "both columns")
-    return {_whole(row["id"]): _whole(row["label"].strip()) for row in rows if row["label"].strip()}
+    try:
+        with open(file, newline="", encoding="utf-8-sig") as opened:
+            rows = list(csv.DictReader(opened, restval=""))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidFileError("answers", f"{file} (not CSV in UTF-8)", "a CSV file") from error
+    if not rows or not {"id", "label"} <= set(rows[0]):
+        allowed = "a CSV file with the columns id and label"
+        raise InvalidFileError("answers", str(file), allowed)
+    return rows
 
 
-def _whole(text: str) -> int | str:
-    return int(text) if text.removeprefix("-").isdecimal() else text
+def read_answers(path: str | Path) -> dict[str, int | str]:
+    """Classes by id, as texts, from a CSV file; an empty label is no answer."""
+    labels = {row["id"]: row["label"].strip() for row in question_rows(path)}
+    return {
+        node: int(label) if label.isdecimal() else label for node, label in labels.items() if label
+    }
 
 
 def _without_nan(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from time import perf_counter
 from typing import Any
 
-from matcha_gnn.errors import optional_imports
+from matcha_gnn.errors import NoEvidenceError, optional_imports
 from matcha_gnn.evidence import Interval
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.kernels.contexts import plain_torch
@@ -80,14 +80,16 @@ def estimate(
     undirected: bool = False,
     progress: Progress | None = None,
 ) -> Interval:
-    """Accuracy that the source's predictions are expected to have, with bounds; see `adapt`.
+    """Accuracy that predictions in tables are expected to have, with bounds; see `adapt`.
 
-    Returns:
-        NaN where it cannot be told; `adapt` says why.
+    Raises:
+        NoEvidenceError: it cannot be told; the message says why.
     """
     with _run(
         nodes, edges, source, None, memory, engine, id, features, probs, undirected, progress
     ) as answer:
+        if answer.decision.obstacle:
+            raise NoEvidenceError(answer.decision.obstacle)
         return answer.decision.candidates[0].accuracy
 
 

@@ -5,12 +5,15 @@ read, where a result is kept, how Arrow batches pass through a function, and thr
 """
 
 import abc
+import errno
 import glob
+import re
 import secrets
 import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -195,8 +198,21 @@ class DuckDB(Engine):
         """See `Engine`."""
         full = f"{self.home}.{name}"
         with _told():
-            self._reader(query).execute(f"create table {full} as {query}")
+            self._execute(self._reader(query), f"create table {full} as {query}")
         return full
+
+    def _execute(self, connection: Any, query: str) -> None:
+        """In another thread: DuckDB itself looks for Ctrl-C only between tasks of its own."""
+        with ThreadPoolExecutor(1) as pool:
+            work = pool.submit(connection.execute, query)
+            try:
+                work.result()
+            except KeyboardInterrupt:
+                while not work.done():
+                    self.connection.interrupt()
+                    self.writer.interrupt()
+                    wait([work], timeout=0.1)
+                raise
 
     def _reader(self, query: str) -> Any:
         """The connection that can read what a query names."""
@@ -224,13 +240,17 @@ class DuckDB(Engine):
     def fetch(self, query: str) -> pa.Table:
         """See `Engine`."""
         with _told():
-            return self._reader(query).sql(query).to_arrow_table()
+            kept = self.table("fetched", query)
+            rows = self.connection.sql(f"select * from {kept}").to_arrow_table()
+        self.drop(kept)
+        return rows
 
     def write(self, query: str, out: str) -> None:
         """See `Engine`."""
         with replacing(out) as beside, _told():
             quoted = str(beside).replace("'", "''")
-            self._reader(query).execute(f"copy ({query}) to '{quoted}' (format parquet)")
+            copy = f"copy ({query}) to '{quoted}' (format parquet)"
+            self._execute(self._reader(query), copy)
 
     def close(self) -> None:
         """See `Engine`."""
@@ -295,25 +315,33 @@ def _told(argument: str = "nodes or edges") -> Iterator[None]:
 
     try:
         yield
-    except duckdb.InterruptException as error:
-        raise KeyboardInterrupt from error
     except duckdb.OutOfMemoryException as error:
         raise MatchaError(
             f"memory: too little for this graph; more is needed, or more room on the disk for what "
             f"does not fit ({_line(error)})"
         ) from error
     except duckdb.IOException as error:
-        if "No files found" in str(error):
-            raise InvalidFileError(argument, _line(error), "files that exist") from error
-        raise InvalidFileError(
-            argument, _line(error), "readable files, and room on the disk for the work"
-        ) from error
+        if _number_of(error) in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+            raise InvalidFileError(
+                "output", _line(error), "room on the disk for the work"
+            ) from error
+        raise InvalidFileError(argument, _line(error), "files that can be read") from error
     except duckdb.Error as error:
         raise InvalidFileError(argument, _line(error), "tables that DuckDB can read") from error
 
 
 def _line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+    """The message inside, where DuckDB tells of one error in another as JSON."""
+    inside = re.search(r'"exception_message":"((?:[^"\\]|\\.)*)"', str(error))
+    return (inside[1] if inside else str(error)).partition("\n")[0]
+
+
+def _number_of(error: Exception) -> int:
+    """Of the system's error behind one of DuckDB; 0 where none is told."""
+    number = re.search(r'"errno":"(\d+)"', str(error))
+    if number:
+        return int(number[1])
+    return errno.ENOSPC if "No space left on device" in str(error) else 0
 
 
 def bytes_of(memory: object) -> int:

@@ -302,11 +302,13 @@ class Choice:
         proposals: of all candidates.
         name: of the one that answers.
         margin: by how much a class must be more probable than the network's to be given.
+        part: of the pool's changes that are made with this margin.
     """
 
     proposals: Proposals
     name: str
     margin: float = 0.0
+    part: str = ""
 
     @staticmethod
     def schema(id_type: pa.DataType) -> pa.Schema:
