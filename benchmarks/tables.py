@@ -125,12 +125,11 @@ def in_a_process(*arguments: object) -> tuple[dict[str, Any], float, float]:
 
 
 def measured(nodes: int, memory: str, folder: Path) -> dict[str, Any]:
-    in_a_process("--make", nodes, "--folder", folder)
+    if not (folder / "nodes.parquet").exists():
+        in_a_process("--make", nodes, "--folder", folder)
     edges = _edges(folder)
     load = os.getloadavg()[0]  # of all processes of the machine: they share its cores
     said, peak, used = in_a_process("--run", "--memory", memory, "--folder", folder)
-    for path in folder.iterdir():
-        path.unlink()
     row = {
         "nodes": nodes,
         "directed_edges": edges,
@@ -159,7 +158,7 @@ def main() -> None:
     )
     parser.add_argument("--sizes", default="1000000,10000000")
     parser.add_argument("--memory", default="4GB")
-    parser.add_argument("--folder", type=Path, help="on the disk to be used; emptied")
+    parser.add_argument("--folder", type=Path, help="keep the files there, and use them again")
     parser.add_argument("--make", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -174,8 +173,10 @@ def main() -> None:
         kept = json.loads(RECORD.read_text())["runs"]
         rows = {(each["nodes"], each["memory"]): each for each in kept}
     for nodes in map(int, args.sizes.split(",")):
-        with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-            row = measured(nodes, args.memory, Path(folder))
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = (args.folder or Path(temporary)) / str(nodes)
+            folder.mkdir(parents=True, exist_ok=True)
+            row = measured(nodes, args.memory, folder)
         rows[nodes, args.memory] = row
         print(json.dumps(row, indent=1), flush=True)
         runs = [rows[each] for each in sorted(rows)]

@@ -40,6 +40,7 @@ def session():
         "spark.executorEnv.OMP_NUM_THREADS": "1",
         "spark.sql.shuffle.partitions": "8",
         "spark.log.level": "ERROR",
+        "spark.ui.showConsoleProgress": "false",
     }
     builder = SparkSession.builder.master(CLUSTER)
     for name, value in settings.items():
