@@ -79,7 +79,7 @@ NODES = {
     "features are a number": (
         lambda t: t.set_column(1, "x", pa.array(np.ones(200))),
         f"features: got x of type double; allowed: a column of arrays of {WIDTH} numbers, or a "
-        f"list of {WIDTH} columns",
+        "list of columns",
     ),
     "no rows": (
         lambda t: t.slice(0, 0),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -137,15 +137,16 @@ class DuckDB(Engine):
 
     Args:
         connection: of DuckDB.
+        spill: of a connection that is made for the run; see `spill_folder`.
     """
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, spill: tuple[Path, IO[str]] | None = None) -> None:
         self.connection, self.home = connection, f"matcha_{secrets.token_hex(4)}"
         with _told():
             connection.execute(f"attach ':memory:' as {self.home}")
             # A stream of rows is read by one connection while the other inserts them.
             self.writer = connection.cursor()
-        self._close = weakref.finalize(self, _detach, connection, self.home)
+        self._close = weakref.finalize(self, _end, connection, self.home, spill)
 
     @classmethod
     def within(cls, memory: str, out: str | None) -> "DuckDB":
@@ -153,19 +154,13 @@ class DuckDB(Engine):
         with optional_imports("tables"):
             import duckdb
         limit = bytes_of(memory) - OWN_BYTES
-        folder, held = spill_folder(out)
-        made = cls(
-            duckdb.connect(
-                config={
-                    "memory_limit": f"{limit // 1000}KB",
-                    "temp_directory": str(folder),
-                    "preserve_insertion_order": "false",
-                }
-            )
-        )
-        made._close.detach()
-        made._close = weakref.finalize(made, _end, made.connection, folder, held)
-        return made
+        spill = spill_folder(out)
+        config: dict[str, Any] = {
+            "memory_limit": f"{limit // 1000}KB",
+            "temp_directory": str(spill[0]),
+            "preserve_insertion_order": "false",
+        }
+        return cls(duckdb.connect(config=config), spill)
 
     def read(self, argument: str, source: Any) -> str:
         """See `Engine`."""
@@ -272,19 +267,18 @@ class DuckDB(Engine):
         return f"cast(hash({first}, {second}) >> 32 as bigint)"
 
 
-def _detach(connection: Any, home: str) -> None:
-    """Drop a run's tables."""
-    connection.execute(f"detach {home}")
-
-
-def _end(connection: Any, folder: Path, held: Any) -> None:
-    """Close a run's connection and remove what it has on the disk."""
+def _end(connection: Any, home: str, spill: tuple[Path, IO[str]] | None) -> None:
+    """Drop a run's tables, and what it has on the disk."""
+    if spill is None:
+        connection.execute(f"detach {home}")
+        return
+    folder, held = spill
     connection.close()
     shutil.rmtree(folder, ignore_errors=True)
     held.close()
 
 
-def spill_folder(out: str | None) -> tuple[Path, Any]:
+def spill_folder(out: str | None) -> tuple[Path, IO[str]]:
     """A new folder beside a file, and a locked file in it that says it is in use.
 
     Folders that killed runs left there are removed.

@@ -1,7 +1,8 @@
 """Nodes and edges as a caller has them, under the names that the program uses; bad input."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -22,7 +23,8 @@ class Graph:
         engine: that has them.
         nodes: a view with id, x and probs; both are a column of arrays, or one column for each
             number, `x0` and so on.
-        links: a view with src and dst, without self loops.
+        edges: a view with src and dst.
+        links: the same without self loops.
         id_type: of Arrow; int64 or string.
         number: N.
         undirected: every edge has its reverse.
@@ -30,6 +32,7 @@ class Graph:
 
     engine: Engine
     nodes: str
+    edges: str
     links: str
     id_type: pa.DataType
     number: int
@@ -62,8 +65,9 @@ def read_graph(
     id: str,
     features: Columns,
     probs: Columns,
-    sizes: tuple[int, int],
+    sizes: tuple[int | None, int | None],
     undirected: bool,
+    further: Mapping[str, str] = MappingProxyType({}),
 ) -> Graph:
     """Name the columns and check what can be checked without reading them all.
 
@@ -74,8 +78,9 @@ def read_graph(
         id: column of `nodes`.
         features: column or columns of `nodes`.
         probs: likewise.
-        sizes: F and C of the source.
+        sizes: F and C of the source, where they are known.
         undirected: edges stand for both directions.
+        further: other columns of `nodes` by the argument that names them.
 
     Raises:
         InvalidGraphError: a column that is missing or of another kind, ids that are null or twice
@@ -90,6 +95,8 @@ def read_graph(
         ("probs", "probs", probs, sizes[1]),
     ):
         names += _matrix(engine, argument, short, columns, width, types)
+    for argument, column in further.items():
+        names.append(f"{engine.quoted(_present(argument, types, column))} as {argument}")
     for end in ("src", "dst"):
         _present("edges", end_types, end)
     kind = _kind("nodes", id, types[id])
@@ -109,7 +116,7 @@ def read_graph(
     _check_ends(engine, view, every, number, kind)
     links = engine.view("links", f"select src, dst from {every} where src <> dst")
     id_type = pa.int64() if kind == "integer" else pa.string()
-    return Graph(engine, view, links, id_type, number, undirected)
+    return Graph(engine, view, every, links, id_type, number, undirected)
 
 
 def _present(argument: str, types: dict[str, pa.DataType], name: object) -> str:
@@ -131,7 +138,7 @@ def _matrix(
     argument: str,
     short: str,
     columns: Columns,
-    width: int,
+    width: int | None,
     types: dict[str, pa.DataType],
 ) -> list[str]:
     """Expressions for a column of arrays, or for several columns of numbers."""
@@ -139,11 +146,12 @@ def _matrix(
         given = types[_present(argument, types, columns)]
         lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
         if not any(each(given) for each in lists):
-            allowed = f"a column of arrays of {width} numbers, or a list of {width} columns"
+            numbers = "numbers" if width is None else f"{width} numbers"
+            allowed = f"a column of arrays of {numbers}, or a list of columns"
             raise InvalidGraphError(argument, f"{columns} of type {given}", allowed)
         return [f"{engine.quoted(columns)} as {short}"]
     names = [_present(argument, types, each) for each in columns]
-    if len(names) != width:
+    if width is not None and len(names) != width:
         allowed = f"{width}, as many as the source has"
         raise InvalidArgumentError(argument, f"{len(names)} columns", allowed)
     for name in names:

@@ -100,7 +100,7 @@ class Score:
             p = torch.from_numpy(probs)
             problems = [
                 one or other or own
-                for one, other, own in zip(wrong_x, wrong_p, _improper(probs), strict=True)
+                for one, other, own in zip(wrong_x, wrong_p, improper(probs), strict=True)
             ]
             found = batch(rows, ["id"], {"l": logits, "p": p})
             yield found.append_column("problem", pa.array(problems, pa.string()))
@@ -129,7 +129,7 @@ def values_of(rows: pa.RecordBatch, name: str, width: int) -> tuple[FloatArray, 
     return np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0), problems.tolist()
 
 
-def _improper(probs: FloatArray) -> list[str | None]:
+def improper(probs: FloatArray) -> list[str | None]:
     """What is wrong with probabilities, row by row."""
     sums, least = probs.sum(1, dtype=np.float64), probs.min(1)
     found: list[str | None] = [None] * len(probs)
