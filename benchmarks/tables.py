@@ -99,7 +99,7 @@ def run(folder: Path, memory: str) -> dict[str, Any]:
         "stages": figures["seconds"],
         "chosen": figures["chosen"],
         "expected_accuracy": next(
-            each["expected_accuracy"]
+            each["accuracy"]["value"]
             for each in figures["candidates"]
             if each["name"] == figures["chosen"]
         ),

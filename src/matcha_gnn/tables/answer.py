@@ -25,7 +25,7 @@ from matcha_gnn.questions.answers import class_number
 from matcha_gnn.questions.decision import Design, decide
 from matcha_gnn.questions.sampling import IntArray
 from matcha_gnn.questions.surest import margins
-from matcha_gnn.result import Candidate, Decision
+from matcha_gnn.tables.decision import NO_ESTIMATE, Candidate, Decision
 from matcha_gnn.tables.program import Evidence
 from matcha_gnn.tables.rows import CANDIDATES, Choice
 from matcha_gnn.typing import Parameters
@@ -33,7 +33,6 @@ from matcha_gnn.typing import Parameters
 POPULATION = 200_000
 """Nodes among which questions are drawn. A gain at these is that at all nodes up to a standard
 deviation of 0.22 points at most."""
-_NONE = Interval(float("nan"), float("nan"), float("nan"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +91,7 @@ class Answer:
     @property
     def estimate(self) -> Interval:
         """Expected accuracy of the answer, with bounds that hold nine times in ten."""
-        taken = self.decision.taken
-        return _NONE if taken is None else taken.accuracy
+        return self.decision.taken.accuracy
 
     def summary(self) -> str:
         """What was done and why, in a few sentences."""
@@ -101,7 +99,8 @@ class Answer:
 
     def __repr__(self) -> str:
         """One line."""
-        return f"Answer({self.num_nodes:,} nodes, {self.decision!r})"
+        why = self.decision.obstacle or f"{self.decision.chosen} taken"
+        return f"Answer({self.num_nodes:,} nodes, {why})"
 
     def figures(self) -> Parameters:
         """All numbers as JSON values."""
@@ -201,10 +200,10 @@ class Answer:
         verdict = decide(asked.design, asked.places, known)
         by_answers = zip(_compared(self, asked), verdict.accuracies, verdict.gains, strict=True)
         candidates = tuple(
-            replace(one, accuracy=accuracy, goal=accuracy, gain=gain)
-            for one, accuracy, gain in by_answers
+            replace(one, accuracy=accuracy, gain=gain) for one, accuracy, gain in by_answers
         )
-        self.decision = Decision(candidates[verdict.taken].name, candidates, None, verdict=verdict)
+        chosen = candidates[verdict.taken].name
+        self.decision = Decision(candidates, chosen, verdict=verdict)
         self._choice = asked.choices[verdict.taken]
         if self.out is not None:
             self.write()
@@ -226,7 +225,7 @@ def _compared(answer: Answer, asked: Asked) -> tuple[Candidate, ...]:
     labels = asked.design.labels
     changed = (labels != labels[0]).mean(1)
     surest = [
-        Candidate(f"surest {choice.part} of pool", _NONE, _NONE, _NONE, float(share))
+        Candidate(f"surest {choice.part} of pool", NO_ESTIMATE, NO_ESTIMATE, float(share))
         for choice, share in zip(asked.choices, changed, strict=True)
         if choice.margin
     ]

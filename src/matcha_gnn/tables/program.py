@@ -6,7 +6,6 @@ done row by row are the core's functions on batches (`rows`). Between them are j
 edges (`links`). Graphs of up to so many nodes and edges get the answers that they get in memory.
 """
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ from matcha_gnn.errors import (
     NoEvidenceError,
     require_kind,
 )
-from matcha_gnn.evidence import Interval
 from matcha_gnn.evidence.degrees import DegreeLaw, degree_law
 from matcha_gnn.evidence.features import MOST_NODES, MOST_PAIRS, compare
 from matcha_gnn.evidence.gathering import NodeLaw, fit_linked_classes
@@ -35,8 +33,8 @@ from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.graphs import memory
 from matcha_gnn.kernels.links import BeliefMessage
-from matcha_gnn.result import Candidate, Decision
 from matcha_gnn.tables import links
+from matcha_gnn.tables.decision import NO_ESTIMATE, Candidate, Decision
 from matcha_gnn.tables.reading import Graph
 from matcha_gnn.tables.rows import (
     CANDIDATES,
@@ -58,7 +56,6 @@ EXPRESSED_CLASSES = 20
 """Messages of more classes are made by the core on batches of edges, not by C² terms of SQL."""
 SAMPLE_ENTRIES = 1 << 25
 """Numbers of features that are taken home, at most."""
-_NONE = Interval(math.nan, math.nan, math.nan)
 STAGES = 6 + ROUNDS
 """Steps of the progress bar."""
 
@@ -302,19 +299,14 @@ class Program:
         before = totals[0, 2:-classes]
         candidates = []
         for name, (changed, spread, *sums) in zip(CANDIDATES, totals, strict=True):
-            accuracy = gain = _NONE
+            accuracy = gain = NO_ESTIMATE
             if not obstacle:
                 hits = np.array(sums[:-classes])
                 more = hits - before
                 accuracy = accuracy_of(hits, number, self.source)
                 gain = gain_of(float(more[0]), float(spread), more[2:], number)
-            candidates.append(Candidate(name, accuracy, accuracy, gain, float(changed) / number))
-        better = [one for one in candidates if one.gain.low > 0]
-        best = max(better, key=lambda one: one.gain.low, default=candidates[0])
-        threshold = None if obstacle else 0.0
-        return Decision(
-            best.name, tuple(candidates), None, obstacle, threshold, broken=bool(broken)
-        )
+            candidates.append(Candidate(name, accuracy, gain, float(changed) / number))
+        return Decision.among(tuple(candidates), obstacle, bool(broken))
 
 
 def _first(sampled: str, most: int) -> str:
