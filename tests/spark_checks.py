@@ -141,10 +141,12 @@ def main() -> None:
         said = refused(spark, Path(folder))
     with tempfile.TemporaryDirectory() as folder:
         many = large(spark, args.nodes, Path(folder))
+    version = spark.version
+    spark.stop()
     record = {
         "command": "make spark",
         "master": CLUSTER,
-        "spark": spark.version,
+        "spark": version,
         "beside_memory": small,
         "refused": said,
         "large": many,
