@@ -18,8 +18,7 @@ from matcha_gnn.errors import (
     require_seed,
     require_whole,
 )
-from matcha_gnn.evidence import Interval
-from matcha_gnn.evidence.posterior import network_logs
+from matcha_gnn.evidence.posterior import Interval, network_logs
 from matcha_gnn.io.files import existing_file, replacing
 from matcha_gnn.questions.answers import class_number
 from matcha_gnn.questions.decision import Design, decide

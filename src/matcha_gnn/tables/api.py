@@ -4,7 +4,7 @@ from time import perf_counter
 from typing import Any
 
 from matcha_gnn.errors import NoEvidenceError, optional_imports
-from matcha_gnn.evidence import Interval
+from matcha_gnn.evidence.posterior import Interval
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.monitoring.progress import LateBar

@@ -1,10 +1,5 @@
-"""Engines that run the tables' program: DuckDB inside this process, or a session of Spark.
+"""DuckDB: in this process, or by a connection of the caller's."""
 
-Both read the same SQL of joins, sums and `order by … limit`. What differs is here: how files are
-read, where a result is kept, how Arrow batches pass through a function, and three expressions.
-"""
-
-import abc
 import errno
 import glob
 import re
@@ -12,7 +7,7 @@ import secrets
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,114 +17,13 @@ import pyarrow as pa
 
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError, MatchaError, optional_imports
 from matcha_gnn.io.files import lock, replacing, require_writable
-
-Batches = Iterator[pa.RecordBatch]
-RowsFunction = Callable[[Batches], Batches]
-"""Maps batches of rows to batches of other rows; it is sent to the processes of a cluster."""
+from matcha_gnn.tables.engines.base import Batches, Engine, RowsFunction
 
 OWN_BYTES = 700_000_000
 """Of the limit on memory, for Python, torch and batches on their way; the engine gets the rest."""
 LEAST_MEMORY = 1_000_000_000
 BATCH_ENTRIES, BATCH_ROWS = 1 << 22, 100_000
 """Numbers and rows of a batch, at most."""
-
-
-class Engine(abc.ABC):
-    """Runs SQL on tables of its own and of the caller's.
-
-    Names of tables are whole: as `view`, `table` and `mapped` return them, they stand in SQL.
-    """
-
-    @abc.abstractmethod
-    def read(self, argument: str, source: Any) -> str:
-        """A table of the caller's: the path of files, the name of a table, or an object."""
-
-    @abc.abstractmethod
-    def view(self, name: str, query: str) -> str:
-        """A query by name."""
-
-    @abc.abstractmethod
-    def table(self, name: str, query: str) -> str:
-        """The rows of a query, kept until they are dropped."""
-
-    @abc.abstractmethod
-    def mapped(
-        self, name: str, query: str, function: RowsFunction, schema: pa.Schema, width: int
-    ) -> str:
-        """Rows of a query mapped to others, to be read once.
-
-        Args:
-            name: of the result.
-            query: its input.
-            function: applied to batches.
-            schema: of the output.
-            width: numbers in a row of the input.
-        """
-
-    @abc.abstractmethod
-    def drop(self, *names: str) -> None:
-        """Forget tables."""
-
-    @abc.abstractmethod
-    def fetch(self, query: str) -> pa.Table:
-        """The rows of a query, taken home."""
-
-    @abc.abstractmethod
-    def write(self, query: str, out: str) -> None:
-        """Rows to Parquet, whole or not at all."""
-
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Drop every table of this run."""
-
-    @staticmethod
-    @abc.abstractmethod
-    def quoted(column: str) -> str:
-        """A column's name in SQL."""
-
-    @staticmethod
-    @abc.abstractmethod
-    def number_of(text: str) -> str:
-        """A number from 0 to 2^32 − 1 by the first digits of a text's MD5, the same everywhere."""
-
-    @staticmethod
-    @abc.abstractmethod
-    def mixed(first: str, second: str) -> str:
-        """A hash of two values in 32 bits with a sign, as the engine makes it."""
-
-    def columns(self, table: str) -> dict[str, pa.DataType]:
-        """Types by name."""
-        schema = self.fetch(f"select * from {table} limit 0").schema
-        return dict(zip(schema.names, schema.types, strict=True))
-
-    def row(self, query: str) -> dict[str, Any]:
-        """The only row of a query."""
-        (row,) = self.fetch(query).to_pylist()
-        return dict(row)
-
-
-def engine_of(engine: Any, memory: str | None, out: str | None) -> Engine:
-    """The engine that a caller means.
-
-    Args:
-        engine: None for DuckDB in this process, a connection of DuckDB, or a SparkSession.
-        memory: the most that may be resident, such as "2GB"; only without an engine.
-        out: beside it DuckDB puts what does not fit into memory.
-    """
-    if engine is None:
-        return DuckDB.within("2GB" if memory is None else memory, out)
-    kind = type(engine).__module__.partition(".")[0]
-    allowed = "none where an engine is given, which has a limit of its own"
-    if memory is not None:
-        raise InvalidArgumentError("memory", memory, allowed)
-    if kind == "pyspark":
-        return Spark(engine)
-    if kind in ("duckdb", "_duckdb"):
-        if out is not None:
-            require_writable(out)
-        return DuckDB(engine)
-    allowed = "a SparkSession, a connection of DuckDB, or None"
-    raise InvalidArgumentError("engine", f"a {type(engine).__name__}", allowed)
 
 
 class DuckDB(Engine):
@@ -356,102 +250,3 @@ def bytes_of(memory: object) -> int:
     if size < LEAST_MEMORY:
         raise InvalidArgumentError("memory", memory, allowed)
     return size
-
-
-class Spark(Engine):
-    """Temporary views and cached tables of a session; the functions run in its Python workers.
-
-    They need matcha-gnn installed there.
-
-    Args:
-        session: a SparkSession.
-    """
-
-    def __init__(self, session: Any) -> None:
-        self.session, self.home = session, f"matcha_{secrets.token_hex(4)}"
-        self.names: set[str] = set()
-
-    def read(self, argument: str, source: Any) -> str:
-        """See `Engine`."""
-        from pyspark.errors import PySparkException
-
-        try:
-            if not isinstance(source, str | Path):
-                frame = source
-            elif any(mark in str(source) for mark in "/*") or str(source).endswith(".parquet"):
-                frame = self.session.read.parquet(str(source))
-            else:
-                frame = self.session.table(str(source))
-            return self._named(f"given_{argument}", frame)
-        except (PySparkException, AttributeError) as error:
-            allowed = "a path of Parquet files, the name of a table, or a DataFrame of Spark"
-            raise InvalidFileError(argument, _line(error), allowed) from error
-
-    def _named(self, name: str, frame: Any) -> str:
-        full = f"{self.home}_{name}"
-        frame.createOrReplaceTempView(full)
-        self.names.add(full)
-        return full
-
-    def view(self, name: str, query: str) -> str:
-        """See `Engine`."""
-        return self._named(name, self.session.sql(query))
-
-    def table(self, name: str, query: str) -> str:
-        """See `Engine`."""
-        full = self._named(name, self.session.sql(query))
-        self.session.sql(f"cache table {full}")
-        return full
-
-    def mapped(
-        self, name: str, query: str, function: RowsFunction, schema: pa.Schema, width: int
-    ) -> str:
-        """See `Engine`."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        frame = self.session.sql(query).mapInArrow(function, from_arrow_schema(schema))
-        return self._named(name, frame)
-
-    def drop(self, *names: str) -> None:
-        """See `Engine`."""
-        for name in names:
-            self.session.sql(f"uncache table if exists {name}")
-            self.session.catalog.dropTempView(name)
-            self.names.discard(name)
-
-    def fetch(self, query: str) -> pa.Table:
-        """See `Engine`."""
-        return self.session.sql(query).toArrow()
-
-    def write(self, query: str, out: str) -> None:
-        """See `Engine`: into a folder, as Spark does."""
-        beside = f"{out.rstrip('/')}.{secrets.token_hex(4)}"
-        jvm = self.session._jvm
-        path, new = (jvm.org.apache.hadoop.fs.Path(each) for each in (out, beside))
-        files = path.getFileSystem(self.session._jsc.hadoopConfiguration())
-        try:
-            self.session.sql(query).write.parquet(beside)
-            files.delete(path, True)
-            if not files.rename(new, path):
-                raise InvalidFileError("out", f"{out} (not renamed)", "a folder that can be made")
-        finally:
-            files.delete(new, True)
-
-    def close(self) -> None:
-        """See `Engine`."""
-        self.drop(*self.names)
-
-    @staticmethod
-    def quoted(column: str) -> str:
-        """See `Engine`."""
-        return "`" + column.replace("`", "``") + "`"
-
-    @staticmethod
-    def number_of(text: str) -> str:
-        """See `Engine`."""
-        return f"cast(conv(substr(md5({text}), 1, 8), 16, 10) as bigint)"
-
-    @staticmethod
-    def mixed(first: str, second: str) -> str:
-        """See `Engine`."""
-        return f"shiftright(xxhash64({first}, {second}), 32)"
