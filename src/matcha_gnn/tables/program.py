@@ -52,7 +52,7 @@ from matcha_gnn.tables.rows import (
 )
 from matcha_gnn.typing import FloatArray
 
-EXPRESSED_CLASSES = 20
+EXPRESSED_CLASSES = 10
 """Messages of more classes are made by the core on batches of edges, not by C² terms of SQL."""
 SAMPLE_ENTRIES = 1 << 25
 """Numbers of features that are taken home, at most."""
