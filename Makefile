@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick coverage lint bench gpu docs wheel lock clean
+.PHONY: help demo test quick coverage lint bench gpu spark docs wheel lock clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -36,6 +36,11 @@ bench: .venv/.installed-dev ## speed, as ratios within one run
 gpu: ## what only a GPU can show, into results/gpu.json; and each program beside PyTorch
 	PYTHONPATH=src:paper/src $(PYTHON) tests/gpu_checks.py results/gpu.json
 	PYTHONPATH=src $(PYTHON) benchmarks/programs.py results/bench/programs-nvidia-h200.json
+
+# Two executors on this machine; Java 17 is Debian's openjdk-17-jre-headless.
+spark: .venv/.installed-dev ## mg.tables on Spark beside memory and DuckDB, into results/spark.json
+	$(BIN)/pip install --quiet -c constraints.txt pyspark
+	OMP_NUM_THREADS=1 $(BIN)/python tests/spark_checks.py results/spark.json
 
 docs: .venv/.installed-docs ## the documentation, into site/ and site/paper/
 	$(BIN)/mkdocs build --strict

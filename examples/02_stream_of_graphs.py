@@ -19,7 +19,7 @@ HOMOPHILY = (0.8, 0.6, 0.4, 0.2, 0.2, 0.5, 0.8)
 MARGIN = 0.05
 """How much higher the PIC loss may be before the alarm goes off."""
 
-Policy = Callable[[mg.Adaptation, mg.Adaptation], bool]
+Policy = Callable[[mg.Result, mg.Result], bool]
 """From the unadapted predictions with yesterday's γ and with the source's: start afresh?"""
 POLICIES: dict[str, Policy] = {
     "each graph": lambda yesterday, source: True,
@@ -28,7 +28,7 @@ POLICIES: dict[str, Policy] = {
 }
 
 
-def follow(source: mg.Backbone, stream: list[Data], resets: Policy) -> list[mg.Adaptation]:
+def follow(source: mg.Backbone, stream: list[Data], resets: Policy) -> list[mg.Result]:
     """Adapt to one graph after the other."""
     model, results = source, []
     for graph in stream:

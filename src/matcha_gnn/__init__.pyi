@@ -2,6 +2,7 @@ from . import datasets as datasets
 from . import functional as functional
 from . import gamma as gamma
 from . import metrics as metrics
+from . import tables as tables
 from . import transforms as transforms
 from .api import Estimate as Estimate
 from .api import adapt as adapt

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from matcha_gnn.answering import AnsweringNetwork, Proposal, proposals
 from matcha_gnn.candidates import SOURCE, Rating, choose
-from matcha_gnn.class_names import checked_names, class_title
+from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
@@ -41,9 +41,6 @@ NO_SUMMARY = (
     "unadapted. Make them with summary = mg.summarise_source(model, source_graph), and give "
     "source=summary"
 )
-ONE_CLASS = "accuracy cannot be estimated: all labelled nodes of the source graph are of one class"
-LEAST_CLASS = 0.0075
-"""Classes without a labelled source node that the model gives to fewer nodes do no harm."""
 
 
 class Strategy(Protocol):
@@ -340,7 +337,7 @@ def compare(
     before = Proposal(SOURCE, probs, network.frozen())
     rate = Rating(goal, None if obstacle else posterior, before)
     candidates = [rate(before)]
-    if proposing and posterior is not None and summary is not None and not broken:
+    if proposing and posterior is not None and summary is not None:
         tried = map(rate, proposals(inner.frozen(), summary, posterior, own, goal))
         candidates += [one for one in tried if bool(one.probs.isfinite().all())]
     seconds["evidence"] = perf_counter() - start
@@ -395,20 +392,10 @@ def require_known_classes(
 ) -> None:
     """Raise NoEvidenceError where the network gives classes without a labelled source node."""
     source.require(graph.num_features, probs.shape[1])
-    absent = source.class_prior == 0
-    if not bool(absent.any()):
-        return
-    if int(absent.sum()) == len(absent) - 1:
-        raise NoEvidenceError(ONE_CLASS)
-    counts = torch.bincount(probs.argmax(1), minlength=probs.shape[1]).double().cpu()
-    shares = counts / counts.sum()
-    most = int((shares * absent).argmax())
-    if float(shares[absent].sum()) >= LEAST_CLASS:
-        raise NoEvidenceError(
-            f"accuracy cannot be estimated: {class_title(names, most)} has no labelled node in the "
-            "statistics of the source graph, and the model gives it to "
-            f"{float(shares[most]):.1%} of the target's nodes"
-        )
+    counts = torch.bincount(probs.argmax(1), minlength=probs.shape[1]).double().cpu().numpy()
+    reason = source.without_label(counts, names)
+    if reason:
+        raise NoEvidenceError(reason)
 
 
 def require_finite_probs(network: Network, probs: Probs) -> None:

@@ -7,9 +7,11 @@ from contextlib import contextmanager, suppress
 from numbers import Real
 
 EXTRAS = {
+    "duckdb": "tables",
     "jinja2": "report",
     "matplotlib": "report",
     "pandas": "notebook",
+    "pyarrow": "tables",
     "rich": "cli",
     "typer": "cli",
 }

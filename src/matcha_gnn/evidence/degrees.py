@@ -55,9 +55,25 @@ def fit_degree_law(edge_shares: Tensor, shares: Tensor, degrees: Tensor) -> Degr
         shares: π, of the classes among nodes, [C].
         degrees: incoming, [N].
     """
-    number = max(1, len(degrees))
-    mean = float(degrees.sum()) / number
-    variance = float(degrees.square().sum()) / number - mean**2
+    total, squares = float(degrees.sum()), float(degrees.square().sum())
+    return degree_law(edge_shares, shares, len(degrees), total, squares)
+
+
+def degree_law(
+    edge_shares: Tensor, shares: Tensor, number: int, total: float, squares: float
+) -> DegreeLaw:
+    """The same from sums over nodes.
+
+    Args:
+        edge_shares: M, receivers by senders, [C, C].
+        shares: π, of the classes among nodes, [C].
+        number: of the nodes.
+        total: of their degrees.
+        squares: sum of their squared degrees.
+    """
+    number = max(1, number)
+    mean = total / number
+    variance = squares / number - mean**2
     relative = edge_shares.sum(1) / shares
     relative = relative / (shares @ relative)
     if mean <= 0:

@@ -151,17 +151,20 @@ def profile(graph: Graph, labels: Tensor, labelled: Tensor) -> FeatureProfile:
     )
 
 
-def compare(source: FeatureProfile, graph: Graph) -> Comparison:
+def compare(source: FeatureProfile, graph: Graph, rows: Tensor | None = None) -> Comparison:
     """Compare a target's features with the source's; its labels are not read.
 
     Args:
         source: of the source.
         graph: the target, with as many columns.
+        rows: features of some nodes on which columns are compared, where the graph holds only ends
+            of some edges, [n, F].
     """
-    if graph.num_nodes < FEWEST_NODES:
+    rows = graph.x if rows is None else rows
+    if len(rows) < FEWEST_NODES:
         return Comparison(*[math.nan] * 4)
     mean, spread = source.mean.numpy(), source.spread.numpy()
-    columns = _columns(graph.x)
+    columns = _columns(rows)
     varies = spread > 0
     both = varies & (columns.spread > 0)
     scale = offset = ranked = linked = math.nan

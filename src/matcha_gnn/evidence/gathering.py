@@ -69,6 +69,41 @@ class Gathered(NamedTuple):
         return source.evidence_weights.combined(*self.terms)
 
 
+def centred(logits: Tensor) -> Tensor:
+    """Logits [N, C] less the mean of each node's."""
+    by_class = logits.T.contiguous()
+    return (by_class - by_class.mean(0)).T
+
+
+class NodeLaw(NamedTuple):
+    """How the probe's logits on a target become evidence of its classes.
+
+    Attributes:
+        source_shares: of the classes on the source, [C].
+        shift: how the logits differ from the source's.
+        noise: variance of the logits within classes, in units of the source's.
+    """
+
+    source_shares: Tensor
+    shift: FeatureShift
+    noise: float
+
+    @classmethod
+    def fitted(cls, source: SourceEvidence, points: Tensor, number: int) -> "NodeLaw":
+        """By centred logits of a sample, [M, C], of so many nodes."""
+        shift, noise = _shift(source, points, number), _noise(source, points)
+        return cls(source.shares.double(), shift, noise)
+
+    def moved(self, logits: Tensor) -> Tensor:
+        """Centred logits as they would be on the source, [N, C]."""
+        return logits - self.shift.offset
+
+    def log_probs(self, moved: Tensor) -> Tensor:
+        """Log-probabilities by features of nodes with these logits, [N, C]."""
+        prior = self.shift.shares.log()
+        return class_log_softmax((moved - self.source_shares.log()) / self.noise + prior)
+
+
 def gather(
     source: SourceEvidence, logits: Tensor, graph: Graph, links: Tensor | None = None
 ) -> Gathered:
@@ -80,26 +115,37 @@ def gather(
         graph: its edges are used, not its features.
         links: edges that class-to-class shares are fitted on, [2, E']; a sample by default.
     """
-    by_class = logits.T.contiguous()
-    logits = (by_class - by_class.mean(0)).T
+    logits = centred(logits)
     number = len(logits)
-    points = logits[:: stride(number)]
-    noise = _noise(source, points)
-    shift = _shift(source, points, number)
-    shares = shift.shares
-    moved = logits - shift.offset
-    node = class_log_softmax((moved - source.shares.double().log()) / noise + shares.log())
+    law = NodeLaw.fitted(source, logits[:: stride(number)], number)
+    shares = law.shift.shares
+    moved = law.moved(logits)
+    node = law.log_probs(moved)
     links = graph.sample_links(SAMPLE, seed=0) if links is None else links
     flat = links.flatten()
-    ends = link_ends(source, node[flat], moved[flat], shares, links.shape[1])
-    fitted = fit_edge_shares(ends, shares)
-    edge_shares = shrunk_edge_shares(
-        ends, fitted, source.edge_shares.double(), float(source.misfit_of_edges)
-    )
+    edge_shares = fit_linked_classes(source, node[flat], moved[flat], shares)
     edges = neighbour_evidence(node, edge_shares, shares, graph)
     degrees = incoming_degrees(graph)
-    law = fit_degree_law(edge_shares, shares, degrees)
-    return Gathered(node, edges, degrees, law, edge_shares, shift, noise)
+    degree_law = fit_degree_law(edge_shares, shares, degrees)
+    return Gathered(node, edges, degrees, degree_law, edge_shares, law.shift, law.noise)
+
+
+def fit_linked_classes(
+    source: SourceEvidence, node: Tensor, points: Tensor, shares: Tensor
+) -> Tensor:
+    """Share of edges to a receiver of class a from a sender of class b, [C, C], by a sample.
+
+    Args:
+        source: what the source has measured.
+        node: log-probabilities by features of all senders, then of all receivers, [2 E', C].
+        points: their centred logits, [2 E', C].
+        shares: π that `node` has as prior, [C].
+    """
+    ends = link_ends(source, node, points, shares, len(node) // 2)
+    fitted = fit_edge_shares(ends, shares)
+    return shrunk_edge_shares(
+        ends, fitted, source.edge_shares.double(), float(source.misfit_of_edges)
+    )
 
 
 def link_ends(

@@ -176,6 +176,16 @@ def _extrapolated(found: Tensor, once: Tensor, twice: Tensor) -> Tensor:
     return jump / jump.sum()
 
 
+def belief_message(edge_shares: Tensor, shares: Tensor) -> BeliefMessage:
+    """What nodes tell their neighbours.
+
+    Args:
+        edge_shares: M from `fit_edge_shares`, [C, C].
+        shares: π, [C].
+    """
+    return BeliefMessage(edge_shares / edge_shares.sum(1, keepdim=True) / shares)
+
+
 def neighbour_evidence(
     evidence: Tensor, edge_shares: Tensor, shares: Tensor, graph: Graph
 ) -> Tensor:
@@ -208,7 +218,7 @@ def neighbour_evidence(
         tensor([[0.8800, 0.1200],
                 [0.7200, 0.2800]], dtype=torch.float64)
     """
-    message = BeliefMessage(edge_shares / edge_shares.sum(1, keepdim=True) / shares)
+    message = belief_message(edge_shares, shares)
 
     def sent(belief: Tensor) -> Tensor:
         return message.of(belief.T.contiguous()).T

@@ -15,7 +15,7 @@ from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.devices import device_of
-from matcha_gnn.typing import Probs
+from matcha_gnn.typing import FloatArray, Probs
 
 CLASS_ODDS = 1.5
 """By this factor the odds of any one class may be off; bounds hold for both."""
@@ -73,14 +73,7 @@ class Posterior:
     @property
     def rejected(self) -> str:
         """Why no gain can be estimated, or empty."""
-        known = float(self.source.information)
-        if int(self.source.held_out) and known < LEAST_INFORMATION:
-            return (
-                "cannot tell: features, edges and network together explain "
-                f"{max(0.0, known):.0%} of the classes of the source, and at least "
-                f"{LEAST_INFORMATION:.0%} are needed to compare models without labels"
-            )
-        return ""
+        return rejection(self.source)
 
     def expected_accuracy(self, labels: Tensor) -> float:
         """Probability that a label [N] is true, averaged over nodes."""
@@ -93,14 +86,8 @@ class Posterior:
         the chance that labels of this many nodes have, and the largest error that estimates had
         under simulated shifts of the source.
         """
-        number = len(self.probs)
-        hits, spread, *bounds = self._hits(self.probs, labels).cpu().numpy() / number
-        value, held = float(hits), int(self.source.held_out)
-        variance = float(spread) / number + (value * (1 - value) / held if held else 0.0)
-        around = NORMAL_90 * math.sqrt(max(variance, 0.0)) + self.source.estimate_error
-        return Interval(
-            value, max(0.0, float(min(bounds)) - around), min(1.0, float(max(bounds)) + around)
-        )
+        sums = self.hit_sums(self.probs, labels).cpu().numpy()
+        return accuracy_of(sums, len(self.probs), self.source)
 
     def gain(self, labels: Tensor, over: Tensor) -> Interval:
         """Accuracy that labels [N] gain over others, with bounds.
@@ -110,14 +97,12 @@ class Posterior:
         differ = (labels != over).nonzero()[:, 0]
         probs, number = self.probs[differ], len(self.probs)
         new, old = self._at(probs, labels[differ]), self._at(probs, over[differ])
-        value = float((new - old).sum()) / number
-        variance = float((new + old - (new - old).square()).sum()) / number**2
-        around = NORMAL_90 * math.sqrt(max(variance, 0.0))
         more = perturbed_hits(probs, labels[differ]) - perturbed_hits(probs, over[differ])
-        bounds = more.cpu().numpy() / number
-        return Interval(value, float(bounds.min()) - around, float(bounds.max()) + around)
+        spread = float((new + old - (new - old).square()).sum())
+        return gain_of(float((new - old).sum()), spread, more.cpu().numpy(), number)
 
-    def _hits(self, probs: Probs, labels: Tensor) -> Tensor:
+    @staticmethod
+    def hit_sums(probs: Probs, labels: Tensor) -> Tensor:
         """Sums over nodes of p, of p (1 − p), and of `perturbed_hits`, for the p of labels [N].
 
         In blocks that stay in the cache.
@@ -125,7 +110,7 @@ class Posterior:
         size = max(1, device_of(probs).block_floats // (32 * probs.shape[1]))
         sums = probs.new_zeros(2 + 2 * probs.shape[1])
         for some, given in zip(torch.split(probs, size), torch.split(labels, size), strict=True):
-            hits = self._at(some, given)
+            hits = Posterior._at(some, given)
             sums[0] += hits.sum()
             sums[1] += (hits * (1 - hits)).sum()
             sums[2:] += perturbed_hits(some, given)
@@ -144,6 +129,49 @@ class Posterior:
     @staticmethod
     def _at(probs: Probs, labels: Tensor) -> Tensor:
         return probs.gather(1, labels[:, None].to(probs.device))[:, 0]
+
+
+def rejection(source: SourceEvidence) -> str:
+    """Why no gain can be estimated with such a source, or empty."""
+    known = float(source.information)
+    if int(source.held_out) and known < LEAST_INFORMATION:
+        return (
+            "cannot tell: features, edges and network together explain "
+            f"{max(0.0, known):.0%} of the classes of the source, and at least "
+            f"{LEAST_INFORMATION:.0%} are needed to compare models without labels"
+        )
+    return ""
+
+
+def accuracy_of(sums: FloatArray, number: int, source: SourceEvidence) -> Interval:
+    """`Posterior.accuracy` from sums over nodes.
+
+    Args:
+        sums: by `Posterior.hit_sums`, [2 + 2C].
+        number: N.
+        source: what the source has measured.
+    """
+    hits, spread, *bounds = sums / number
+    value, held = float(hits), int(source.held_out)
+    variance = float(spread) / number + (value * (1 - value) / held if held else 0.0)
+    around = NORMAL_90 * math.sqrt(max(variance, 0.0)) + source.estimate_error
+    return Interval(
+        value, max(0.0, float(min(bounds)) - around), min(1.0, float(max(bounds)) + around)
+    )
+
+
+def gain_of(gained: float, spread: float, perturbed: FloatArray, number: int) -> Interval:
+    """`Posterior.gain` from sums over the nodes where labels differ.
+
+    Args:
+        gained: of p_new − p_old, the probabilities of both labels.
+        spread: of p_new + p_old − (p_new − p_old)².
+        perturbed: what `perturbed_hits` is more by for the new labels, [2C].
+        number: N, of all nodes.
+    """
+    around = NORMAL_90 * math.sqrt(max(spread / number**2, 0.0))
+    bounds = perturbed / number
+    return Interval(gained / number, float(bounds.min()) - around, float(bounds.max()) + around)
 
 
 def perturbed_hits(probs: Probs, labels: Tensor) -> Tensor:

@@ -1,19 +1,20 @@
 """The source summary: a few statistics of the labelled graph in the model file, no rows of data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from matcha_gnn.class_names import class_title
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence.features import FeatureProfile
 from matcha_gnn.evidence.source import SourceEvidence, require_shapes
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.network.fingerprint import FINGERPRINT_BYTES
-from matcha_gnn.typing import Probs
+from matcha_gnn.typing import FloatArray, Probs
 
 DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
 """Left edges of the degree bins: 0, 1, 2–3, 4–7, … and everything above a million."""
@@ -25,6 +26,8 @@ _PLAIN = (
     *("class_prior", "degree_histogram", "mean_degree", "confidence_histogram", "class_edges"),
     *("accuracy", "held_out"),
 )
+LEAST_CLASS = 0.0075
+"""Classes without a labelled source node that a model gives to fewer nodes do no harm."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,6 +144,34 @@ class SourceSummary:
                 f"source: the summary is of {len(self.class_prior)} classes, this model has "
                 f"{classes}"
             )
+
+    def without_label(self, counts: FloatArray, names: Sequence[str]) -> str:
+        """Why accuracy cannot be estimated where a model gives classes without a labelled node.
+
+        Args:
+            counts: of the target's nodes by the class that the model gives them, [C].
+            names: of the classes; may be empty.
+
+        Returns:
+            A sentence, or nothing where there are none or few of them.
+        """
+        absent = (self.class_prior == 0).cpu().numpy()
+        if not absent.any():
+            return ""
+        if absent.sum() == len(absent) - 1:
+            return (
+                "accuracy cannot be estimated: all labelled nodes of the source graph are of one "
+                "class"
+            )
+        shares = counts / counts.sum()
+        most = int((shares * absent).argmax())
+        if shares[absent].sum() < LEAST_CLASS:
+            return ""
+        return (
+            f"accuracy cannot be estimated: {class_title(names, most)} has no labelled node in the "
+            "statistics of the source graph, and the model gives it to "
+            f"{shares[most]:.1%} of the target's nodes"
+        )
 
     def __repr__(self) -> str:
         """One line instead of every tensor."""
