@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from unknown_models import Unknown
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.methods.whole import target_statistics
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
+from unknown_models import Unknown
 
 
 @pytest.mark.parametrize("features", ["source", "base"])
