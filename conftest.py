@@ -35,7 +35,6 @@ MARKED = {
         "test_package.py",
         "paper/tests/test_reproduction.py::test_a_quick",
         "paper/tests/test_ask_study.py::test_the_benchmark",
-        "gamma/test_train.py::test_the_fast_dropout_trains_as_plain_dropout_does",
     ),
 }
 """Markers, and how the ids of their tests begin, from the folder tests or the project on."""

@@ -26,18 +26,6 @@ def forms(stack, probs, min_share=TINY):
     return functional.between_form(sums, mass, mean, min_share), reference.gram(stack, mean)
 
 
-@pytest.mark.parametrize(
-    "mass", [[3.0, 4.0, 5.0], [3.0, 0.0, 5.0], [0.0, 0.0, 1e-3], [np.nan, np.nan, np.nan]]
-)
-def test_the_slope_of_the_between_form_is_the_form_times_c(mass):
-    generator = np.random.default_rng(0)
-    sums, mean = generator.normal(size=(3, 5, 7)), generator.normal(size=(5, 7))
-    hop_weights, arguments = generator.normal(size=5), (sums, np.array(mass), mean, 1e-9)
-    expected = functional.between_form(*arguments) @ hop_weights
-    slope = functional.between_slope(hop_weights, *arguments)
-    np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-9)
-
-
 def test_entropy_equals_scipy():
     probs = draw()[1]
     expected = scipy.stats.entropy(probs.numpy(), axis=1)
@@ -111,15 +99,6 @@ def test_no_gamma_beats_the_top_generalised_eigenvector():
     assert best @ total @ best == pytest.approx(1)
     tries = np.random.default_rng(0).standard_normal((2000, 5))
     assert all(functional.pic_from_forms(c, between, total)[0] >= least - 1e-12 for c in tries)
-
-
-def test_equal_representations_have_pic_one_and_no_gradient():
-    z = torch.ones(5, 2, dtype=torch.float64, requires_grad=True)
-    value = functional.pic(z, torch.full((5, 2), 0.5, dtype=torch.float64), TINY)
-    (gradient,) = torch.autograd.grad(value, z)
-    assert value == 1
-    assert not gradient.any()
-    assert functional.pic_from_forms(np.ones(2), np.zeros((2, 2)), np.zeros((2, 2)))[0] == 1
 
 
 @pytest.mark.parametrize("name", ["entropy_terms", "pseudo_label_terms"])

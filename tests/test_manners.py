@@ -65,13 +65,6 @@ def test_a_copied_result_shares_nothing_that_can_change():
     assert again.graph.fingerprint == before != result.graph.fingerprint
 
 
-def test_a_result_on_sparse_features_is_copied():
-    graph = tiny_graph()
-    graph.x = graph.x.to_sparse_csr()
-    again = copy.deepcopy(mg.predict(trained_model(), graph))
-    assert torch.equal(again.graph.x.to_dense(), graph.x.to_dense())
-
-
 def test_everything_prints_in_one_short_line():
     result = result_of()
     shown = (result, *result.candidates, result.source, mg.estimate(trained_model(), tiny_graph()))

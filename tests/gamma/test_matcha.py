@@ -4,7 +4,6 @@ import copy
 import json
 import logging
 import math
-from time import perf_counter
 
 import numpy as np
 import pytest
@@ -97,28 +96,6 @@ def test_the_trace_has_a_row_per_round_and_one_after_the_last():
     assert sum(rows[2][f"share_{c}"] for c in range(3)) == pytest.approx(1)
 
 
-class Counting(FixedPrediction):
-    """Remembers the state it was given at each call."""
-
-    def __init__(self, probs, seen):
-        super().__init__(probs)
-        self._seen = seen
-
-    def predict(self, view, state):
-        self._seen.append(state)
-        return super().predict(view, state)
-
-
-@pytest.mark.parametrize(("restart", "states"), [(True, [0, 0, 0]), (False, [0, 1, 2])])
-def test_methods_restart_or_carry_on(restart, states):
-    seen = []
-    graph = tiny_graph()
-    method = Counting(torch.full((120, 3), 1 / 3), seen)
-    mg.gamma.run(trained_model(), graph, method, mg.Matcha(rounds=2, restart=restart))
-    # One prediction before each of the two steps, and one after the last.
-    assert seen == states
-
-
 @pytest.mark.parametrize("moves", ["gamma", "theta", "both"])
 def test_only_the_named_parameters_move(moves):
     model, graph = trained_model(), tiny_graph()
@@ -194,25 +171,6 @@ def labels_of(result):
     return result.labels_before, result.labels
 
 
-@pytest.mark.parametrize(
-    ("strategy", "checked"),
-    [(mg.Unadapted(), True), (mg.Matcha(lr=1e-3, rounds=3), False), (mg.Fitted(), False)],
-)
-def test_a_run_without_alarms_is_neutral_and_says_it_was_not_checked(strategy, checked):
-    result = mg.gamma.run(trained_model(), tiny_graph(), strategy=strategy)
-    assert result.alarms == ()
-    assert result.severity == "neutral"
-    assert ("Not checked" not in result.summary()) is checked
-    assert "alarm" not in repr(result)
-
-
-def test_uninformative_predictions_are_named():
-    method = FixedPrediction(torch.full((120, 3), 1 / 3))
-    result = mg.gamma.run(trained_model(), tiny_graph(), method, mg.Matcha(rounds=3))
-    assert result.status is mg.Status.UNINFORMATIVE
-    assert result.severity == "warning"
-
-
 class NotANumber(mg.PIC):
     """A loss that breaks in its third round."""
 
@@ -235,19 +193,6 @@ def test_a_loss_that_is_not_finite_stops_at_the_last_finite_gamma():
     assert result.severity == "warning"
     assert torch.equal(result.gamma, twin.gamma)
     assert torch.isfinite(result.probs).all()
-
-
-STRATEGIES = [mg.Matcha(rounds=5), mg.ClosedForm(), mg.Fitted(), mg.Unadapted()]
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
-def test_no_second_is_counted_twice(strategy):
-    model, graph = trained_model(), tiny_graph()
-    start = perf_counter()
-    seconds = mg.gamma.run(model, graph, strategy=strategy).seconds
-    wall = perf_counter() - start
-    assert sum(seconds.values()) <= wall
-    assert all(value >= 0 for value in seconds.values())
 
 
 def test_progress_is_called_after_each_round():
@@ -308,12 +253,3 @@ def test_the_configuration_holds_every_argument_that_decides():
         "seed": 4,
     }
     assert json.loads(json.dumps(result.configuration())) == result.configuration()
-
-
-@pytest.mark.parametrize("loss", [mg.Difference(), mg.Entropy(), mg.PIC()])
-def test_steps_that_run_away_end_at_the_last_finite_round(loss):
-    result = mg.gamma.run(
-        trained_model(), tiny_graph(), strategy=mg.Matcha(loss=loss, lr=1e29, rounds=20)
-    )
-    assert result.gamma.isfinite().all()
-    assert result.probs.isfinite().all()

@@ -36,7 +36,7 @@ from unknown_models import UnknownNet
             "negatives: got 2; allowed: 5 unless lambda_struct or lambda_neigh is above 0",
         ),
         (mg.GTrans, {"edit": "features", "ratio": 0.5}, "ratio: got 0.5; allowed: 0.1 unless edit"),
-        (mg.GTrans, {"epochs": 4}, "epochs: got 4; allowed: 0, or an integer >= 5, the steps of"),
+        (mg.GTrans, {"epochs": 4}, "epochs: got 4; allowed: 0, or an integer >= 5, the steps"),
         (mg.GPRGNN, {"gamma_start": "pagerank"}, "gamma_start: got 'pagerank'; allowed: ppr, nppr"),
         (mg.GPRGNN, {"gamma_start": "sgc", "alpha": 10}, "alpha: got 10.0; allowed: a hop 0 to 9"),
         (mg.GPRGNN, {"gamma_start": [1.0]}, "gamma_start: got [1.0]; allowed: K + 1 = 10 finite"),

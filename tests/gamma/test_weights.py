@@ -84,21 +84,3 @@ def test_a_start_on_a_sample_ends_at_the_same_minimum(backbone, intercept, monke
         logits = model.head(view.hops.mix(model.hop_weights(fit.gamma))) + fit.intercept
         values.append(logits.argmax(1))
     assert (values[0] != values[1]).double().mean() < 1e-3
-
-
-def test_the_excess_of_a_sample_is_what_its_size_allows():
-    """Over samples, the mean cross entropy on all nodes exceeds the minimum as p / 2n says."""
-    graph = mg.datasets.csbm(40_000, 8, homophily=0.3, seed=0)
-    torch.manual_seed(0)
-    model = mg.GPRGNN(8, 2, hidden_channels=6, K=3).double().frozen()
-    graph.x = graph.x.double()
-    target = mg.unlabelled(graph)
-    view = mg.View(model, target, model.hops(target), model.gamma.detach(), 0)
-    truth = torch.nn.functional.one_hot(graph.y, 2).double()
-    whole = _Regression(view, model, truth, False)
-    lowest = whole.sums(weights._minimise(whole, whole.start())[0]).value
-    excess = []
-    for every in range(18, 23):
-        point, _ = weights._minimise(whole.sampled(every), whole.start())
-        excess.append((whole.sums(point).value - lowest) * 2 * (40_000 / every) / len(point))
-    assert 0 < np.mean(excess) < 3

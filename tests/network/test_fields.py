@@ -74,18 +74,6 @@ def test_names_are_found_inside_modules_that_hand_arguments_on(build, dressed):
     same(before(mg.add_hops(dressed(net)), graph), expected)
 
 
-class TakesAnything(nets.EdgeGAT):
-    def forward(self, *args, **fields):
-        assert set(fields) == {"edge_attr", "edge_type", "pos", "batch"}
-        return super().forward(*args, edge_attr=fields["edge_attr"])
-
-
-def test_any_keyword_takes_every_field():
-    net, graph = untrained(TakesAnything), target()
-    plain = nets.EdgeGAT.forward(net, graph.x, graph.edge_index, graph.edge_attr)
-    same(before(mg.add_hops(net), graph), plain.softmax(1))
-
-
 def test_the_adapted_model_takes_further_fields_by_name():
     net, graph = untrained(nets.EdgeAPPNP), target()
     result = mg.adapt(mg.wrap(net), graph, strategy=mg.Matcha(rounds=1))
@@ -128,17 +116,6 @@ def test_a_network_that_needs_labels_is_refused(build, name):
         before(mg.wrap(untrained(build)), target())
 
 
-class MayTakeLabels(nets.APPNPNet):
-    def forward(self, x, edge_index, y=None):
-        assert y is None
-        return super().forward(x, edge_index)
-
-
-def test_labels_that_a_network_can_do_without_are_left_out():
-    net, graph = untrained(MayTakeLabels), target()
-    same(before(mg.wrap(net), graph), net(graph.x, graph.edge_index).softmax(1))
-
-
 # What the graph does not have
 
 
@@ -175,26 +152,6 @@ def test_a_field_that_a_data_lacks_is_named(build, says):
 # Methods that change the graph
 
 
-class NumberedEdgeNet(nets.EdgeAPPNP):
-    """Expects the numbers of its two nodes with each edge, and notes how many edges it saw."""
-
-    sizes = ()
-
-    def forward(self, x, edge_index, edge_attr, edge_weight=None):
-        assert torch.equal(edge_attr[:, :2].T.long(), edge_index)
-        self.sizes = (*self.sizes, edge_index.shape[1])
-        h = self.conv(x, edge_index, edge_attr / len(x)).relu()
-        return self.lin(self.prop(h, edge_index, edge_weight))
-
-
-def test_gtrans_takes_the_fields_of_edges_along():
-    graph = target().clone()
-    graph.edge_attr = torch.nn.functional.pad(graph.edge_index.T.float(), (0, 1))
-    model, method = mg.wrap(untrained(NumberedEdgeNet)), mg.GTrans(epochs=5, ratio=0.3)
-    result = mg.gamma.run(model, graph, method, mg.Matcha(rounds=1))
-    assert min(result.model.net.sizes) < graph.num_edges
-
-
 @pytest.mark.parametrize(
     ("build", "name"),
     [(nets.EdgeGAT, "edge_attr"), (nets.PositionNet, "pos"), (nets.DataNet, "pos")],
@@ -229,12 +186,3 @@ def test_a_matrix_of_the_edges_follows_them():
     fewer = with_matrix(plain, plain.edge_index[:, kept])
     left = model.seen(mg.unlabelled(graph).at_edges(kept))
     torch.testing.assert_close(left, model.seen(mg.unlabelled(fewer)))
-
-
-def test_a_matrix_of_other_edges_is_given_but_cannot_be_taken_away():
-    net, plain = untrained(AdjacencyNet), target()
-    graph = with_matrix(plain, plain.edge_index[:, ::2])
-    model = mg.wrap(net)
-    same(before(model, graph), net(graph.x, graph.adj_t).softmax(1))
-    with pytest.raises(mg.IncompatibleError, match="asks for 'adj_t': its edges do not follow"):
-        model.node_features(mg.unlabelled(graph))

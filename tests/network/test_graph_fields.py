@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.loader import DataLoader, NeighborLoader
 
 import matcha_gnn as mg
 import pyg_networks as nets
-from matcha_gnn.graphs.extras import Extras, Level
+from matcha_gnn.graphs.extras import Level
 
 
 def untrained(build):
@@ -43,13 +43,6 @@ def test_levels_are_those_of_pyg():
     assert len(left["names"]) == len(left["year"]) == graph.num_nodes
 
 
-def test_as_many_edges_as_nodes_are_told_apart_by_name():
-    edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
-    given = {"edge_attr": torch.ones(3, 2), "pos": torch.ones(3, 2), "edge_index_2": edges}
-    levels = {extra.name: extra.level for extra in Extras.of(given, torch.ones(3, 1), 3).fields}
-    assert levels == {"edge_attr": Level.EDGE, "pos": Level.NODE, "edge_index_2": Level.EDGES}
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -78,22 +71,6 @@ def test_the_fingerprint_of_a_plain_graph_is_what_it_was():
     assert mg.unlabelled(plain).fingerprint == "cb5c3d37557c6fb26dc7aa8e18ab4dd7"
 
 
-def test_a_field_changed_in_place_changes_the_fingerprint():
-    graph = target().clone()
-    view = mg.unlabelled(graph)
-    before_change = view.fingerprint
-    graph.edge_attr[0] += 1
-    assert view.fingerprint != before_change
-
-
-def test_another_number_of_nodes_is_refused():
-    graph = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0], [1]]), num_nodes=4)
-    with pytest.raises(
-        mg.InvalidGraphError, match=r"^graph.num_nodes: got 4; allowed: 3, the rows"
-    ):
-        mg.unlabelled(graph)
-
-
 class OneGraph(torch.utils.data.Dataset):
     def __getitem__(self, number):
         return target()
@@ -115,10 +92,3 @@ def test_what_is_not_one_graph_is_told_what_to_give(build, says):
     for use in (mg.adapt, mg.summarise_source):
         with pytest.raises(mg.InvalidGraphError, match=f"^graph: got {says}"):
             use(model, given)
-
-
-def test_graphs_that_were_joined_are_one():
-    net, graph = untrained(nets.DataNet), target()
-    joined = Batch.from_data_list([graph, graph])
-    probs = before(mg.add_hops(net), joined)
-    same(probs, net(joined).softmax(1))

@@ -57,17 +57,6 @@ def test_a_network_is_taken_as_it_is(name):
     assert not net.training
 
 
-def test_the_other_calls_take_networks_too():
-    net, source, target = case("GAT, edge_attr")
-    summary = mg.summarise_source(net, source)
-    truth = accuracy(KINDS["GAT, edge_attr"].answer(net, target), target)
-    found = mg.estimate(net, target, source=summary)
-    assert found.low <= truth <= found.high
-    card = mg.diagnose(net, target, source=summary)
-    assert card.advice == "adapt"
-    assert card.homophily[1] == pytest.approx(0.15, abs=0.1)
-
-
 def test_what_needs_a_summary_says_so():
     net, _, target = case("GCN")
     assert "cannot be estimated" in repr(mg.estimate(net, target))
@@ -129,24 +118,6 @@ def test_a_function_makes_the_loader_of_every_graph():
     whole = mg.summarise_source(net, source)
     for name, tensor in whole.tensors().items():
         torch.testing.assert_close(batched.tensors()[name], tensor, rtol=1e-3, atol=1e-4)
-
-
-class SeedsAlone(nn.Module):
-    """Takes a batch and returns rows of its seeds only, as PyG's examples do."""
-
-    def __init__(self):
-        super().__init__()
-        self.net = case("GraphSAGE")[0]
-
-    def forward(self, data):
-        out = self.net(data.x, data.edge_index)
-        return out[: data.batch_size] if "batch_size" in data else out
-
-
-def test_a_network_may_return_seeds_alone():
-    net, _, target = case("GraphSAGE")
-    found = mg.predict(SeedsAlone().eval(), target, loader=Batches(target)).probs
-    torch.testing.assert_close(found, mg.predict(net, target).probs, rtol=0, atol=1e-6)
 
 
 def bad_batches(data):
@@ -222,24 +193,6 @@ def test_a_missing_field_is_named():
     del bare.edge_attr
     with pytest.raises(mg.IncompatibleError, match="Needs asks for 'edge_attr', and the graph has"):
         mg.predict(Needs(), bare)
-
-
-def test_a_matrix_under_another_name_is_asked_for_in_the_message():
-    class Other(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.lin = nn.Linear(20, 2)
-
-        def forward(self, x, A):  # noqa: N803
-            return torch.sparse.mm(A, self.lin(x))
-
-    net, _, target = Other().eval(), *case("torch.sparse")[1:]
-    with pytest.raises(mg.IncompatibleError, match="put it into the Data as 'A'"):
-        mg.predict(net, target)
-    target = target.clone()
-    target.A = target.adj_t
-    expected = net(target.x, target.A).softmax(1).detach()
-    torch.testing.assert_close(mg.predict(net, target).probs, expected)
 
 
 def test_a_graph_without_edge_index_is_read_from_its_matrix():
@@ -336,16 +289,3 @@ def test_another_number_of_features_is_said_before_the_network_fails(name):
     says = "graph.x: got 19 features; allowed: 20, as the source summary says"
     with pytest.raises(mg.InvalidGraphError, match=says):
         mg.adapt(net, other, source=summary)
-
-
-def test_a_network_that_fails_for_another_reason_is_quoted():
-    class Broken(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.last = nn.Linear(20, 7), nn.Linear(9, 2)
-
-        def forward(self, x, edge_index):
-            return self.last(self.first(x))
-
-    with pytest.raises(mg.IncompatibleError, match="Broken failed on this graph: mat1 and mat2"):
-        mg.predict(Broken().eval(), csbm(**SIZE))

@@ -145,16 +145,6 @@ def test_class_to_class_edge_shares_are_met(make):
     assert (before - counts)[wanted].min() <= 2
 
 
-def test_directed_edge_shares_need_no_symmetry():
-    shares = [[0.4, 0.2, 0.0], [0.05, 0.1, 0.0], [0.0, 0.0, 0.25]]
-    reached = with_edge_shares(directed(), shares)
-    counts = np.zeros((3, 3))
-    np.add.at(counts, tuple(reached.y[reached.edge_index].numpy()), 1)
-    np.testing.assert_allclose(counts / reached.num_edges, shares, atol=2 / reached.num_edges)
-    with pytest.raises(InvalidArgumentError, match="symmetric"):
-        with_edge_shares(undirected(), shares)
-
-
 # Nodes
 
 
@@ -174,17 +164,6 @@ def test_class_shares_are_met_with_as_many_nodes_as_possible(make):
     assert torch.equal(number[reached.edge_index], graph.edge_index[:, inside])
 
 
-def test_sparse_features_stay_sparse_when_nodes_go():
-    graph = undirected()
-    dense = with_class_shares(graph, [0.5, 0.3, 0.2])
-    graph.x = graph.x.clamp_min(0).to_sparse_csr()
-    reached = with_class_shares(graph, [0.5, 0.3, 0.2])
-    assert reached.x.layout == torch.sparse_csr
-    assert torch.equal(reached.x.to_dense(), dense.x.clamp_min(0))
-    assert torch.equal(reached.edge_index, dense.edge_index)
-    assert with_homophily(graph, 0.2).x is graph.x
-
-
 # Features
 
 
@@ -195,17 +174,6 @@ def test_attribute_shift_is_csbms_own():
     expected = csbm(**options, shift=0.9)
     assert torch.equal(moved.edge_index, expected.edge_index)
     torch.testing.assert_close(moved.x, expected.x, atol=1e-3, rtol=0)
-
-
-def test_the_spread_is_the_pooled_deviation_from_class_means():
-    graph = undirected()
-    inside = [graph.x[graph.y == c].double().numpy() for c in range(3)]
-    pooled = np.mean(np.concatenate([(part - part.mean(0)) ** 2 for part in inside]))
-    assert feature_spread(graph) == pytest.approx(pooled**0.5)
-    del graph.y
-    assert feature_spread(graph) == pytest.approx(
-        graph.x.double().var(0, correction=0).mean() ** 0.5
-    )
 
 
 def test_feature_noise_is_normal_and_as_strong_as_asked():

@@ -101,18 +101,6 @@ def test_without_network_the_message_says_which_file_goes_where(tmp_path, web):
     assert "MATCHA_DATA" in said
 
 
-def test_without_an_address_nothing_is_fetched_and_the_hint_is_said(tmp_path, web):
-    with pytest.raises(InvalidFileError, match=r"\(missing\); allowed: put a\.txt there \(ask me"):
-        raw_file(Origin("toy", None, "ask me"), "a.txt", tmp_path)
-
-
-def test_a_root_that_cannot_be_written_is_one_clear_line(tmp_path, web):
-    (tmp_path / "toy").write_text("a file where the folder should be")
-    web["https://example.org/a.txt"] = CONTENT
-    with pytest.raises(InvalidFileError, match="download failed"):
-        raw_file(HERE, "a.txt", tmp_path)
-
-
 def test_every_file_at_hand_has_its_published_checksum(data_root):
     """Those that are there: a data root need not be complete."""
     there = {path: data_root / path for path in rawfiles.checksums() if (data_root / path).exists()}

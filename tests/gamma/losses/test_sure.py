@@ -103,25 +103,6 @@ def test_scaled_risk_is_the_risk_at_the_best_scale():
     assert functional.scaled_stein_risk(-hop_weights, *forms)[0] > forms[0][0, 0] - forms[2]
 
 
-def test_nothing_beats_the_closed_form():
-    forms = random_forms()
-    best = functional.stein_risk(functional.stein_hop_weights(*forms[:2]), *forms)
-    generator = np.random.default_rng(1)
-    assert all(best <= functional.stein_risk(generator.normal(size=4), *forms) for _ in range(500))
-
-
-def test_hops_that_repeat_do_no_harm():
-    gram, signal, noise = random_forms()
-    wide = np.pad(gram, ((0, 1), (0, 1)))
-    wide[-1], wide[:, -1] = wide[-2], wide[:, -2]
-    wide[-1, -1] = gram[-1, -1]
-    hop_weights = functional.stein_hop_weights(wide, np.append(signal, signal[-1]))
-    narrow = functional.stein_hop_weights(gram, signal)
-    np.testing.assert_allclose(
-        [*hop_weights[:3], hop_weights[3] + hop_weights[4]], narrow, rtol=1e-6
-    )
-
-
 def test_one_exact_round_reaches_the_minimum_and_keeps_the_scale():
     model, graph = trained_model(), tiny_graph()
     result = mg.gamma.run(model, graph, strategy=mg.ClosedForm(rounds=2))

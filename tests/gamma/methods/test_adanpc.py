@@ -149,24 +149,6 @@ def test_prototypes_vote_as_a_cosine_classifier():
     torch.testing.assert_close(probs, expected, atol=4 * FLOOR, rtol=0)
 
 
-@pytest.mark.parametrize("temperature", [1e-3, 1e-30, 1e-60])
-def test_small_temperatures_leave_the_vote_to_the_nearest(temperature):
-    view = view_of(model_with_memory())
-    memory = view.model.source_arrays["adanpc"]
-    nearest = memory["labels"][(F.normalize(view.z) @ memory["rows"].T).argmax(1)]
-    probs = probs_of(AdaNPC(10, temperature), view)
-    assert bool(torch.isfinite(probs).all())
-    torch.testing.assert_close(probs.sum(1), torch.ones(120))
-    agreed = float((probs.argmax(1) == nearest).float().mean())
-    assert agreed == 1 if temperature < 1e-3 else agreed > 0.9
-
-
-def test_the_length_of_gamma_does_not_matter():
-    view = view_of(model_with_memory(dtype=torch.float64))
-    longer = View(view.model, view.graph, view.hops, 7 * view.gamma, 0)
-    torch.testing.assert_close(probs_of(AdaNPC(), view), probs_of(AdaNPC(), longer))
-
-
 def test_the_memory_is_what_the_source_model_sees_of_labelled_nodes():
     labelled = torch.arange(120) % 3 > 0
     model, source = model_with_memory(labelled=labelled), tiny_graph(0.8, seed=0)

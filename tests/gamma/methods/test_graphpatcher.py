@@ -225,13 +225,6 @@ def test_other_models_run_on_the_explicit_graph_at_every_gamma(kind, patches):
     assert not torch.equal(result.gamma, result.gamma_before)
 
 
-def test_number_of_patches_from_the_model_file():
-    graph, model = directed_graph(), with_patcher(model_of(), patches=4)
-    chosen = mg.predict(model, graph, GraphPatcher("source")).probs
-    assert torch.equal(chosen, mg.predict(model, graph, GraphPatcher(4)).probs)
-    assert not torch.equal(chosen, mg.predict(model, graph, GraphPatcher(1)).probs)
-
-
 @pytest.mark.parametrize("kind", ["gprgnn", *OTHERS])
 def test_loss_and_gradient_are_those_of_the_explicit_graphs(monkeypatch, kind):
     """One pass of training, step by step, by the model itself on graphs built node by node."""
@@ -302,44 +295,6 @@ def test_labels_enter_no_loss():
     assert all(torch.equal(first[name], second[name]) for name in first if name != "patches")
 
 
-class Scripted(PatcherTraining):
-    """Answers with given accuracies, one row of numbers of patches per evaluation."""
-
-    def run_with(self, table):
-        self.table, self.steps, self.asked = table, 0, 0
-        self.predictor.patched = self.patched
-        return self.run(seed=0)
-
-    def _step(self, steps):
-        self.steps += 1
-        with torch.no_grad():
-            self.patcher.middle.bias.fill_(self.steps)
-
-    def patched(self, graph, centres, messages):
-        row = self.table[min(self.asked, len(self.table) - 1)] + [0] * MOST_PATCHES
-        self.asked += len(messages) == MOST_PATCHES
-        hits = torch.arange(NODES) < row[len(messages) - 1]
-        return F.one_hot(torch.where(hits, self.labels, (self.labels + 1) % 3), 3).double()
-
-
-def scripted(table, **options):
-    schedule = replace(SCHEDULE, **({"keep": "best", "iterations": 300} | options))
-    labels, everyone = torch.arange(NODES) % 3, torch.ones(NODES, dtype=torch.bool)
-    run = Scripted(model_of(), directed_graph(), labels, everyone, schedule)
-    patcher, patches = run.run_with(table)
-    return run.steps, int(patcher.middle.bias[0]), patches
-
-
-def test_best_weights_and_patches_are_kept_and_training_stops():
-    table = [[5, 6, 6], [4, 9, 8], [8, 8, 8]]
-    # Best at the second evaluation with two patches; ten more evaluations bring nothing better.
-    assert scripted(table) == (120, 20, 2)
-
-
-def test_equal_accuracy_prefers_longer_training_and_fewer_patches():
-    assert scripted([[5, 9], [9, 9], [3, 3]]) == (120, 20, 1)
-
-
 def test_accuracy_is_taken_on_labelled_nodes_of_the_patched_source():
     graph, model = directed_graph(), model_of()
     labels, labelled = torch.arange(NODES) % 3, torch.arange(NODES) < 11
@@ -352,20 +307,3 @@ def test_accuracy_is_taken_on_labelled_nodes_of_the_patched_source():
         scores.append(mg.metrics.accuracy(probs, labels, labelled))
     assert run.best_score == pytest.approx(max(scores))
     assert run.best_patches == 1 + scores.index(max(scores))
-
-
-def test_batches_are_drawn_from_nodes_with_neighbours(monkeypatch):
-    edges = torch.tensor([[0, 1, 2, 5], [1, 2, 4, 5]])
-    x = directed_graph().x
-    graph = Graph(x, edges, torch.ones(4, dtype=torch.float64))
-    run = training_of(replace(SCHEDULE, batch_size=2), graph)
-    assert run.candidates.tolist() == [1, 2, 4]
-    drawn = []
-    monkeypatch.setattr(
-        run, "loss", lambda c: drawn.append(c.tolist()) or run.patcher.middle.bias.sum()
-    )
-    steps = torch.optim.SGD(run.patcher.parameters(), lr=0.1)
-    torch.manual_seed(0)
-    for _ in range(30):
-        run._step(steps)
-    assert {tuple(c) for c in drawn} == {(1, 2), (1, 4), (2, 4)}

@@ -12,9 +12,9 @@ from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.gamma.kernels.edge_weights import EdgePattern
 from matcha_gnn.gamma.methods import View
 from matcha_gnn.gamma.methods.gtrans import features as gtrans_features
-from matcha_gnn.gamma.methods.gtrans.editing import SMALLEST, Draw, contrast, project
+from matcha_gnn.gamma.methods.gtrans.editing import SMALLEST, contrast, project
 from matcha_gnn.gamma.methods.gtrans.method import GTrans, editor_of
-from matcha_gnn.gamma.methods.gtrans.whole import ForeignEditor, LayersEditor
+from matcha_gnn.gamma.methods.gtrans.whole import LayersEditor
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph, unlabelled
 from matcha_gnn.streams import Purpose, torch_stream
@@ -178,17 +178,6 @@ def test_the_contrast_and_its_slopes_equal_autograd(margin):
         torch.testing.assert_close(got, slope)
 
 
-def test_rows_of_zeros_count_as_orthogonal_and_have_no_slope():
-    both, dropped = draw(5, 8), draw(5, 4, seed=1)
-    both[0], dropped[1] = 0, 0
-    value, (of_both, of_dropped) = contrast(both, dropped, None)
-    assert value.isfinite()
-    assert not of_both[0].any()
-    assert not of_dropped[1].any()
-    assert of_both[2:].any()
-    assert all(part.isfinite().all() for part in (of_both, of_dropped))
-
-
 # The projection
 
 
@@ -208,15 +197,6 @@ def test_the_projection_is_the_nearest_point(budget):
     assert ours.sum() <= budget
 
 
-# The steps
-
-
-def test_blocks_do_not_change_the_answer(monkeypatch):
-    whole = hops_after(GTrans(epochs=5), view_of()).stack
-    monkeypatch.setattr(gtrans_features, "BLOCK_ENTRIES", 50)
-    torch.testing.assert_close(hops_after(GTrans(epochs=5), view_of()).stack, whole)
-
-
 def test_no_epochs_is_the_source_model():
     edit = GTrans(epochs=0).edited(view_of())
     assert not edit.removed.any()
@@ -224,15 +204,6 @@ def test_no_epochs_is_the_source_model():
 
 
 # The edges in the end
-
-
-@pytest.mark.parametrize("ratio", [0.0, 0.02, 0.1, 0.5])
-def test_the_budget_holds(ratio):
-    view = view_of()
-    edit = GTrans(epochs=10, edit="edges", ratio=ratio, lr_adj=0.5).edited(view)
-    budget = int(ratio * pattern_of(view).num_pairs)
-    assert edit.removed.sum() <= budget
-    assert edit.removed.any() == (budget > 0)
 
 
 def test_the_prediction_is_that_of_the_graph_without_both_directions_of_removed_pairs():
@@ -251,17 +222,6 @@ def test_the_prediction_is_that_of_the_graph_without_both_directions_of_removed_
     torch.testing.assert_close(prediction.probs, logits.softmax(-1))
 
 
-def test_both_directions_and_parallel_edges_share_one_variable():
-    edges = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 0, 1, 2, 0]])
-    view = view_of(Data(x=draw(4, 6), edge_index=edges))
-    editor = editor_of(GTrans(epochs=5, ratio=1.0), view)
-    assert len(editor.removal) == 3
-    assert editor.budget == 3
-
-
-# Sparse features
-
-
 def test_sparse_features_too_large_to_be_dense_are_refused_and_edges_are_not(monkeypatch):
     monkeypatch.setattr(gtrans_features, "MAX_DENSE_BYTES", 2 * 120 * 6 * 4 - 1)
     dense = tiny_graph()
@@ -270,9 +230,6 @@ def test_sparse_features_too_large_to_be_dense_are_refused_and_edges_are_not(mon
         mg.predict(trained_model(), sparse, GTrans(epochs=5))
     mg.predict(trained_model(), sparse, GTrans(epochs=5, edit="edges"))
     mg.predict(trained_model(), dense, GTrans(epochs=5))
-
-
-# Inside Matcha
 
 
 def count_edits(monkeypatch):
@@ -298,15 +255,6 @@ def test_how_often_the_graph_is_edited(monkeypatch, refresh, restart, edits):
     assert all(not torch.equal(made[0], later) for later in made[1:]), "at the γ of their round"
 
 
-def test_no_edit_inside_matcha_is_erm_inside_matcha():
-    ours = mg.gamma.run(trained_model(), tiny_graph(), GTrans(epochs=0), mg.Matcha(rounds=3))
-    erm = mg.gamma.run(trained_model(), tiny_graph(), strategy=mg.Matcha(rounds=3))
-    torch.testing.assert_close(ours.probs, erm.probs)
-
-
-# What is refused
-
-
 # Models of other forms
 
 
@@ -319,28 +267,6 @@ def test_layers_of_any_model_are_edited_as_those_of_a_filter(name):
     assert torch.equal(edit.removed, expected.removed)
     hops = edit.target.hops_at(whole)
     torch.testing.assert_close(hops.stack, expected.target.hops_at(fast).stack)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_a_wrapped_network_has_the_gradients_of_the_backbone(weighted):
-    graph = tiny_graph()
-    graph.edge_index = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
-    if weighted:
-        graph.edge_weight = draw(graph.num_edges).abs() + 0.1
-    ours = view_of(graph)
-    theirs = view_of(graph, mg.wrap(UnknownNet(trained_model()), "temp", "head"))
-    method, order = GTrans(epochs=5), torch.randperm(120)
-    pair = [LayersEditor(method, ours), ForeignEditor(method, theirs)]
-    found = []
-    for editor in pair:
-        everything = Draw(torch.ones(len(editor.entries.row), dtype=torch.bool), order)
-        p = torch.linspace(0, 0.5, len(editor.removal), dtype=torch.float64, requires_grad=True)
-        x = editor.x.clone().requires_grad_()
-        views = editor._views(x, everything, p)
-        value, slopes = contrast(*views, None)
-        found.append((value, *torch.autograd.grad(views, (p, x), slopes)))
-    for a, b in zip(*found, strict=True):
-        torch.testing.assert_close(a, b)
 
 
 def test_a_wrapped_network_loses_the_same_edges_for_good():

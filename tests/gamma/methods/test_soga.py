@@ -16,8 +16,7 @@ from small_runs import (
 from torch import nn
 
 import matcha_gnn as mg
-from matcha_gnn.gamma.methods import soga as module
-from matcha_gnn.gamma.methods.soga import SOGA, Contrast, Pairs, draw_pairs
+from matcha_gnn.gamma.methods.soga import SOGA, draw_pairs
 from matcha_gnn.gamma.methods.tuning import FilterTuner
 from matcha_gnn.graphs.memory import Graph
 
@@ -122,24 +121,6 @@ def test_agrees_on_either_side_of_the_head(classes, width):
     torch.testing.assert_close(got.probs, expected, atol=1e-10, rtol=0)
 
 
-def some_contrasts(nodes, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-
-    def draw(*shape):
-        return torch.randint(nodes, shape, generator=generator)
-
-    return [Contrast(w, Pairs(draw(nodes), draw(3, nodes))) for w in (0.7, 1.9)]
-
-
-def test_the_slope_is_the_derivative_of_the_plain_loss():
-    logits = torch.randn(12, 4, dtype=torch.float64, requires_grad=True)
-    contrasts = some_contrasts(12)
-    loss = plain_loss(logits.softmax(-1), contrasts)
-    (expected,) = torch.autograd.grad(loss, logits)
-    slope = module.loss_slope(logits.detach().T.log_softmax(0), contrasts)
-    torch.testing.assert_close(slope.T, expected, atol=1e-14, rtol=0)
-
-
 # Pairs
 
 
@@ -192,9 +173,6 @@ def test_on_directed_graphs_positives_succeed_and_degrees_count_both_directions(
     assert chi_square < 16.3, "the 0.1% point with three degrees of freedom"
 
 
-# Counted work
-
-
 def test_own_hops_are_those_of_the_adapted_model(monkeypatch):
     calls = []
     stack = FilterTuner.stack
@@ -209,20 +187,7 @@ def test_own_hops_are_those_of_the_adapted_model(monkeypatch):
     torch.testing.assert_close(prediction.hops.stack, expected, atol=1e-10, rtol=0)
 
 
-# State
-
-
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_carrying_on_is_taking_more_steps(optimizer):
     short, long = (SOGA(steps, 0.05, optimizer) for steps in (2, 4))
     assert_carrying_on_is_taking_more_steps(short, long, model_of())
-
-
-def test_diversity_restores_a_class_that_is_not_predicted():
-    model, graph = model_of(), directed_graph()
-    model.head.weight[2] *= 0
-    shares = [answer(SOGA(steps=s, lr=0.3), model, graph)[0].class_shares for s in (0, 30)]
-    assert shares[1].min() > shares[0].min()
-
-
-# Refusals

@@ -7,9 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-import matcha_gnn as mg
 from matcha_gnn.gamma.methods.t3a import T3A
-from matcha_gnn.gamma.testing import tiny_graph
 from matcha_gnn.graphs.memory import Graph
 
 
@@ -81,14 +79,6 @@ def test_the_released_slice_drops_the_worst_support_of_each_class(seed):
     assert not torch.allclose(dropped, probs_of(T3A(None), view), atol=1e-5)
 
 
-def test_keeping_all_keeps_all_under_each_name():
-    view = random_view()
-    everything = probs_of(T3A(None), view)
-    assert torch.equal(everything, probs_of(T3A(-1), view))
-    assert torch.equal(everything, probs_of(T3A(len(view.z) + 3), view))
-    assert not torch.allclose(everything, probs_of(T3A(2), view), atol=1e-3)
-
-
 def test_surest_supports_are_the_rows_alone_and_give_a_cosine_classifier():
     rows = 30 * torch.tensor([[1.0, 0.2], [0.1, 1.0]], dtype=torch.float64)
     view = view_of(torch.randn(20, 2, dtype=torch.float64), rows)
@@ -131,14 +121,6 @@ def test_equal_entropies_are_taken_in_order_of_number():
     torch.testing.assert_close(first[:, 0], (z.double() @ (prototype - row)).sigmoid())
 
 
-def test_predictions_harden_with_the_length_of_z_and_do_not_turn():
-    view = random_view(bias=False)
-    longer = view_of(5 * view.z, view.model.head.weight)
-    soft, hard = probs_of(T3A(None), view), probs_of(T3A(None), longer)
-    assert torch.equal(soft.argmax(1), hard.argmax(1))
-    assert bool((hard.amax(1) > soft.amax(1)).all())
-
-
 def test_a_support_counts_by_its_direction_however_short():
     view = random_view(bias=False)
     short = view.z.clone()
@@ -164,45 +146,3 @@ def test_the_models_scale_changes_the_spread_of_the_logits_and_no_label(seed):
     assert spread(logs[1]) == pytest.approx(spread(view.logits.numpy()))
     centred = [log - log.mean(1, keepdims=True) for log in logs]
     np.testing.assert_allclose(centred[1], centred[0] * spread(logs[1]) / spread(logs[0]))
-
-
-def test_a_number_divides_by_a_temperature():
-    view = random_view()
-    logs = [probs_of(T3A(scale=scale), view).log() for scale in ("unit", 1.0, 10.0)]
-    assert torch.equal(logs[0], logs[1])
-    centred = [each - each.mean(1, keepdim=True) for each in logs]
-    torch.testing.assert_close(centred[2], 10 * centred[0])
-
-
-def test_behind_a_relu_the_models_scale_gives_predictions_that_matcha_can_use():
-    """Unit prototypes are all but the same direction there."""
-    model = mg.GCNII(6, 3, hidden_channels=8, alpha=0.1)
-    mg.fit(model, tiny_graph(0.8, seed=0), epochs=60)
-    results = [
-        mg.gamma.run(model, tiny_graph(), T3A(k=None, scale=scale), mg.Matcha(lr=0.1, rounds=20))
-        for scale in ("unit", "model")
-    ]
-    unit, scaled = (result.trace.loss[0] for result in results)
-    assert scaled < unit - 0.1, "PIC of the first round: at 1 it says nothing"
-    starts = [mg.metrics.accuracy(result.probs_before, tiny_graph().y) for result in results]
-    ends = [mg.metrics.accuracy(result.probs, tiny_graph().y) for result in results]
-    assert starts[0] == starts[1], "alone, the labels are the same"
-    assert ends[1] > ends[0] + 0.1
-
-
-@pytest.mark.parametrize(("k", "drop_worst"), [(1, False), (3, False), (None, False), (None, True)])
-@pytest.mark.parametrize("scale", ["unit", "model"])
-def test_degenerate_representations(k, drop_worst, scale):
-    rows = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    cases = {
-        "zero": torch.zeros(4, 2),
-        "one node": torch.tensor([[1.0, 2.0]]),
-        "all equal": torch.ones(6, 2),
-        "one class only": torch.rand(9, 2) + torch.tensor([5.0, 0.0]),
-        "huge": torch.full((3, 2), 1e15),
-        "opposite": torch.tensor([[3.0, 0.0], [-3.0, 0.0]]),
-    }
-    for name, z in cases.items():
-        probs = probs_of(T3A(k, drop_worst, scale=scale), view_of(z, rows))
-        assert bool(torch.isfinite(probs).all()), name
-        torch.testing.assert_close(probs.sum(1), torch.ones(len(z)), msg=name)

@@ -71,9 +71,6 @@ def test_agrees_on_either_side_of_the_head(classes, width):
     assert state.point.narrow.shape[1] == min(classes - 1, width)
 
 
-# The identity P^k (s·û + t) = s·(P^k û) + (P^k 1) tᵀ
-
-
 @pytest.mark.parametrize("relu", [True, False])
 def test_own_hops_are_those_of_the_adapted_model(relu):
     model, graph = model_of(relu), directed_graph()
@@ -101,20 +98,11 @@ class Doubled(mg.GPRGNN):
         return h + h.clamp(max=0)
 
 
-# Counted work
-
-
-# State
-
-
 @pytest.mark.parametrize("relu", [True, False])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_carrying_on_is_taking_more_steps(relu, optimizer):
     short, long = (Tent(steps, 0.3, optimizer) for steps in (2, 4))
     assert_carrying_on_is_taking_more_steps(short, long, model_of(relu))
-
-
-# What goes wrong elsewhere
 
 
 def test_target_statistics_undo_a_shift_and_a_scaling_of_all_features():
@@ -125,9 +113,6 @@ def test_target_statistics_undo_a_shift_and_a_scaling_of_all_features():
     torch.testing.assert_close(straight, shifted, atol=1e-8, rtol=0)
     source = [answer(Tent(2, statistics="source"), model, g)[0].probs for g in (graph, moved)]
     assert (source[0] - source[1]).abs().max() > 1e-2
-
-
-# Refusals
 
 
 def without(**options):

@@ -80,10 +80,3 @@ def test_gtrans_is_refused_where_the_network_takes_no_edge_weights():
         mg.gamma.run(
             mg.add_hops(untrained(pyg.GCNConv), head="lin"), nets.graphs()[1], GTrans(), mg.Matcha()
         )
-
-
-def test_bad_depth_and_heads_are_refused():
-    with pytest.raises(mg.InvalidArgumentError, match="^K: got 0; allowed: an integer >= 1"):
-        mg.add_hops(untrained(pyg.GCNConv), head="lin", K=0)
-    with pytest.raises(mg.InvalidArgumentError, match=r"^head: got 'conv2' \(a GCNConv"):
-        mg.add_hops(untrained(pyg.GCNConv), head="conv2")

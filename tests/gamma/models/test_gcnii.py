@@ -74,20 +74,3 @@ def test_rounds_equal_algorithm_1_written_out():
     assert (result.gamma - model.gamma).abs().max() > 0.01
     probs = expected.eval()(target.x, target.edge_index).softmax(1).detach()
     torch.testing.assert_close(result.probs, probs, rtol=1e-3, atol=1e-4)
-
-
-def test_hops_of_an_earlier_call_are_z_and_depend_on_gamma():
-    model, target = trained(), mg.unlabelled(tiny_graph())
-    hops = model.hops(target)
-    torch.testing.assert_close(hops.stack[:, 0], model.representation(target).detach())
-    again = mg.gamma.run(model, target, strategy=mg.Matcha(rounds=3), hops=hops)
-    torch.testing.assert_close(
-        again.gamma,
-        mg.gamma.run(model, target, strategy=mg.Matcha(rounds=3)).gamma,
-        rtol=1e-5,
-        atol=1e-6,
-    )
-    with torch.no_grad():
-        model.gamma.add_(0.1)
-    with pytest.raises(mg.IncompatibleError, match="another encoder"):
-        mg.gamma.run(model, target, strategy=mg.Matcha(), hops=hops)

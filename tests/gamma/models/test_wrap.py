@@ -5,7 +5,6 @@ import copy
 import pytest
 import torch
 import torch_geometric.nn as pyg
-from torch import nn
 
 import matcha_gnn as mg
 import pyg_networks as nets
@@ -48,53 +47,6 @@ def test_the_wrapped_network_answers_as_the_network(build):
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
     probs = mg.predict(model, target).probs
     torch.testing.assert_close(probs, expected.exp().detach(), rtol=1e-4, atol=1e-5)
-
-
-def test_the_gradient_in_gamma_equals_differences(build):
-    model, graph = mg.wrap(untrained(build).double()), copy.copy(nets.graphs()[1])
-    graph.x = graph.x.double()
-    target, step = mg.unlabelled(graph), 1e-6
-    (ours,) = torch.autograd.grad(model.representation(target).square().mean(), model.gamma)
-    start = model.gamma.detach().clone()
-
-    def value(at):
-        with torch.no_grad():
-            model.gamma.copy_(at)
-            return model.representation(target).square().mean()
-
-    rows = torch.eye(len(start), dtype=torch.float64) * step
-    expected = torch.stack([value(start + row) - value(start - row) for row in rows]) / (2 * step)
-    torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-8)
-    assert expected.abs().min() > 0, "every entry of γ should matter"
-
-
-def test_appnp_by_path_moves_like_our_own():
-    net, (_, target) = nets.trained(nets.APPNPNet), nets.graphs()
-    ours = mg.APPNP(nets.FEATURES, nets.CLASSES, nets.WIDTH, K=5, alpha=0.1)
-    state = net.state_dict()
-    names = {"linear": "lin1", "norm": "norm", "head": "lin2"}
-    ours.head = nn.Linear(nets.WIDTH, nets.CLASSES)
-    ours.load_state_dict(
-        {"gamma": torch.tensor([0.1])}
-        | {n.replace(b, a): state[n] for a, b in names.items() for n in state if n.startswith(b)}
-    )
-    wrapped = mg.gamma.run(
-        mg.wrap(net, gamma="prop.alpha", head="lin2"), target, strategy=mg.Matcha(rounds=10)
-    )
-    fast = mg.gamma.run(ours, target, strategy=mg.Matcha(rounds=10))
-    torch.testing.assert_close(wrapped.gamma, fast.gamma, rtol=1e-3, atol=1e-4)
-    torch.testing.assert_close(wrapped.probs, fast.probs, rtol=1e-3, atol=1e-3)
-
-
-def test_a_star_stands_for_any_part_and_a_list_for_several():
-    net = untrained(nets.GCN2Net)
-    assert len(mg.wrap(net, gamma="convs.*.alpha", head="last").gamma) == 3
-    two = mg.wrap(net, gamma=["convs.2.alpha", "convs.0.alpha", "convs.0.*a"], head="last")
-    assert [site.path for site in two.sites] == [
-        "convs.0.alpha",
-        "convs.0.beta",
-        "convs.2.alpha",
-    ]
 
 
 def test_a_cached_graph_is_forgotten():
@@ -181,43 +133,6 @@ def test_a_head_called_twice_is_refused():
 
     with pytest.raises(mg.InvalidArgumentError, match=r"'lin2' \(called 2 times"):
         adapted(untrained(Twice), gamma="prop.alpha", head="lin2")
-
-
-def curved():
-    net = untrained(nets.APPNPNet)
-    net.lin2 = nn.Sequential(nn.Linear(nets.WIDTH, 8), nn.ReLU(), nn.Linear(8, nets.CLASSES))
-    return net
-
-
-def test_a_curved_head_serves_erm_and_is_named_where_a_linear_one_is_needed():
-    net, target = curved(), nets.graphs()[1]
-    result = adapted(net, gamma="prop.alpha", head="lin2")
-    expected = net(target.x, target.edge_index).softmax(1)
-    torch.testing.assert_close(result.probs_before, expected.detach(), rtol=1e-4, atol=1e-5)
-    for method in (mg.T3A(), mg.Tent(), mg.SOGA()):
-        with pytest.raises(
-            mg.IncompatibleError, match=f"{method.name}: needs a linear head, but the head of APPNP"
-        ):
-            mg.gamma.run(mg.wrap(net, gamma="prop.alpha", head="lin2"), target, method, mg.Matcha())
-
-
-def test_what_a_wrapped_network_cannot_do_is_named(tmp_path):
-    model = mg.wrap(untrained(nets.APPNPNet))
-    with pytest.raises(mg.IncompatibleError, match="of a wrapped network its gamma"):
-        mg.save_model(model, tmp_path / "model.safetensors")
-    with pytest.raises(mg.IncompatibleError, match="trained before it is wrapped"):
-        mg.fit(model, nets.graphs()[0])
-    with pytest.raises(mg.InvalidArgumentError, match="net: got a str; allowed: a torch.nn.Module"):
-        mg.wrap("net", gamma="alpha")
-
-
-def test_layers_that_jumping_knowledge_does_not_join_are_named():
-    class JoinsOne(nets.JumpingNet):
-        def forward(self, x, edge_index):
-            return self.lin(self.jump([self.conv1(x, edge_index)]).repeat(1, 2))
-
-    with pytest.raises(mg.InvalidArgumentError, match="1 layers joined.*allowed: 2"):
-        adapted(untrained(JoinsOne), gamma="jump", head="lin")
 
 
 def test_tent_tunes_the_batch_norm_of_a_wrapped_network():

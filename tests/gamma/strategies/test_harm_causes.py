@@ -8,7 +8,6 @@ import torch
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
-from matcha_gnn import functional
 from matcha_gnn.metrics import accuracy
 
 SKEWED = (0.1, 0.3, 0.6)
@@ -74,20 +73,6 @@ def test_the_step_size(model):
     sizes = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
     assert min(score(published(model, target, lr=lr), target) for lr in sizes) < before - 0.01
     assert score(mg.adapt(model, target), target) >= before - 0.01
-
-
-def test_a_class_of_zero_mass():
-    """The centroid of a class that nobody is predicted as is 0/0."""
-    stack = torch.randn(50, 3, 4, generator=torch.Generator().manual_seed(0)).double()
-    probs = torch.zeros(50, 3).double()
-    probs[:, 0], probs[::2, 0], probs[::2, 1] = 1, 0, 1
-    sums = torch.einsum("nc,nkd->ckd", probs, stack).numpy()
-    mass, mean = probs.sum(0).numpy(), stack.mean(0).numpy()
-    with np.errstate(invalid="ignore"):
-        assert np.isnan(sums / mass[:, None, None]).any()
-    kept = functional.between_form(sums, mass, mean, 1e-6)
-    two = functional.between_form(sums[:2], mass[:2], mean, 1e-6)
-    np.testing.assert_allclose(kept, two)
 
 
 def test_prior_drift_when_class_shares_are_unequal():

@@ -62,7 +62,7 @@ class GraphPatcher(BaseMethod):
         >>> target = mg.datasets.csbm(num_nodes=100, num_features=8, homophily=0.2, seed=1)
         >>> method, model = GraphPatcher(hidden_channels=8, iterations=20), mg.GPRGNN(8, 2)
         >>> _ = mg.fit(model, source, epochs=20, methods=[method])
-        >>> mg.adapt(model, target, method).probs.shape
+        >>> mg.adapt(model, target, strategy=method).probs.shape
         torch.Size([100, 2])
     """
 
