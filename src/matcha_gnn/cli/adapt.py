@@ -48,9 +48,9 @@ def adapt(
     from matcha_gnn.cli import console
     from matcha_gnn.cli.networks import given_model, usable_device
     from matcha_gnn.cli.output import BROKEN, print_questions, print_run, require_free
+    from matcha_gnn.cli.outputs import can_report, write_outputs
     from matcha_gnn.cli.strategies import strategy_of
     from matcha_gnn.io.files import output_folder
-    from matcha_gnn.io.outputs import can_report, write_outputs
     from matcha_gnn.io.questionfiles import Place
     from matcha_gnn.questions.tables import read_table
 

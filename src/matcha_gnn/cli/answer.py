@@ -33,7 +33,7 @@ def answer(
     import matcha_gnn as mg
     from matcha_gnn.cli import console
     from matcha_gnn.cli.output import print_questions, print_run, say_kept
-    from matcha_gnn.io.outputs import can_report, write_outputs
+    from matcha_gnn.cli.outputs import can_report, write_outputs
     from matcha_gnn.io.questionfiles import Place, read_asked, with_graph
     from matcha_gnn.questions.tables import read_table
 

@@ -63,8 +63,8 @@ def demo(
     import matcha_gnn as mg
     from matcha_gnn.cli import console
     from matcha_gnn.cli.output import print_run, require_free
+    from matcha_gnn.cli.outputs import RUN_FILES, can_report, write_outputs
     from matcha_gnn.io.files import output_folder, replacing
-    from matcha_gnn.io.outputs import RUN_FILES, can_report, write_outputs
 
     if files is not None and output is not None:
         raise InvalidArgumentError("--output", output, "none beside --files")

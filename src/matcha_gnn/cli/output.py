@@ -9,8 +9,8 @@ from rich.text import Text
 
 from matcha_gnn.alarms import Severity
 from matcha_gnn.cli import console
+from matcha_gnn.cli.outputs import ANSWER, CHANGED, PAGE, PREDICTIONS
 from matcha_gnn.errors import InvalidFileError
-from matcha_gnn.io.outputs import ANSWER, CHANGED, PAGE, PREDICTIONS
 from matcha_gnn.io.questionfiles import PAGE as QUESTIONS_PAGE
 from matcha_gnn.io.questionfiles import QUESTIONS, kept_answers
 

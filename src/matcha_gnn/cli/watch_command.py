@@ -53,8 +53,8 @@ def watch(
     typer.echo("loading PyTorch …", err=True)
     from matcha_gnn.cli import console
     from matcha_gnn.cli.networks import given_model
+    from matcha_gnn.cli.outputs import can_report
     from matcha_gnn.io.files import output_folder
-    from matcha_gnn.io.outputs import can_report
     from matcha_gnn.watch import Watch
 
     *model, folder = places
