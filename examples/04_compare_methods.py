@@ -35,7 +35,7 @@ def compare(model: mg.Backbone, graph: Data) -> list[Row]:
     rows = []
     for method in METHODS:
         try:
-            result = mg.adapt(model, graph, method)
+            result = mg.adapt(model, graph, strategy=mg.Matcha(method))
         except mg.IncompatibleError as error:
             rows.append(Row(method.name, "", str(error), "", ""))
             continue

@@ -31,33 +31,6 @@ def example(name):
     return load(EXAMPLES / name)
 
 
-def test_a_stream_of_graphs_under_three_policies(capsys):
-    stream = example("02_stream_of_graphs.py")
-    said = stream.main(SMALL)
-    assert list(said) == ["not adapted", "each graph", "on alarm", "never"]
-    assert all(len(shares) == len(stream.HOMOPHILY) for shares in said.values())
-    assert "reset on alarm" in capsys.readouterr().out
-
-
-def test_the_policies_decide_where_a_graph_starts():
-    stream = example("02_stream_of_graphs.py")
-    graphs = [tiny_graph(), tiny_graph()]
-    each, never = (
-        stream.follow(trained_model(), graphs, stream.POLICIES[name])
-        for name in ("each graph", "never")
-    )
-    assert each[1].gamma_before.tolist() == each[0].gamma_before.tolist()
-    assert never[1].gamma_before.tolist() == never[0].gamma.tolist()
-
-
-def test_a_new_method_passes_the_checks(capsys):
-    said = example("03_new_method.py").main(
-        ["--nodes", "300", "--features", "30", "--epochs", "40"]
-    )
-    assert set(said) == {"erm", "erm, Guarded", "smooth", "smooth, Guarded"}
-    assert "check_method: passed" in capsys.readouterr().out
-
-
 def test_methods_are_compared_with_and_without_files(tmp_path, capsys):
     compare = example("04_compare_methods.py")
     rows = compare.main(["--nodes", "300", "--epochs", "20"])
