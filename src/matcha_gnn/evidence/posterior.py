@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from matcha_gnn.evidence.node_features import sample_node_features
 from matcha_gnn.evidence.shift_kinds import FeatureShift, estimate_shift, stride
 from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.evidence.trust import UPWARD, Trust, trust
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
 from matcha_gnn.functional import class_softmax
 from matcha_gnn.gamma.hops import joined
@@ -80,6 +82,11 @@ class Posterior:
         """Class probabilities by features and edges, without the network, [N, C]."""
         return self.gathered.weighted(self.source).exp()
 
+    @cached_property
+    def trust(self) -> Trust:
+        """What an estimate may be off by because the model of the evidence is wrong here."""
+        return trust(self.source, self.gathered, self.probs)
+
     @property
     def rejected(self) -> str:
         """Why no gain can be estimated, or empty."""
@@ -90,7 +97,7 @@ class Posterior:
                 f"{max(0.0, known):.0%} of the classes of the source, and at least "
                 f"{LEAST_INFORMATION:.0%} are needed to compare models without labels"
             )
-        return ""
+        return self.trust.obstacle
 
     def expected_accuracy(self, labels: Tensor) -> float:
         """Probability that a label [N] is true, averaged over nodes."""
@@ -100,17 +107,17 @@ class Posterior:
         """The same with bounds.
 
         They hold if the odds of a class are off by `CLASS_ODDS` in either direction, and contain
-        the chance that labels of this many nodes have, and the largest error that estimates had
-        under simulated shifts of the source.
+        the chance that labels of this many nodes have, the largest error that estimates had under
+        simulated shifts of the source, and the error of the model (`trust`).
         """
         number = self._number
         hits, spread, *bounds = self._sums(self._hits(self.probs, labels)) / number
         value, held = float(hits), int(self.source.held_out)
         variance = float(spread) / number + (value * (1 - value) / held if held else 0.0)
         around = NORMAL_90 * math.sqrt(max(variance, 0.0)) + self.source.estimate_error
-        return Interval(
-            value, max(0.0, float(min(bounds)) - around), min(1.0, float(max(bounds)) + around)
-        )
+        low = float(min(bounds)) - around - self.trust.error
+        high = float(max(bounds)) + around + UPWARD * self.trust.error
+        return Interval(value, max(0.0, low), min(1.0, high))
 
     def gain(self, labels: Tensor, over: Tensor) -> Interval:
         """Accuracy that labels [N] gain over others, with bounds.
@@ -122,7 +129,8 @@ class Posterior:
         new, old = self._at(probs, labels[differ]), self._at(probs, over[differ])
         value = self._total(new - old) / number
         variance = self._total(new + old - (new - old).square()) / number**2
-        around = NORMAL_90 * math.sqrt(max(variance, 0.0))
+        changed = self._total(torch.ones_like(new)) / number
+        around = NORMAL_90 * math.sqrt(max(variance, 0.0)) + changed * self.trust.error
         more = perturbed_hits(probs, labels[differ]) - perturbed_hits(probs, over[differ])
         bounds = self._sums(more) / number
         return Interval(value, float(bounds.min()) - around, float(bounds.max()) + around)

@@ -30,20 +30,31 @@ Nodes: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 NO_REGRESSION = "regression is not supported, and classes that are kept as floats go in as y.long()"
 
 
-def held_out_nodes(graph: GraphLike, labels: Tensor, trained: Tensor, classes: int) -> Tensor:
-    """Labelled nodes that are neither training nor test nodes, bool [N]; none if too few."""
-    held_out = (labels >= 0) & (labels < classes) & ~trained
+def labelled_nodes(graph: GraphLike, labels: Tensor, classes: int) -> Tensor:
+    """Nodes with a class that are no test nodes, bool [N]."""
+    labelled = (labels >= 0) & (labels < classes)
     test = getattr(graph, "test_mask", None)
     _require_one_split("graph.test_mask", test, len(labels))
     if isinstance(test, Tensor) and test.dtype == torch.bool and test.shape == labels.shape:
-        held_out &= ~test
+        labelled &= ~test
+    return labelled
+
+
+def held_out_nodes(graph: GraphLike, labels: Tensor, trained: Tensor, classes: int) -> Tensor:
+    """Labelled nodes that are neither training nor test nodes, bool [N]; none if too few."""
+    held_out = labelled_nodes(graph, labels, classes) & ~trained
     enough = enough_held_out(labels, trained, held_out, classes)
     return held_out if enough else torch.zeros_like(held_out)
 
 
 @torch.no_grad()
 def source_summary(
-    model: Backbone, graph: Graph, labels: Tensor, trained: Tensor, held_out: Tensor
+    model: Backbone,
+    graph: Graph,
+    labels: Tensor,
+    trained: Tensor,
+    held_out: Tensor,
+    labelled: Tensor,
 ) -> SourceSummary:
     """Measure a source graph with the model that was trained on it.
 
@@ -53,6 +64,7 @@ def source_summary(
         labels: classes, [N]; read at the nodes below only.
         trained: nodes that the model was trained on, bool [N].
         held_out: labelled nodes that it was not trained on, bool [N]; may be none.
+        labelled: all nodes whose class is known, bool [N]: features need no held-out nodes.
     """
     with evaluating(model):
         features = model.node_features(graph)
@@ -64,7 +76,7 @@ def source_summary(
         found = replace(
             found,
             evidence=evidence.to(torch.device("cpu")),
-            features=profile(graph, labels, known.labelled),
+            features=profile(graph, labels, labelled | trained),
             network=model.fingerprint,
         )
     refuse_overflow(first_non_finite(found.tensors()))
@@ -135,7 +147,8 @@ def summarise_source(
     labels, used = known_labels(graph, source, trained, classes, "trained")
     _require_classes(running, logits, labels)
     held_out = held_out_nodes(graph, labels, used, classes)
-    summary = source_summary(running, source, labels, used, held_out)
+    labelled = labelled_nodes(graph, labels, classes)
+    summary = source_summary(running, source, labels, used, held_out, labelled)
     if isinstance(model, Backbone):
         model.source = summary
     return summary

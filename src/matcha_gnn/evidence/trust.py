@@ -1,0 +1,144 @@
+"""How far an estimate may be off on a target because the model of the evidence is wrong there.
+
+Sampling noise is not what estimates on a new population miss by. Two numbers that need no label of
+the target say more. *Parts*: by how much estimates missed on parts of the source that were left out
+whole (`evidence.parts`). *Class mix*: how far the mean probabilities on the target are from the
+class shares of the source. Of any group of nodes the share of true labels may be lower than
+estimated by
+
+    error = PARTS_FACTOR · parts + max(0, mix − FREE_MIX),
+
+and a gain by the error times the share of nodes whose label changes. Where probe and belief
+contradict each other on the nodes of which the probe is surest, more than on the source, none of
+them is believed: what edges follow is then another partition than the classes.
+
+The constants were fitted on natural families of graphs, each judged without itself
+(`matcha_paper.studies.natural`, docs/trust.md).
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from matcha_gnn.evidence.gathering import Gathered
+from matcha_gnn.evidence.source import SourceEvidence
+from matcha_gnn.typing import Probs
+
+PARTS_FACTOR = 2.0
+"""A target is farther from the source than its parts are from each other, by this factor."""
+FREE_MIX = 0.1
+"""Distance of class mixes that chance and small changes make."""
+UPWARD = 0.5
+"""Estimates are too high where they are wrong: an accuracy is above by this share of the error."""
+CONTRADICTION, SUREST = 0.15, 0.3
+"""More contradiction than on the source by which nothing is believed; share of the nodes, those of
+which the probe is surest, on which it is counted."""
+MOST_ERROR = 0.5
+"""Error from which nothing can be told."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What an estimate may be off by.
+
+    Attributes:
+        parts: root mean square error of estimates on parts of the source left out whole, with the
+            chance of so few nodes; 1 where there are too few for a part.
+        mix: total variation distance between the mean probabilities and the source's class shares.
+        contradiction: among nodes of which the probe is surest, the share that belief names
+            otherwise, less the same on the source.
+    """
+
+    parts: float
+    mix: float
+    contradiction: float
+
+    @property
+    def error(self) -> float:
+        """By how much a share of true labels may be lower than estimated."""
+        return min(1.0, PARTS_FACTOR * self.parts + max(0.0, self.mix - FREE_MIX))
+
+    @property
+    def obstacle(self) -> str:
+        """Why nothing can be told, or empty."""
+        if self.contradiction > CONTRADICTION:
+            return (
+                "cannot tell: features and edges contradict each other on "
+                f"{self.contradiction:.0%} more of the surest nodes than on the source"
+            )
+        if self.parts >= 1:
+            return "cannot tell: the source has too few labelled nodes to learn by how much it errs"
+        if self.error < MOST_ERROR:
+            return ""
+        if PARTS_FACTOR * self.parts < MOST_ERROR / 2:
+            return (
+                f"cannot tell: {self.mix:.0%} of nodes would be of other classes than on the source"
+            )
+        return (
+            "cannot tell: estimates miss by "
+            f"{100 * self.parts:.0f} points on parts of the source itself"
+        )
+
+    @property
+    def assumption(self) -> str:
+        """What the estimate assumes, in one sentence."""
+        return (
+            "Assumes that features mean here what they meant on the source, where estimates for "
+            f"parts left out were off by ± {100 * self.parts:.0f} points."
+        )
+
+
+def trust(source: SourceEvidence, gathered: Gathered, probs: Probs) -> Trust:
+    """Compare a target with the source; labels are not read.
+
+    Args:
+        source: what was measured on the source.
+        gathered: evidence of the target's nodes and edges.
+        probs: of the true classes by features, edges and network, [N, C].
+    """
+    mean = probs.double().mean(0)
+    more = contradiction(gathered, source) - float(source.contradiction)
+    return Trust(parts_error(source), mix_distance(mean, source.shares), more)
+
+
+def parts_error(source: SourceEvidence) -> float:
+    """By how much estimates miss on parts of the source, the larger of probe and belief.
+
+    A part of n nodes shows an error with the variance p (1 − p) / n by chance; 1 / 4 n is added, so
+    that few nodes never look safe.
+    """
+    if len(source.parts) == 0:
+        return 1.0
+    missed = (source.parts[..., 0] - source.parts[..., 1]).double()
+    largest = float(missed.square().mean(0).max())
+    return min(1.0, math.sqrt(largest + 1 / (4 * float(source.part_nodes))))
+
+
+def mix_distance(mean: Tensor, shares: Tensor) -> float:
+    """Total variation distance of two class mixes, [C] each.
+
+    Example:
+        >>> mix_distance(torch.tensor([0.75, 0.25]), torch.tensor([0.5, 0.5]))
+        0.25
+    """
+    return 0.5 * float((mean - shares.to(mean)).abs().sum())
+
+
+def contradiction(gathered: Gathered, source: SourceEvidence, nodes: Tensor | None = None) -> float:
+    """Among the nodes of which the probe is surest, the share that belief names otherwise.
+
+    Args:
+        gathered: evidence of nodes and edges.
+        source: how both are weighed.
+        nodes: of which to look at, bool [N]; all by default.
+    """
+    probe, belief = gathered.node, gathered.weighted(source)
+    if nodes is not None:
+        probe, belief = probe[nodes], belief[nodes]
+    if len(probe) == 0:
+        return 0.0
+    sure, label = probe.max(1)
+    surest = sure.topk(max(1, round(SUREST * len(sure)))).indices
+    return float((label != belief.argmax(1))[surest].double().mean())
