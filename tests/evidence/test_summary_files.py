@@ -142,7 +142,7 @@ def test_classes_missing_in_the_source_leave_no_nan(tmp_path):
 def test_a_model_of_an_older_version_cannot_tell(tmp_path):
     path = tmp_path / "model.safetensors"
     mg.save_model(trained_model(), path)
-    parts = ("mean", "spread", "least", "linked", "linked_each")
+    parts = ("mean", "spread", "least", "linked", "linked_each", "degree")
     rewritten(path, tensors={f"source_summary.features.{name}": None for name in parts})
     with pytest.warns(mg.NotAdaptedWarning, match="made by an older version"):
         result = mg.adapt(mg.load_model(path), tiny_graph())

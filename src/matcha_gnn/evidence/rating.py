@@ -1,9 +1,10 @@
 """Estimates of a goal for candidates, from the probabilities of the true classes.
 
 Bounds hold if the odds of any one class are off by `CLASS_ODDS`, and contain chance and the error
-of the model (`trust`): as a share of labels, times what the goal loses with a share of true labels
-between a perfect answer and the estimate. Goals of counts have a closed form: the goal of the expected counts, and the variance of its linear part (the
-delta method). Other goals are averages over classes that are drawn from the posterior.
+of the model (`trust`): as a share of labels, times what the goal loses with each share of labels
+that are not true (`per_error`). Goals of counts have a closed form: the goal of the expected
+counts, and the variance of its linear part (the delta method). Other goals are averages over
+classes that are drawn from the posterior.
 """
 
 import abc

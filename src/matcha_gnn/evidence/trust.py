@@ -19,7 +19,6 @@ The constants were fitted on natural families of graphs, each judged without its
 import math
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from matcha_gnn.evidence.gathering import Gathered

@@ -22,8 +22,8 @@ from matcha_gnn.errors import (
 from matcha_gnn.evidence.summarising import (
     Nodes,
     held_out_nodes,
-    labelled_nodes,
     known_labels,
+    labelled_nodes,
     node_mask,
     refuse_overflow,
     source_summary,
