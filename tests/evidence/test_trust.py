@@ -16,8 +16,7 @@ from matcha_gnn.evidence.probe import fit_probe, logits_without, rows_of
 from matcha_gnn.evidence.rating import per_error
 from matcha_gnn.evidence.trust import (
     CONTRADICTION,
-    FREE_MIX,
-    MOST_ERROR,
+    FREE,
     PARTS_FACTOR,
     SUREST,
     UPWARD,
@@ -28,7 +27,7 @@ from matcha_gnn.evidence.trust import (
     trust,
 )
 
-NOTHING_WRONG = Trust(0.0, 0.0, 0.0)
+NOTHING_WRONG = Trust(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +88,10 @@ def test_trust_reads_source_and_target(posterior):
     assert found.parts == parts_error(posterior.source)
     mean = posterior.probs.mean(0)
     assert found.mix == pytest.approx(mix_distance(mean, posterior.source.shares))
+    seen = posterior.source.parts[..., 1].max()
+    assert found.surplus == pytest.approx(float(posterior.probs.amax(1).mean() - seen))
+    missed = posterior.source.parts[:, 1, 0] - posterior.source.parts[:, 1, 1]
+    assert found.bias == pytest.approx(max(0.0, float(missed.mean())))
     assert 0 < found.error < 0.1
     assert found.obstacle == ""
 
@@ -96,11 +99,11 @@ def test_trust_reads_source_and_target(posterior):
 def test_intervals_are_wider_by_the_error(posterior):
     labels = posterior.probs.argmax(1)
     over = torch.where(torch.arange(len(labels)) % 3 > 0, labels, 1 - labels)
-    off = Trust(0.02, FREE_MIX + 0.01, 0.0)
-    assert off.error == pytest.approx(PARTS_FACTOR * 0.02 + 0.01)
+    off = Trust(0.02, 0.03, FREE + 0.01, FREE + 0.02, 0.0)
+    assert off.error == pytest.approx(PARTS_FACTOR * 0.02 + 0.01 + 0.02)
     plain, wide = believing(posterior, NOTHING_WRONG), believing(posterior, off)
     one, other = plain.accuracy(over), wide.accuracy(over)
-    assert other.value == one.value
+    assert one.value - other.value == pytest.approx(0.03)
     assert one.low - other.low == pytest.approx(off.error)
     assert other.high - one.high == pytest.approx(UPWARD * off.error)
     changed = float((labels != over).double().mean())
@@ -112,7 +115,7 @@ def test_intervals_are_wider_by_the_error(posterior):
 @pytest.mark.parametrize("metric", ["balanced_accuracy", "average_precision"])
 def test_other_metrics_are_wider_by_what_a_label_is_worth(posterior, metric):
     goal = mg.evidence.goals.Wanted(metric).goal(2, posterior.source.shares)
-    off = Trust(0.02, 0.0, 0.0)
+    off = Trust(0.02, 0.01, 0.0, 0.0, 0.0)
     values = []
     for found in (NOTHING_WRONG, off):
         rater = mg.evidence.rating.rater_of(goal, believing(posterior, found))
@@ -134,12 +137,13 @@ def test_what_a_label_is_worth_is_linear_to_a_perfect_answer():
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (Trust(0.02, 0.0, 0.0), ""),
-        (Trust(0.02, 0.0, CONTRADICTION), ""),
-        (Trust(0.02, 0.0, CONTRADICTION + 0.01), "cannot tell: features and edges contradict"),
-        (Trust(MOST_ERROR / PARTS_FACTOR, 0.0, 0.0), "cannot tell: estimates miss by 25 points"),
-        (Trust(0.02, 0.7, 0.0), "cannot tell: 70% of nodes would be of other classes"),
-        (Trust(1.0, 0.0, 0.0), "cannot tell: the source has too few labelled nodes"),
+        (Trust(0.02, 0, 0, 0, 0), ""),
+        (Trust(0.02, 0, 0, 0, CONTRADICTION), ""),
+        (Trust(0.02, 0, 0, 0, CONTRADICTION + 0.01), "cannot tell: features and edges contradict"),
+        (Trust(0.25, 0, 0, 0, 0), "cannot tell: estimates miss by 25 points on parts"),
+        (Trust(0.02, 0, 0.7, 0, 0), "cannot tell: 70% of nodes would have changed class"),
+        (Trust(0.02, 0, 0.2, 0.6, 0), "cannot tell: the estimate is 60 points above all"),
+        (Trust(1.0, 0, 0, 0, 0), "cannot tell: the source has too few labelled nodes"),
     ],
 )
 def test_beyond_the_limits_nothing_is_told(posterior, found, said):
@@ -149,7 +153,7 @@ def test_beyond_the_limits_nothing_is_told(posterior, found, said):
 
 
 def test_the_assumption_names_the_error_on_parts():
-    assert "± 7 points" in Trust(0.07, 0.0, 0.0).assumption
+    assert "± 7 points" in Trust(0.07, 0.0, 0.0, 0.0, 0.0).assumption
 
 
 def test_a_probe_without_a_part_is_logistic_regression_on_the_rest():

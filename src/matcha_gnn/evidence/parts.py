@@ -24,6 +24,8 @@ from matcha_gnn.typing import FloatArray
 
 DIRECTIONS, THIRDS = 3, 3
 """Along so many directions the nodes of each class are cut into so many parts of one size."""
+BELIEF = 1
+"""Number of belief among the answers; 0 is the probe."""
 FEWEST = 10
 """Labelled nodes of a part below which it shows nothing."""
 _SKETCH, _ROUNDS, _HOPS = 8, 3, 2

@@ -108,7 +108,8 @@ class Posterior:
 
         They hold if the odds of a class are off by `CLASS_ODDS` in either direction, and contain
         the chance that labels of this many nodes have, the largest error that estimates had under
-        simulated shifts of the source, and the error of the model (`trust`).
+        simulated shifts of the source, and the error of the model (`trust`). The middle is lower
+        by what estimates were too high on parts of the source.
         """
         number = self._number
         hits, spread, *bounds = self._sums(self._hits(self.probs, labels)) / number
@@ -117,7 +118,7 @@ class Posterior:
         around = NORMAL_90 * math.sqrt(max(variance, 0.0)) + self.source.estimate_error
         low = float(min(bounds)) - around - self.trust.error
         high = float(max(bounds)) + around + UPWARD * self.trust.error
-        return Interval(value, max(0.0, low), min(1.0, high))
+        return Interval(max(0.0, value - self.trust.bias), max(0.0, low), min(1.0, high))
 
     def gain(self, labels: Tensor, over: Tensor) -> Interval:
         """Accuracy that labels [N] gain over others, with bounds.

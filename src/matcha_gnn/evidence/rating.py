@@ -138,8 +138,9 @@ class _CountedRater(Rater):
         chance = self._chance(rated.slopes[rated.labels.to(rated.slopes.device)])
         around = chance + self._error(rated.slopes)
         middle, low, high = _around(rated.values, around)
-        off = self.posterior.trust.error * rated.per_error
-        return Interval(middle, max(0.0, low - off), min(1.0, high + UPWARD * off))
+        trust = self.posterior.trust
+        off, middle = trust.error * rated.per_error, middle - trust.bias * rated.per_error
+        return Interval(max(0.0, middle), max(0.0, low - off), min(1.0, high + UPWARD * off))
 
     def gain(self, rated: _Counts, over: _Counts) -> Interval:
         place = rated.slopes.device
@@ -201,7 +202,7 @@ class _DrawnRater(Rater):
         chance = torch_stream(0, Purpose.DRAWN_CLASSES)
         self.nodes = torch.randperm(len(known), generator=chance)[:MOST_DRAWN]
         known = self.known = known[self.nodes]
-        self.off = posterior.trust.error
+        self.trust = posterior.trust
         points = torch.rand(DRAWS, len(known), generator=chance, dtype=torch.float64)
         self.truths = _drawn(known, points)
         self.perturbed = [_drawn(p, points[:PERTURBED_DRAWS]) for p in perturbed(known)]
@@ -219,17 +220,17 @@ class _DrawnRater(Rater):
 
     def value(self, rated: _Scores) -> Interval:
         found = self._interval(rated.drawn, rated.moved, self.error)
-        off = self.off * rated.per_error
-        found = Interval(found.value, found.low - off, found.high + UPWARD * off)
+        off, bias = (each * rated.per_error for each in (self.trust.error, self.trust.bias))
+        found = Interval(found.value - bias, found.low - off, found.high + UPWARD * off)
         if not self.goal.is_share:
             return found
-        return Interval(found.value, max(0.0, found.low), min(1.0, found.high))
+        return Interval(max(0.0, found.value), max(0.0, found.low), min(1.0, found.high))
 
     def gain(self, rated: _Scores, over: _Scores) -> Interval:
         # A ranking may change where no label does.
         changed = float((rated.rows.argmax(1) != over.rows.argmax(1)).double().mean())
         moved = 0.5 * float((rated.rows - over.rows).abs().sum(1).mean())
-        off = max(changed, moved) * self.off * max(rated.per_error, over.per_error)
+        off = max(changed, moved) * self.trust.error * max(rated.per_error, over.per_error)
         return self._interval(rated.drawn - over.drawn, rated.moved - over.moved, off)
 
     def _scores(self, truths: Tensor, rows: Probs) -> Tensor:

@@ -1,12 +1,16 @@
 """How far an estimate may be off on a target because the model of the evidence is wrong there.
 
-Sampling noise is not what estimates on a new population miss by. Two numbers that need no label of
-the target say more. *Parts*: by how much estimates missed on parts of the source that were left out
-whole (`evidence.parts`). *Class mix*: how far the mean probabilities on the target are from the
-class shares of the source. Of any group of nodes the share of true labels may be lower than
-estimated by
+Sampling noise is not what estimates on a new population miss by. Numbers that need no label of the
+target say more:
 
-    error = PARTS_FACTOR · parts + max(0, mix − FREE_MIX),
+- *parts*: by how much estimates missed on parts of the source that were left out whole
+  (`evidence.parts`), and *bias*, by how much they were too high there;
+- *mix*: how far the mean probabilities on the target are from the class shares of the source;
+- *surplus*: by how much the estimate is above all that was true on any part of the source.
+
+Of any group of nodes the share of true labels may be lower than estimated by
+
+    error = PARTS_FACTOR · parts + max(0, mix − FREE) + max(0, surplus − FREE),
 
 and a gain by the error times the share of nodes whose label changes. Where probe and belief
 contradict each other on the nodes of which the probe is surest, more than on the source, none of
@@ -22,13 +26,14 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from matcha_gnn.evidence.gathering import Gathered
+from matcha_gnn.evidence.parts import BELIEF
 from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.typing import Probs
 
 PARTS_FACTOR = 2.0
 """A target is farther from the source than its parts are from each other, by this factor."""
-FREE_MIX = 0.1
-"""Distance of class mixes that chance and small changes make."""
+FREE = 0.1
+"""Distance of class mixes, and surplus, that chance and small changes make."""
 UPWARD = 0.5
 """Estimates are too high where they are wrong: an accuracy is above by this share of the error."""
 CONTRADICTION, SUREST = 0.15, 0.3
@@ -45,19 +50,24 @@ class Trust:
     Attributes:
         parts: root mean square error of estimates on parts of the source left out whole, with the
             chance of so few nodes; 1 where there are too few for a part.
+        bias: by how much estimates were too high there on average; never below 0.
         mix: total variation distance between the mean probabilities and the source's class shares.
+        surplus: estimated accuracy less the largest true one on any part.
         contradiction: among nodes of which the probe is surest, the share that belief names
             otherwise, less the same on the source.
     """
 
     parts: float
+    bias: float
     mix: float
+    surplus: float
     contradiction: float
 
     @property
     def error(self) -> float:
         """By how much a share of true labels may be lower than estimated."""
-        return min(1.0, PARTS_FACTOR * self.parts + max(0.0, self.mix - FREE_MIX))
+        beyond = max(0.0, self.mix - FREE) + max(0.0, self.surplus - FREE)
+        return min(1.0, PARTS_FACTOR * self.parts + beyond)
 
     @property
     def obstacle(self) -> str:
@@ -71,9 +81,13 @@ class Trust:
             return "cannot tell: the source has too few labelled nodes to learn by how much it errs"
         if self.error < MOST_ERROR:
             return ""
-        if PARTS_FACTOR * self.parts < MOST_ERROR / 2:
+        largest = max(PARTS_FACTOR * self.parts, self.mix - FREE, self.surplus - FREE)
+        if largest == self.mix - FREE:
+            return f"cannot tell: {self.mix:.0%} of nodes would have changed class since the source"
+        if largest == self.surplus - FREE:
             return (
-                f"cannot tell: {self.mix:.0%} of nodes would be of other classes than on the source"
+                f"cannot tell: the estimate is {100 * self.surplus:.0f} points above all that was "
+                "right on any part of the source"
             )
         return (
             "cannot tell: estimates miss by "
@@ -97,9 +111,17 @@ def trust(source: SourceEvidence, gathered: Gathered, probs: Probs) -> Trust:
         gathered: evidence of the target's nodes and edges.
         probs: of the true classes by features, edges and network, [N, C].
     """
-    mean = probs.double().mean(0)
+    likely = probs.double()
     more = contradiction(gathered, source) - float(source.contradiction)
-    return Trust(parts_error(source), mix_distance(mean, source.shares), more)
+    missed = source.parts[..., 0] - source.parts[..., 1]
+    few = len(missed) == 0
+    return Trust(
+        parts=parts_error(source),
+        bias=0.0 if few else max(0.0, float(missed[:, BELIEF].mean())),
+        mix=mix_distance(likely.mean(0), source.shares),
+        surplus=0.0 if few else float(likely.amax(1).mean() - source.parts[..., 1].max()),
+        contradiction=more,
+    )
 
 
 def parts_error(source: SourceEvidence) -> float:

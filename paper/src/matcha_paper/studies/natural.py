@@ -35,11 +35,12 @@ from matcha_gnn.errors import NoEvidenceError
 from matcha_gnn.evidence import ACCURACY, infer, measuring
 from matcha_gnn.evidence.features import compare
 from matcha_gnn.evidence.goals import BalancedAccuracy
+from matcha_gnn.evidence.parts import BELIEF
 from matcha_gnn.evidence.probe import ProbeFit, fit_probe
 from matcha_gnn.evidence.rating import rater_of
 from matcha_gnn.evidence.trust import (
     CONTRADICTION,
-    FREE_MIX,
+    FREE,
     MOST_ERROR,
     PARTS_FACTOR,
     UPWARD,
@@ -69,7 +70,7 @@ EPOCHS, TRAINED = 100, 0.6
 COLUMNS = {"citation": 1500, "Twitch": 600, "Coauthor-CS cuts": 1000}
 """The most frequent columns of both graphs are kept, for time."""
 TWITCH_NODES = 4000
-BALANCED_POOL = "pool for balanced accuracy"
+ANSWERS, BALANCED_POOL = ("source", "pool", "belief", "probe"), "pool for balanced accuracy"
 SYN_CORA = ((0.8, 0.2), (0.8, 0.5), (0.2, 0.8), (0.5, 0.9))
 Record = dict[str, Any]
 
@@ -121,10 +122,8 @@ def _cuts(family: str) -> Iterator[tuple[str, str, Data, list[tuple[str, Data]]]
     graph = _common({"": graph}, COLUMNS.get(family))[""]
     parts = 2 if family == "Cora cuts" else 4
     for way, seed in (("spectral", 0), ("louvain", 0), ("louvain", 1), ("louvain", 2)):
-        if way == "spectral":
-            side = _spectral(graph, parts)
-        else:
-            side = _louvain(graph, parts, seed)
+        spectral = way == "spectral"
+        side = _spectral(graph, parts) if spectral else _louvain(graph, parts, seed)
         sides = [_induced(graph, side == k) for k in (0, 1)]
         for one, other in permutations((0, 1)):
             yield family, f"{way}{seed}.{one}", _split(sides[one]), [(f"{other}", sides[other])]
@@ -321,7 +320,7 @@ def target_facts(model: mg.Backbone, summary: mg.SourceSummary, target: Data) ->
     found, source = posterior.trust, posterior.source
     # As if the model of the evidence were right: rules for its error are compared by the record.
     bare = replace(posterior)
-    bare.__dict__["trust"] = Trust(0.0, 0.0, 0.0)
+    bare.__dict__["trust"] = Trust(0.0, 0.0, 0.0, 0.0, 0.0)
     shares = torch.bincount(target.y[scored], minlength=network.shape[1]).double()
     record: Record = {
         "nodes": target.num_nodes,
@@ -462,14 +461,15 @@ class Rule:
     """How the error of the model is made from what a record holds; see `evidence.trust`."""
 
     factor: float = PARTS_FACTOR
-    mix: float = 1.0
+    beyond: float = 1.0
     contradiction: float = CONTRADICTION
     most: float = MOST_ERROR
 
     def error(self, run: Record) -> float:
         """Of any group of nodes."""
-        mixed = max(0.0, run["mix"] - FREE_MIX)
-        return min(1.0, self.factor * run["error on parts"] + self.mix * mixed)
+        surplus = run["answers"]["pool"][3] - run["seen"]
+        beyond = max(0.0, run["mix"] - FREE) + max(0.0, surplus - FREE)
+        return min(1.0, self.factor * run["error on parts"] + self.beyond * beyond)
 
     def tells(self, run: Record) -> bool:
         """Whether it says anything at all."""
@@ -494,7 +494,7 @@ def chosen(run: Record, rule: Rule, goal: str = "accuracy") -> str:
     """The answer that is taken."""
     if not rule.tells(run):
         return "source"
-    first, names, bounds = run["answers"]["source"], ["pool", "belief", "probe"], {}
+    first, names, bounds = run["answers"]["source"], [*ANSWERS[1:]], {}
     if goal == "balanced":
         names.append(BALANCED_POOL)
     for name in names:
@@ -510,11 +510,17 @@ def chosen(run: Record, rule: Rule, goal: str = "accuracy") -> str:
 def runs_of(records: Sequence[Record]) -> list[Record]:
     """One for each target, with what its source shows."""
     kept = ("kind", "family", "source", "network", "labelled", "error on parts")
-    return [
-        {name: record[name] for name in kept} | {"target": other} | found
-        for record in records
-        for other, found in record["targets"].items()
-    ]
+    runs = []
+    for record in records:
+        parts = np.array(record["parts"]).reshape(-1, 2, 2)
+        own = {name: record[name] for name in kept} | {
+            "seen": parts[..., 1].max(initial=0.0),
+            "bias": max(0.0, (parts[:, BELIEF, 0] - parts[:, BELIEF, 1]).mean())
+            if len(parts)
+            else 0.0,
+        }
+        runs += [own | {"target": name} | found for name, found in record["targets"].items()]
+    return runs
 
 
 @dataclass(frozen=True)
@@ -545,7 +551,7 @@ def verdict(runs: Sequence[Record], rule: Rule) -> Verdict:
             continue
         rows, taken = run["answers"], chosen(run, rule)
         gains.append(rows[taken][0] - rows["source"][0])
-        best.append(max(row[0] for row in rows.values()) - rows["source"][0])
+        best.append(max(rows[name][0] for name in ANSWERS) - rows["source"][0])
         other = chosen(run, rule, "balanced")
         balanced.append(rows[other][1] - rows["source"][1])
         if not rule.tells(run):
@@ -555,7 +561,8 @@ def verdict(runs: Sequence[Record], rule: Rule) -> Verdict:
             low, high = interval(run, name, rule)
             found.append(low - 1e-3 <= rows[name][0] <= high + 1e-3)
         widths.append(high - low)
-        off.append(abs(rows["source"][3] - rows["source"][0]))
+        bias = run["bias"] if rule.factor else 0.0
+        off.append(abs(rows["source"][3] - bias - rows["source"][0]))
     nothing = [float("nan")]
     return Verdict(
         len(runs),
@@ -628,13 +635,13 @@ def _show_rivals(runs: Sequence[Record]) -> None:
     told = [run for run in runs if Rule().tells(run) and len(run["rivals"]) >= 4]
     truth = np.array([run["answers"]["source"][0] for run in told])
     print("\n| estimate | runs | mean absolute error |\n|---|---|---|")
-    own = np.array([run["answers"]["source"][3] for run in told])
-    print(f"| pool | {len(told)} | {100 * abs(own - truth).mean():.1f} |")
+    own = np.array([run["answers"]["source"][3] - run["bias"] for run in told])
+    print(f"| ours | {len(told)} | {100 * abs(own - truth).mean():.1f} |")
     for name in ("cbpe", "atc", "doc", "regression", "gde"):
         some = [k for k, run in enumerate(told) if name in run["rivals"]]
         said = np.array([told[k]["rivals"][name] for k in some])
         wrong, ours = (abs(each - truth[some]).mean() for each in (said, own[some]))
-        print(f"| {name} | {len(some)} | {100 * wrong:.1f} (pool there: {100 * ours:.1f}) |")
+        print(f"| {name} | {len(some)} | {100 * wrong:.1f} (ours there: {100 * ours:.1f}) |")
 
 
 def _show_broken(runs: Sequence[Record]) -> None:
@@ -642,7 +649,7 @@ def _show_broken(runs: Sequence[Record]) -> None:
     counts: dict[str, list[int]] = {}
     for run in runs:
         for way, found in run.get("broken", {}).items():
-            found = found | {"error on parts": run["error on parts"]}
+            found = found | {name: run[name] for name in ("error on parts", "seen", "bias")}
             row = counts.setdefault(way, [0] * 6)
             row[0] += 1
             if found.get("refused"):
