@@ -39,7 +39,7 @@ class Known:
 class Right(Posterior):
     """A posterior whose model is right."""
 
-    trust = Trust(0.0, 0.0, 0.0, 0.0, 0.0)
+    trust = Trust(0.0, 0.0, 0.0, 0.0, 0.0, 900)
 
 
 def posterior_of(probs, shard=None):

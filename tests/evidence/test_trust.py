@@ -27,7 +27,7 @@ from matcha_gnn.evidence.trust import (
     trust,
 )
 
-NOTHING_WRONG = Trust(0.0, 0.0, 0.0, 0.0, 0.0)
+NOTHING_WRONG = Trust(0.0, 0.0, 0.0, 0.0, 0.0, 900)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_trust_reads_source_and_target(posterior):
 def test_intervals_are_wider_by_the_error(posterior):
     labels = posterior.probs.argmax(1)
     over = torch.where(torch.arange(len(labels)) % 3 > 0, labels, 1 - labels)
-    off = Trust(0.02, 0.03, FREE + 0.01, FREE + 0.02, 0.0)
+    off = Trust(0.02, 0.03, FREE + 0.01, FREE + 0.02, 0.0, 900)
     assert off.error == pytest.approx(PARTS_FACTOR * 0.02 + 0.01 + 0.02)
     plain, wide = believing(posterior, NOTHING_WRONG), believing(posterior, off)
     one, other = plain.accuracy(over), wide.accuracy(over)
@@ -115,7 +115,7 @@ def test_intervals_are_wider_by_the_error(posterior):
 @pytest.mark.parametrize("metric", ["balanced_accuracy", "average_precision"])
 def test_other_metrics_are_wider_by_what_a_label_is_worth(posterior, metric):
     goal = mg.evidence.goals.Wanted(metric).goal(2, posterior.source.shares)
-    off = Trust(0.02, 0.01, 0.0, 0.0, 0.0)
+    off = Trust(0.02, 0.01, 0.0, 0.0, 0.0, 900)
     values = []
     for found in (NOTHING_WRONG, off):
         rater = mg.evidence.rating.rater_of(goal, believing(posterior, found))
@@ -137,13 +137,16 @@ def test_what_a_label_is_worth_is_linear_to_a_perfect_answer():
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (Trust(0.02, 0, 0, 0, 0), ""),
-        (Trust(0.02, 0, 0, 0, CONTRADICTION), ""),
-        (Trust(0.02, 0, 0, 0, CONTRADICTION + 0.01), "cannot tell: features and edges contradict"),
-        (Trust(0.25, 0, 0, 0, 0), "cannot tell: estimates miss by 25 points on parts"),
-        (Trust(0.02, 0, 0.7, 0, 0), "cannot tell: 70% of nodes would have changed class"),
-        (Trust(0.02, 0, 0.2, 0.6, 0), "cannot tell: the estimate is 60 points above all"),
-        (Trust(1.0, 0, 0, 0, 0), "cannot tell: the source has too few labelled nodes"),
+        (Trust(0.02, 0, 0, 0, 0, 900), ""),
+        (Trust(0.02, 0, 0, 0, CONTRADICTION, 900), ""),
+        (
+            Trust(0.02, 0, 0, 0, CONTRADICTION + 0.01, 900),
+            "cannot tell: features and edges contradict",
+        ),
+        (Trust(0.25, 0, 0, 0, 0, 900), "cannot tell: estimates miss by 25 points on parts"),
+        (Trust(0.02, 0, 0.7, 0, 0, 900), "cannot tell: 70% of nodes would have changed class"),
+        (Trust(0.02, 0, 0.2, 0.6, 0, 900), "cannot tell: the estimate is 60 points above all"),
+        (Trust(1.0, 0, 0, 0, 0, 900), "cannot tell: the source has too few labelled nodes"),
     ],
 )
 def test_beyond_the_limits_nothing_is_told(posterior, found, said):
@@ -152,8 +155,13 @@ def test_beyond_the_limits_nothing_is_told(posterior, found, said):
     assert believing(posterior, found).rejected == found.obstacle
 
 
-def test_the_assumption_names_the_error_on_parts():
-    assert "± 7 points" in Trust(0.07, 0.0, 0.0, 0.0, 0.0).assumption
+def test_the_assumption_names_what_makes_an_estimate_less_sure():
+    plain = Trust(0.07, 0.0, 0.0, 0.0, 0.0, 900).assumption
+    assert plain.endswith("were misjudged by ± 7 points.")
+    doubtful = Trust(0.07, 0.0, 0.3, 0.2, 0.0, 120).assumption
+    assert "classes seems 30 points off" in doubtful
+    assert "20 points above what was right on any part" in doubtful
+    assert "only 120 labelled nodes" in doubtful
 
 
 def test_a_probe_without_a_part_is_logistic_regression_on_the_rest():

@@ -27,7 +27,7 @@ def test_nothing_was_wrong_and_enough_was_tried(part):
 
 @pytest.mark.parametrize("part", TITLES)
 def test_the_page_quotes_the_counts(part):
-    page = (PROJECT / "docs" / "trust.md").read_text()
+    page = (PROJECT / "docs" / "guarantees.md").read_text()
     (row,) = (line for line in page.splitlines() if line.startswith(f"| {TITLES[part]} |"))
     tried = row.split("|")[3]
     assert re.sub(r"\D", "", tried) == str(RECORD[part]["tried"])

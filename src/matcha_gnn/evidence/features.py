@@ -194,8 +194,8 @@ def compare(source: FeatureProfile, graph: Graph) -> Comparison:
         found = _likeness(graph.x, graph.edge_index, columns.spread, alike)
         if float(source.linked_each) * math.sqrt(found.pairs) >= LINKED:
             linked = found.errors
-    own = float(source.degree)
-    degree = _degree(graph) / own if own > 0 else math.nan
+    usual = float(source.degree)
+    degree = _degree(graph) / usual if usual > 0 else math.nan
     return Comparison(scale, offset, linked, ranked, degree)
 
 

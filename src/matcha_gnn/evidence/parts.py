@@ -29,6 +29,8 @@ BELIEF = 1
 FEWEST = 10
 """Labelled nodes of a part below which it shows nothing."""
 _SKETCH, _ROUNDS, _HOPS = 8, 3, 2
+_VARIES, _LEAST = 1e-5, 1e-100
+"""Standard deviation of a column that varies, as a share of its mean, and in itself, at least."""
 
 
 def measure_parts(
@@ -97,10 +99,7 @@ def thirds(rows: Rows, edges: Tensor, classes: Tensor) -> list[Tensor]:
         classes: of all nodes, known or predicted, [N].
     """
     number, width = rows.shape
-    sums, squares = (np.asarray(each.sum(0)).ravel() for each in (rows, rows * rows))
-    mean = sums / number
-    spread = np.sqrt(np.maximum(squares / number - np.square(mean), 0))
-    inverse = np.divide(1, spread, out=np.zeros_like(spread), where=spread > 1e-5 * abs(mean))
+    inverse = _inverse_spread(rows)
     average = _averaging(edges.numpy(), number)
     member = torch.nn.functional.one_hot(classes).double().numpy()
     counts = member.sum(0).clip(1)[:, None]
@@ -128,6 +127,19 @@ def thirds(rows: Rows, edges: Tensor, classes: Tensor) -> list[Tensor]:
         found = places(np.linalg.qr(back(np.linalg.qr(found)[0]))[0])
     axes = np.linalg.svd(found, full_matrices=False)[0][:, :DIRECTIONS]
     return [_third(axis, classes.numpy()) for axis in axes.T]
+
+
+def _inverse_spread(rows: Rows) -> FloatArray:
+    """One over the standard deviation of each column; 0 where it does not vary, [F]."""
+    mean = np.asarray(rows.mean(0)).ravel()
+    if isinstance(rows, np.ndarray):
+        squares = np.einsum("nf,nf->f", rows, rows)
+    else:
+        squares = rows.power(2).sum(0)
+    spread = np.sqrt(np.maximum(squares / rows.shape[0] - np.square(mean), 0))
+    varies = spread > np.maximum(_VARIES * abs(mean), _LEAST)
+    inverse: FloatArray = np.divide(1, spread, out=np.zeros_like(spread), where=varies)
+    return inverse
 
 
 def _averaging(edges: FloatArray, number: int) -> scipy.sparse.csr_array:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from matcha_gnn.evidence.gathering import Gathered
-from matcha_gnn.evidence.parts import BELIEF
+from matcha_gnn.evidence.parts import BELIEF, THIRDS
 from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.typing import Probs
 
@@ -39,6 +39,8 @@ UPWARD = 0.5
 CONTRADICTION, SUREST = 0.15, 0.3
 """More contradiction than on the source by which nothing is believed; share of the nodes, those of
 which the probe is surest, on which it is counted."""
+FEW_LABELS = 300
+"""Labelled nodes of a source below which a reader is told so."""
 MOST_ERROR = 0.5
 """Error from which nothing can be told."""
 
@@ -55,6 +57,7 @@ class Trust:
         surplus: estimated accuracy less the largest true one on any part.
         contradiction: among nodes of which the probe is surest, the share that belief names
             otherwise, less the same on the source.
+        labelled: nodes of the source whose class is known.
     """
 
     parts: float
@@ -62,6 +65,7 @@ class Trust:
     mix: float
     surplus: float
     contradiction: float
+    labelled: int
 
     @property
     def error(self) -> float:
@@ -96,11 +100,25 @@ class Trust:
 
     @property
     def assumption(self) -> str:
-        """What the estimate assumes, in one sentence."""
-        return (
-            "Assumes that features mean here what they meant on the source, where estimates for "
-            f"parts left out were off by ± {100 * self.parts:.0f} points."
+        """What an estimate assumes, and what makes it less sure, for a reader.
+
+        Example:
+            >>> Trust(0.07, 0.0, 0.05, 0.0, 0.0, 190).assumption
+            'Assumes that features mean here what they meant on the source, parts of which were \
+misjudged by ± 7 points; the source has only 190 labelled nodes.'
+        """
+        said = (
+            "Assumes that features mean here what they meant on the source, parts of which were "
+            f"misjudged by ± {100 * self.parts:.0f} points"
         )
+        if self.mix > FREE:
+            said += f"; the mix of classes seems {100 * self.mix:.0f} points off the source's"
+        if self.surplus > FREE:
+            above = f"{100 * self.surplus:.0f} points"
+            said += f"; as it is {above} above what was right on any part of the source, doubt it"
+        if self.labelled < FEW_LABELS:
+            said += f"; the source has only {self.labelled} labelled nodes"
+        return f"{said}."
 
 
 def trust(source: SourceEvidence, gathered: Gathered, probs: Probs) -> Trust:
@@ -121,6 +139,7 @@ def trust(source: SourceEvidence, gathered: Gathered, probs: Probs) -> Trust:
         mix=mix_distance(likely.mean(0), source.shares),
         surplus=0.0 if few else float(likely.amax(1).mean() - source.parts[..., 1].max()),
         contradiction=more,
+        labelled=round(THIRDS * float(source.part_nodes)),
     )
 
 
@@ -141,6 +160,7 @@ def mix_distance(mean: Tensor, shares: Tensor) -> float:
     """Total variation distance of two class mixes, [C] each.
 
     Example:
+        >>> import torch
         >>> mix_distance(torch.tensor([0.75, 0.25]), torch.tensor([0.5, 0.5]))
         0.25
     """

@@ -64,6 +64,11 @@ def shift_card(result: Adaptation) -> list[Quantity]:
     ]
     if posterior is not None:
         rows.append(Quantity("node-only features", "", SHIFTS[posterior.shift.kind]))
+        off = [
+            f"± {100 * error:.1f} points"
+            for error in (posterior.trust.parts, posterior.trust.error)
+        ]
+        rows.append(Quantity("error of estimates, on its parts and here", *off))
     return rows + _class_shares(source.class_prior, shares, result.class_names)
 
 

@@ -197,7 +197,14 @@ class Decision:
         if self.obstacle:
             stop = "" if self.obstacle.endswith("?") else "."
             return f"Kept the source model: {self.obstacle}{stop}{self._help}"
-        return self._adapted() if self.adapted else self._kept()
+        return (self._adapted() if self.adapted else self._kept()) + self._assumption
+
+    @property
+    def _assumption(self) -> str:
+        """What the estimate assumes."""
+        if self.posterior is None or self.stood_in:
+            return ""
+        return f" {self.posterior.trust.assumption}"
 
     @property
     def _untested(self) -> str:

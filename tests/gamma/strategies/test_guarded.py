@@ -214,7 +214,7 @@ def test_a_kept_source_says_what_could_be_gained(model):
         f"Kept the source model: estimated accuracy {own.value:.1%} (90% interval {own.low:.1%} to "
         f"{own.high:.1%}). Best candidate ({best.name}): expected "
         f"{100 * best.expected_gain:+z.1f} points, at least {100 * best.gain_lower_bound:+z.1f}; "
-        "below the threshold of 2."
+        f"below the threshold of 2. {decision.posterior.trust.assumption}"
     )
     for one in decision.candidates:
         expected = one.expected_accuracy - decision.candidates[0].expected_accuracy

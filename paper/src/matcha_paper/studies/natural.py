@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import networkx
+import networkx  # type: ignore[import-untyped]
 import numpy as np
 import scipy.sparse.linalg
 import torch
@@ -222,7 +222,8 @@ class _Features(nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """Logits."""
-        return self.net(x)
+        logits: Tensor = self.net(x)
+        return logits
 
 
 def trained(kind: str, source: Data, classes: int, seed: int) -> nn.Module:
@@ -241,7 +242,7 @@ def trained(kind: str, source: Data, classes: int, seed: int) -> nn.Module:
     for _ in range(EPOCHS):
         steps.zero_grad()
         logits = net(source.x, source.edge_index)[source.train_mask]
-        nn.functional.cross_entropy(logits, source.y[source.train_mask]).backward()
+        nn.functional.cross_entropy(logits, source.y[source.train_mask]).backward()  # type: ignore[no-untyped-call]
         steps.step()
     return net.eval()
 
@@ -320,7 +321,7 @@ def target_facts(model: mg.Backbone, summary: mg.SourceSummary, target: Data) ->
     found, source = posterior.trust, posterior.source
     # As if the model of the evidence were right: rules for its error are compared by the record.
     bare = replace(posterior)
-    bare.__dict__["trust"] = Trust(0.0, 0.0, 0.0, 0.0, 0.0)
+    bare.__dict__["trust"] = Trust(0.0, 0.0, 0.0, 0.0, 0.0, found.labelled)
     shares = torch.bincount(target.y[scored], minlength=network.shape[1]).double()
     record: Record = {
         "nodes": target.num_nodes,
@@ -467,9 +468,10 @@ class Rule:
 
     def error(self, run: Record) -> float:
         """Of any group of nodes."""
-        surplus = run["answers"]["pool"][3] - run["seen"]
+        surplus: float = run["answers"]["pool"][3] - run["seen"]
         beyond = max(0.0, run["mix"] - FREE) + max(0.0, surplus - FREE)
-        return min(1.0, self.factor * run["error on parts"] + self.beyond * beyond)
+        missed: float = run["error on parts"]
+        return min(1.0, self.factor * missed + self.beyond * beyond)
 
     def tells(self, run: Record) -> bool:
         """Whether it says anything at all."""
@@ -543,7 +545,9 @@ class Verdict:
 
 def verdict(runs: Sequence[Record], rule: Rule) -> Verdict:
     """Of a rule. Coverage and width are of what is told."""
-    gains, best, balanced, before, after, widths, off = ([] for _ in range(7))
+    gains, best, balanced, widths, off = ([] for _ in range(5))
+    before: list[float] = []
+    after: list[float] = []
     silent = 0
     for run in runs:
         if "answers" not in run:
@@ -563,16 +567,23 @@ def verdict(runs: Sequence[Record], rule: Rule) -> Verdict:
         widths.append(high - low)
         bias = run["bias"] if rule.factor else 0.0
         off.append(abs(rows["source"][3] - bias - rows["source"][0]))
-    nothing = [float("nan")]
+
+    def mean(values: Sequence[float]) -> float:
+        return 100 * float(np.mean(values)) if values else float("nan")
+
     return Verdict(
-        len(runs),
-        sum(bool(run.get("problem")) for run in runs),
-        100 * silent / len(runs),
-        *(100 * float(np.mean(each or nothing)) for each in (gains, best)),
-        sum(gain < -0.01 for gain in gains),
-        100 * min(gains, default=0.0),
-        sum(gain < -0.03 for gain in balanced),
-        *(100 * float(np.mean(each or nothing)) for each in (before, after, widths, off)),
+        runs=len(runs),
+        refused=sum(bool(run.get("problem")) for run in runs),
+        silent=100 * silent / len(runs),
+        gain=mean(gains),
+        best=mean(best),
+        hurt=sum(gain < -0.01 for gain in gains),
+        worst=100 * min(gains, default=0.0),
+        balanced_hurt=sum(gain < -0.03 for gain in balanced),
+        cover_before=mean(before),
+        cover_after=mean(after),
+        width=mean(widths),
+        off=mean(off),
     )
 
 
@@ -602,8 +613,8 @@ def show(records: Sequence[Record]) -> None:
         print(f"\n{title}\n{_HEAD}\n{'|---' * 11}|")
         groups = [(f, [r for r in natural if r["family"] == f]) for f in families]
         found = [(name, verdict(own, rule)) for name, own in groups]
-        for name, own in sorted(found, key=lambda each: each[1].cover_before):
-            print(_line(name, own))
+        for name, of_family in sorted(found, key=lambda each: each[1].cover_before):
+            print(_line(name, of_family))
         for name, some in (("natural", natural), ("generated", generated)):
             if some:
                 print(_line(name, verdict(some, rule)))
