@@ -15,6 +15,7 @@ from matcha_gnn.evidence.parts import measure_parts, thirds
 from matcha_gnn.evidence.probe import fit_probe, logits_without, rows_of
 from matcha_gnn.evidence.rating import per_error
 from matcha_gnn.evidence.trust import (
+    BEYOND_FACTOR,
     CONTRADICTION,
     FREE,
     PARTS_FACTOR,
@@ -100,7 +101,7 @@ def test_intervals_are_wider_by_the_error(posterior):
     labels = posterior.probs.argmax(1)
     over = torch.where(torch.arange(len(labels)) % 3 > 0, labels, 1 - labels)
     off = Trust(0.02, 0.03, FREE + 0.01, FREE + 0.02, 0.0, 900)
-    assert off.error == pytest.approx(PARTS_FACTOR * 0.02 + 0.01 + 0.02)
+    assert off.error == pytest.approx(PARTS_FACTOR * 0.02 + BEYOND_FACTOR * 0.03)
     plain, wide = believing(posterior, NOTHING_WRONG), believing(posterior, off)
     one, other = plain.accuracy(over), wide.accuracy(over)
     assert one.value - other.value == pytest.approx(0.03)
@@ -144,8 +145,8 @@ def test_what_a_label_is_worth_is_linear_to_a_perfect_answer():
             "cannot tell: features and edges contradict",
         ),
         (Trust(0.25, 0, 0, 0, 0, 900), "cannot tell: estimates miss by 25 points on parts"),
-        (Trust(0.02, 0, 0.7, 0, 0, 900), "cannot tell: 70% of nodes would have changed class"),
-        (Trust(0.02, 0, 0.2, 0.6, 0, 900), "cannot tell: the estimate is 60 points above all"),
+        (Trust(0.05, 0, 0.95, 0, 0, 900), "cannot tell: 95% of nodes would have changed class"),
+        (Trust(0.08, 0, 0.2, 0.8, 0, 900), "cannot tell: the estimate is 80 points above all"),
         (Trust(1.0, 0, 0, 0, 0, 900), "cannot tell: the source has too few labelled nodes"),
     ],
 )

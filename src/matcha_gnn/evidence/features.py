@@ -39,7 +39,7 @@ LINKED, UNLINKED = 4.0, 2.0
 target must be enough to show, too; those of the target do not go with edges below the second."""
 DEGREE = 0.1
 """Share of the source's mean degree below which edges are missing."""
-RANKED = 0.2
+RANKED = 0.1
 """Spearman's correlation of column means below which columns are in another order."""
 FEWEST_COLUMNS = 300
 """Columns of numbers >= 0 from which the order of their means says something."""

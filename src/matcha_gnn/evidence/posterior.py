@@ -118,7 +118,7 @@ class Posterior:
         around = NORMAL_90 * math.sqrt(max(variance, 0.0)) + self.source.estimate_error
         low = float(min(bounds)) - around - self.trust.error
         high = float(max(bounds)) + around + UPWARD * self.trust.error
-        return Interval(max(0.0, value - self.trust.bias), max(0.0, low), min(1.0, high))
+        return Interval(max(value - self.trust.bias, 0.0), max(0.0, low), min(1.0, high))
 
     def gain(self, labels: Tensor, over: Tensor) -> Interval:
         """Accuracy that labels [N] gain over others, with bounds.

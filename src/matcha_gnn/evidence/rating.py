@@ -140,7 +140,7 @@ class _CountedRater(Rater):
         middle, low, high = _around(rated.values, around)
         trust = self.posterior.trust
         off, middle = trust.error * rated.per_error, middle - trust.bias * rated.per_error
-        return Interval(max(0.0, middle), max(0.0, low - off), min(1.0, high + UPWARD * off))
+        return Interval(max(middle, 0.0), max(0.0, low - off), min(1.0, high + UPWARD * off))
 
     def gain(self, rated: _Counts, over: _Counts) -> Interval:
         place = rated.slopes.device
@@ -224,7 +224,7 @@ class _DrawnRater(Rater):
         found = Interval(found.value - bias, found.low - off, found.high + UPWARD * off)
         if not self.goal.is_share:
             return found
-        return Interval(max(0.0, found.value), max(0.0, found.low), min(1.0, found.high))
+        return Interval(max(found.value, 0.0), max(0.0, found.low), min(1.0, found.high))
 
     def gain(self, rated: _Scores, over: _Scores) -> Interval:
         # A ranking may change where no label does.

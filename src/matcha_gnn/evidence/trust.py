@@ -10,7 +10,7 @@ target say more:
 
 Of any group of nodes the share of true labels may be lower than estimated by
 
-    error = PARTS_FACTOR · parts + max(0, mix − FREE) + max(0, surplus − FREE),
+    error = PARTS_FACTOR · parts + BEYOND_FACTOR · (max(0, mix − FREE) + max(0, surplus − FREE)),
 
 and a gain by the error times the share of nodes whose label changes. Where probe and belief
 contradict each other on the nodes of which the probe is surest, more than on the source, none of
@@ -32,8 +32,8 @@ from matcha_gnn.typing import Probs
 
 PARTS_FACTOR = 2.0
 """A target is farther from the source than its parts are from each other, by this factor."""
-FREE = 0.1
-"""Distance of class mixes, and surplus, that chance and small changes make."""
+BEYOND_FACTOR, FREE = 0.5, 0.1
+"""How much of class mix and surplus counts, beyond what chance and small changes make."""
 UPWARD = 0.5
 """Estimates are too high where they are wrong: an accuracy is above by this share of the error."""
 CONTRADICTION, SUREST = 0.15, 0.3
@@ -71,7 +71,7 @@ class Trust:
     def error(self) -> float:
         """By how much a share of true labels may be lower than estimated."""
         beyond = max(0.0, self.mix - FREE) + max(0.0, self.surplus - FREE)
-        return min(1.0, PARTS_FACTOR * self.parts + beyond)
+        return min(1.0, PARTS_FACTOR * self.parts + BEYOND_FACTOR * beyond)
 
     @property
     def obstacle(self) -> str:
@@ -85,10 +85,10 @@ class Trust:
             return "cannot tell: the source has too few labelled nodes to learn by how much it errs"
         if self.error < MOST_ERROR:
             return ""
-        largest = max(PARTS_FACTOR * self.parts, self.mix - FREE, self.surplus - FREE)
-        if largest == self.mix - FREE:
+        parts, most = PARTS_FACTOR * self.parts, max(self.mix, self.surplus)
+        if parts < BEYOND_FACTOR * (most - FREE) and most == self.mix:
             return f"cannot tell: {self.mix:.0%} of nodes would have changed class since the source"
-        if largest == self.surplus - FREE:
+        if parts < BEYOND_FACTOR * (most - FREE):
             return (
                 f"cannot tell: the estimate is {100 * self.surplus:.0f} points above all that was "
                 "right on any part of the source"

@@ -40,7 +40,7 @@ def test_a_shift_of_homophily_is_mended(model):
         f"Adapted ({chosen.name}). Estimated accuracy: {source.expected_accuracy:.1%} → "
         f"{chosen.expected_accuracy:.1%} (90% interval {chosen.accuracy.low:.1%} to "
         f"{chosen.accuracy.high:.1%}). {result.changed:.1%} of labels changed: accuracy cannot "
-        "move by more."
+        f"move by more. {result.decision.posterior.trust.assumption}"
     )
     assert result.severity == "good"
 
