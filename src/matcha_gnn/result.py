@@ -174,6 +174,13 @@ class Result:
         return self.posterior is not None and bool(self.posterior.source.stand_in)
 
     @property
+    def assumption(self) -> str:
+        """What the estimates assume, in a sentence; empty where nothing is estimated."""
+        if self.posterior is None or self.stood_in:
+            return ""
+        return self.posterior.trust.assumption
+
+    @property
     def believed(self) -> Posterior | None:
         """The evidence, unless it cannot tell."""
         return None if self.obstacle else self.posterior

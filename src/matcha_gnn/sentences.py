@@ -24,7 +24,8 @@ def summary(result: "Result") -> str:
         stop = "" if result.obstacle.endswith("?") else "."
         help_text = WOULD_DECIDE if len(result.candidates) > 1 and not result.broken else ""
         return f"Kept the source model: {result.obstacle}{stop}{help_text}"
-    return _adapted(result) if result.adapted else _kept(result)
+    said = _adapted(result) if result.adapted else _kept(result)
+    return f"{said} {result.assumption}".rstrip()
 
 
 def headline(result: "Result") -> str:

@@ -45,6 +45,8 @@ class ShiftCard:
         class_shares: [C] each.
         confidence: mean largest probability of the network.
         features: how the probe's logits differ from the source's; None where nothing is known.
+        errors: of estimates, on parts of the source that were left out whole and on the target, as
+            shares; None where nothing is known.
         advice: "adapt", "leave it", or "check the features" where they cannot be the source's.
         reason: what was done and why, in a few sentences.
         classes: names of the classes, [C], or empty.
@@ -56,6 +58,7 @@ class ShiftCard:
     class_shares: tuple[Tensor, Tensor]
     confidence: tuple[float, float]
     features: ShiftKind | None
+    errors: tuple[float, float] | None
     advice: str
     reason: str
     classes: tuple[str, ...] = ()
@@ -71,6 +74,9 @@ class ShiftCard:
         ]
         if self.features is not None:
             rows.append(Row("features of a node", "", FEATURES[self.features]))
+        if self.errors is not None:
+            off = (f"± {100 * error:.1f} points" for error in self.errors)
+            rows.append(Row("error of estimates, on parts of it and here", *off))
         return rows + _class_rows(*self.class_shares, self.classes)
 
     def __repr__(self) -> str:
@@ -87,6 +93,7 @@ class ShiftCard:
             **{name: list(getattr(self, name)) for name in pairs},
             "class_shares": [shares.tolist() for shares in self.class_shares],
             "features": None if self.features is None else str(self.features),
+            "errors": self.errors and list(self.errors),
             "advice": self.advice,
             "reason": self.reason,
         }
@@ -115,6 +122,7 @@ def shift_card(result: "Result", source: SourceSummary) -> ShiftCard:
             float(result.probs_before.amax(1).double().mean()),
         ),
         features=None if posterior is None else posterior.gathered.shift.kind,
+        errors=None if posterior is None else (posterior.trust.parts, posterior.trust.error),
         advice=CHECK_FEATURES if result.broken else advice,
         reason=result.summary(),
         classes=result.class_names,

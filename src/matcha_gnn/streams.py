@@ -57,6 +57,8 @@ class Purpose(IntEnum):
     """Edges that `with_degree` drops."""
     EDGE_SHARES_SHIFT = 33
     """Edges that `with_edge_shares` drops."""
+    SOURCE_PARTS = 26
+    """Regions of the source that are left out whole."""
     CLASS_SHARES_SHIFT = 34
     """Nodes that `with_class_shares` keeps."""
     FEATURE_NOISE = 35

@@ -174,7 +174,18 @@ def test_sparse_features_give_what_dense_ones_give(filled):
 
 
 @pytest.mark.parametrize("nodes", [1, 40])
-def test_few_nodes_without_edges_are_not_refused(nodes):
+def test_features_of_few_nodes_are_not_refused(nodes):
     source = WORDS.draw(0)
-    few = Data(source.x[:nodes], torch.empty(2, 0, dtype=torch.long))
+    ring = torch.stack([torch.arange(nodes), torch.arange(nodes).roll(1)])
+    few = Data(source.x[:nodes], torch.cat([ring, ring.flip(0)], 1))
     assert compare(described(source), unlabelled(few)).problem == ""
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_lost_edges_are_refused(loops):
+    source = WORDS.draw(0)
+    edges = torch.arange(len(source.x)).expand(2, -1) if loops else torch.empty(2, 0).long()
+    problem = compare(described(source), unlabelled(Data(source.x, edges))).problem
+    assert problem == (
+        "cannot tell: nodes have 0 times as many edges as on the source; are edges missing?"
+    )

@@ -9,6 +9,7 @@ from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.evidence.goals import METRICS, Accuracy, Wanted, expected_confusion
 from matcha_gnn.evidence.posterior import Posterior
 from matcha_gnn.evidence.rating import rater_of
+from matcha_gnn.evidence.trust import Trust
 from matcha_gnn.functional import average_precision
 from matcha_gnn.metrics import evaluate
 
@@ -32,8 +33,14 @@ class Known:
     held_out = 0
 
 
+class Right(Posterior):
+    """A posterior whose model is right."""
+
+    trust = Trust(0.0, 0.0, 0.0, 0.0, 0.0, 900)
+
+
 def posterior_of(probs):
-    return Posterior(probs, None, Known())
+    return Right(probs, None, Known())
 
 
 def drawn(number, classes, seed, rare=0.0):

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from matcha_gnn.errors import NoEvidenceError
 from matcha_gnn.evidence.features import profile
-from matcha_gnn.evidence.measuring import Known, measure_probe
+from matcha_gnn.evidence.gathering import gather
+from matcha_gnn.evidence.measuring import Known, measure_probe, with_parts
 from matcha_gnn.evidence.summary import SourceSummary, summarise
 from matcha_gnn.evidence.weighing import EvidenceWeights
 from matcha_gnn.graphs.memory import Graph
@@ -60,7 +61,8 @@ def stand_in_summary(graph: Graph, network: Probs) -> StandIn:
         )
     everywhere = torch.ones_like(labels, dtype=torch.bool)
     known = Known(labels, everywhere, ~everywhere)
-    evidence, logits = measure_probe(graph, known, classes)
+    evidence, fit = measure_probe(graph, known, classes)
+    logits = fit.logits.to(graph.device)
     shared = float(evidence.residual_correlation)
     if shared > 0:
         raise NoEvidenceError(
@@ -79,6 +81,7 @@ def stand_in_summary(graph: Graph, network: Probs) -> StandIn:
         misfit_of_edges=torch.tensor(0.0),
         stand_in=torch.tensor(True),
     )
+    evidence = with_parts(evidence, graph, known, fit, gather(evidence, logits, graph))
     features = profile(graph, labels, everywhere)
     measured = (evidence.to(torch.device("cpu")), features)
     summary = summarise(network, labels, everywhere, ~everywhere, graph.edge_index, *measured)

@@ -1,7 +1,7 @@
 """Whether a target's features can be what the source's are: scale, means, edges, order of columns.
 
 A changed unit, a join that went wrong or noise in place of features leave numbers that a network
-answers as surely as any. Four statistics need no network and no label of the target. They are
+answers as surely as any. Five statistics need no network and no label of the target. They are
 compared with limits that natural pairs of graphs and generated shifts stay within, and that broken
 features are beyond (`matcha_paper.studies.broken`). What they do not show: columns exchanged
 among many alike, such as one-hots, and rows exchanged where the source's features go with edges
@@ -30,10 +30,12 @@ SCALE = (-1.0, 3.0)
 """Median log2 ratio of the columns' standard deviations."""
 OFFSET = 1.0
 """Root mean square of the columns' offsets, in standard deviations of the source."""
-LINKED, UNLINKED = 5.0, 2.0
+LINKED, UNLINKED = 4.0, 2.0
 """Features of the source go with edges beyond the classes from the first z on, which edges of the
 target must be enough to show, too; those of the target do not go with edges below the second."""
-RANKED = 0.2
+DEGREE = 0.1
+"""Share of the source's mean degree below which edges are missing."""
+RANKED = 0.1
 """Spearman's correlation of column means below which columns are in another order."""
 FEWEST_COLUMNS = 300
 """Columns of numbers >= 0 from which the order of their means says something."""
@@ -65,6 +67,7 @@ class FeatureProfile:
         linked: by how many standard errors standardised rows are more alike along edges than
             otherwise, beyond what their classes explain, []; 0 with too few labelled edges.
         linked_each: the same in standard deviations, for one edge, [].
+        degree: edges per node, without loops, [].
     """
 
     mean: Tensor
@@ -72,6 +75,7 @@ class FeatureProfile:
     least: Tensor
     linked: Tensor
     linked_each: Tensor
+    degree: Tensor
 
     def tensors(self) -> dict[str, Tensor]:
         """Every field by name."""
@@ -85,7 +89,7 @@ class FeatureProfile:
             KeyError, ValueError: a tensor is missing or has another shape.
         """
         found = cls(**{each.name: tensors[each.name] for each in fields(cls)})
-        require_shapes(found.tensors(), "F F _ _ _")
+        require_shapes(found.tensors(), "F F _ _ _ _")
         return found
 
 
@@ -97,12 +101,14 @@ class Comparison(NamedTuple):
         offset: root mean square of the columns' offsets, in standard deviations of the source.
         linked: by how many standard errors rows are more alike along edges than otherwise.
         ranked: Spearman's correlation of the column means.
+        degree: edges per node, as a share of the source's.
     """
 
     scale: float
     offset: float
     linked: float
     ranked: float
+    degree: float
 
     @property
     def problem(self) -> str:
@@ -118,6 +124,11 @@ class Comparison(NamedTuple):
             return (
                 f"cannot tell: features are {self.offset:.3g} standard deviations from the "
                 "source's; same columns and units?"
+            )
+        if self.degree < DEGREE:
+            return (
+                f"cannot tell: nodes have {self.degree:.2g} times as many edges as on the source; "
+                "are edges missing?"
             )
         if abs(self.linked) < UNLINKED:
             return (
@@ -143,7 +154,7 @@ def profile(graph: Graph, labels: Tensor, labelled: Tensor) -> FeatureProfile:
     columns = _columns(graph.x)
     links = graph.edge_index[:, labelled[graph.edge_index].all(0)]
     linked = _likeness(graph.x, links, columns.spread, labels.cpu().numpy())
-    numbers = (columns.least, linked.errors, linked.deviations)
+    numbers = (columns.least, linked.errors, linked.deviations, _degree(graph))
     return FeatureProfile(
         torch.from_numpy(columns.mean),
         torch.from_numpy(columns.spread),
@@ -162,7 +173,7 @@ def compare(source: FeatureProfile, graph: Graph, rows: Tensor | None = None) ->
     """
     rows = graph.x if rows is None else rows
     if len(rows) < FEWEST_NODES:
-        return Comparison(*[math.nan] * 4)
+        return Comparison(*[math.nan] * 5)
     mean, spread = source.mean.numpy(), source.spread.numpy()
     columns = _columns(rows)
     varies = spread > 0
@@ -182,7 +193,15 @@ def compare(source: FeatureProfile, graph: Graph, rows: Tensor | None = None) ->
         found = _likeness(graph.x, graph.edge_index, columns.spread, alike)
         if float(source.linked_each) * math.sqrt(found.pairs) >= LINKED:
             linked = found.errors
-    return Comparison(scale, offset, linked, ranked)
+    usual = float(source.degree)
+    degree = _degree(graph) / usual if usual > 0 else math.nan
+    return Comparison(scale, offset, linked, ranked, degree)
+
+
+def _degree(graph: Graph) -> float:
+    """Edges per node, without loops."""
+    sender, receiver = graph.edge_index
+    return int((sender != receiver).sum()) / graph.num_nodes
 
 
 def problem_of(source: FeatureProfile | None, graph: Graph) -> str:

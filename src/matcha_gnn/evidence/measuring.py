@@ -9,7 +9,8 @@ from torch import Tensor
 
 from matcha_gnn.evidence.gathering import Gathered, gather, link_ends
 from matcha_gnn.evidence.neighbours import SAMPLE, fit_edge_shares
-from matcha_gnn.evidence.probe import fit_probe
+from matcha_gnn.evidence.parts import THIRDS, measure_parts
+from matcha_gnn.evidence.probe import ProbeFit, fit_probe
 from matcha_gnn.evidence.shift_kinds import (
     FeatureStatistics,
     class_statistics,
@@ -19,6 +20,7 @@ from matcha_gnn.evidence.shift_kinds import (
 )
 from matcha_gnn.evidence.simulated import simulated_shifts
 from matcha_gnn.evidence.source import SourceEvidence
+from matcha_gnn.evidence.trust import contradiction
 from matcha_gnn.evidence.weighing import (
     EvidenceWeights,
     PoolWeights,
@@ -61,24 +63,41 @@ def measure_evidence(
         classes: C.
         seed: of folds and simulated shifts.
     """
-    found, logits = measure_probe(graph, known, classes, seed)
-    shifts = _simulated(network, graph, known, found, logits, seed)
-    return _weighed(found, shifts, known, graph)
+    found, fit = measure_probe(graph, known, classes, seed)
+    shifts = _simulated(network, graph, known, found, fit.logits.to(graph.device), seed)
+    weighed = _weighed(found, shifts, known, graph)
+    return with_parts(weighed, graph, known, fit, shifts[0].gathered)
+
+
+def with_parts(
+    source: SourceEvidence, graph: Graph, known: Known, fit: ProbeFit, gathered: Gathered
+) -> SourceEvidence:
+    """With what parts of the source show that are left out whole.
+
+    Args:
+        source: with its weights.
+        graph: the source.
+        known: its labels.
+        fit: the probe.
+        gathered: evidence on the source as it is.
+    """
+    return replace(
+        source,
+        parts=measure_parts(source, graph, fit, known.labels, known.labelled),
+        part_nodes=known.labelled.sum().cpu() / THIRDS,
+        contradiction=torch.tensor(contradiction(gathered, source, known.labelled)),
+    )
 
 
 def measure_probe(
     graph: Graph, known: Known, classes: int, seed: int = 0
-) -> tuple[SourceEvidence, Tensor]:
-    """Fit the probe and measure its logits; all weights are those of evidence that is right.
-
-    Returns:
-        What was measured, and logits of labelled nodes by fits without them, [N, C] in float64.
-    """
+) -> tuple[SourceEvidence, ProbeFit]:
+    """Fit the probe and measure its logits; all weights are those of evidence that is right."""
     fit = fit_probe(graph.x, known.labels, known.labelled, classes, seed)
     logits = fit.logits.to(graph.device)
     centred = logits - logits.mean(1, keepdim=True)
     found = _statistics(centred, graph, known, classes)
-    return replace(found, probe_weight=fit.probe.weight, probe_bias=fit.probe.bias), logits
+    return replace(found, probe_weight=fit.probe.weight, probe_bias=fit.probe.bias), fit
 
 
 def _statistics(centred: Tensor, graph: Graph, known: Known, classes: int) -> SourceEvidence:
@@ -107,6 +126,9 @@ def _statistics(centred: Tensor, graph: Graph, known: Known, classes: int) -> So
         weights=torch.tensor(EvidenceWeights()),
         pool=torch.tensor(PoolWeights()),
         information=torch.tensor(0.0),
+        parts=torch.zeros(0, 2, 2),
+        part_nodes=torch.tensor(0.0),
+        contradiction=torch.tensor(0.0),
         simulated=torch.zeros(0, 4, 2),
         held_out=known.held_out.sum().cpu(),
         stand_in=torch.tensor(False),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -12,6 +13,7 @@ from matcha_gnn.errors import NoEvidenceError
 from matcha_gnn.evidence.gathering import Gathered, gather
 from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.evidence.trust import UPWARD, Trust, trust_in
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.devices import device_of
@@ -70,10 +72,15 @@ class Posterior:
         """Class probabilities by features and edges, without the network, [N, C]."""
         return self.gathered.weighted(self.source).exp()
 
+    @cached_property
+    def trust(self) -> Trust:
+        """What an estimate may be off by because the model of the evidence is wrong here."""
+        return trust_in(self.source, self.gathered, self.probs)
+
     @property
     def rejected(self) -> str:
         """Why no gain can be estimated, or empty."""
-        return rejection(self.source)
+        return rejection(self.source) or self.trust.obstacle
 
     def expected_accuracy(self, labels: Tensor) -> float:
         """Probability that a label [N] is true, averaged over nodes."""
@@ -83,11 +90,12 @@ class Posterior:
         """The same with bounds.
 
         They hold if the odds of a class are off by `CLASS_ODDS` in either direction, and contain
-        the chance that labels of this many nodes have, and the largest error that estimates had
-        under simulated shifts of the source.
+        the chance that labels of this many nodes have, the largest error that estimates had under
+        simulated shifts of the source, and the error of the model (`trust`). The middle is lower
+        by what estimates were too high on parts of the source.
         """
         sums = self.hit_sums(self.probs, labels).cpu().numpy()
-        return accuracy_of(sums, len(self.probs), self.source)
+        return accuracy_of(sums, len(self.probs), self.source, self.trust)
 
     def gain(self, labels: Tensor, over: Tensor) -> Interval:
         """Accuracy that labels [N] gain over others, with bounds.
@@ -99,7 +107,8 @@ class Posterior:
         new, old = self._at(probs, labels[differ]), self._at(probs, over[differ])
         more = perturbed_hits(probs, labels[differ]) - perturbed_hits(probs, over[differ])
         spread = float((new + old - (new - old).square()).sum())
-        return gain_of(float((new - old).sum()), spread, more.cpu().numpy(), number)
+        changed, sums = len(differ), more.cpu().numpy()
+        return gain_of(float((new - old).sum()), spread, sums, changed, number, self.trust)
 
     @staticmethod
     def hit_sums(probs: Probs, labels: Tensor) -> Tensor:
@@ -143,33 +152,43 @@ def rejection(source: SourceEvidence) -> str:
     return ""
 
 
-def accuracy_of(sums: FloatArray, number: int, source: SourceEvidence) -> Interval:
+def accuracy_of(sums: FloatArray, number: int, source: SourceEvidence, trust: Trust) -> Interval:
     """`Posterior.accuracy` from sums over nodes.
 
     Args:
         sums: by `Posterior.hit_sums`, [2 + 2C].
         number: N.
         source: what the source has measured.
+        trust: what the estimate may be off by.
     """
     hits, spread, *bounds = sums / number
     value, held = float(hits), int(source.held_out)
     variance = float(spread) / number + (value * (1 - value) / held if held else 0.0)
     around = NORMAL_90 * math.sqrt(max(variance, 0.0)) + source.estimate_error
-    return Interval(
-        value, max(0.0, float(min(bounds)) - around), min(1.0, float(max(bounds)) + around)
-    )
+    low = float(min(bounds)) - around - trust.error
+    high = float(max(bounds)) + around + UPWARD * trust.error
+    return Interval(max(value - trust.bias, 0.0), max(0.0, low), min(1.0, high))
 
 
-def gain_of(gained: float, spread: float, perturbed: FloatArray, number: int) -> Interval:
+def gain_of(
+    gained: float,
+    spread: float,
+    perturbed: FloatArray,
+    changed: int,
+    number: int,
+    trust: Trust,
+) -> Interval:
     """`Posterior.gain` from sums over the nodes where labels differ.
 
     Args:
         gained: of p_new − p_old, the probabilities of both labels.
         spread: of p_new + p_old − (p_new − p_old)².
         perturbed: what `perturbed_hits` is more by for the new labels, [2C].
+        changed: nodes where labels differ.
         number: N, of all nodes.
+        trust: what estimates may be off by.
     """
-    around = NORMAL_90 * math.sqrt(max(spread / number**2, 0.0))
+    around = NORMAL_90 * math.sqrt(max(spread / number**2, 0.0)) + changed / number * trust.error
     bounds = perturbed / number
     return Interval(gained / number, float(bounds.min()) - around, float(bounds.max()) + around)
 

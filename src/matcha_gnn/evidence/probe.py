@@ -62,10 +62,18 @@ class ProbeFit(NamedTuple):
         probe: the mean of fits to four fifths of the labelled nodes each, so that its logits of
             new nodes are like those below.
         logits: of labelled nodes by fits without them, of others by the probe, [N, C] in float64.
+        scale: of the columns, [F].
+        strength: of the penalty.
+        factor: of the logits, the inverse temperature.
+        whole: weights and bias of the probe before scale and temperature, [F + 1, C].
     """
 
     probe: Probe
     logits: Tensor
+    scale: FloatArray
+    strength: float
+    factor: float
+    whole: FloatArray
 
 
 def fit_probe(x: Tensor, labels: Tensor, labelled: Tensor, classes: int, seed: int = 0) -> ProbeFit:
@@ -88,7 +96,7 @@ def fit_probe(x: Tensor, labels: Tensor, labelled: Tensor, classes: int, seed: i
         >>> fit.probe.logits(x[:2]).argmax(1)
         tensor([0, 1])
     """
-    rows, y = _rows(x), labels.cpu().numpy()
+    rows, y = rows_of(x), labels.cpu().numpy()
     known = np.flatnonzero(labelled.cpu().numpy())
     order = numpy_stream(seed, Purpose.PROBE_NODES).permutation(known)
     drawn = _evenly_by_class(order, y[order])[:MOST]
@@ -112,7 +120,34 @@ def fit_probe(x: Tensor, labels: Tensor, labelled: Tensor, classes: int, seed: i
         torch.from_numpy(factor * scale[:, None] * whole[:-1]).float(),
         torch.from_numpy(factor * whole[-1]).float(),
     )
-    return ProbeFit(probe, torch.from_numpy(factor * logits))
+    kept = torch.from_numpy(factor * logits)
+    return ProbeFit(probe, kept, scale, strength, factor, whole)
+
+
+def logits_without(
+    fit: ProbeFit, rows: Rows, labels: Tensor, labelled: Tensor, parts: Tensor
+) -> Tensor:
+    """Logits of every node by a fit to labelled nodes outside its part, [N, C] in float64.
+
+    Scale, strength and temperature are those of the whole fit.
+
+    Args:
+        fit: of the same nodes.
+        rows: features, [N, F].
+        labels: classes, [N]; read at labelled nodes only.
+        labelled: bool [N].
+        parts: of the nodes, [N].
+    """
+    scaled, groups = _scaled(rows, fit.scale), parts.numpy()
+    y, known = labels.numpy(), labelled.numpy()
+    logits = np.empty((len(groups), fit.whole.shape[1]))
+    for part in np.unique(groups):
+        inside = np.flatnonzero(groups == part)
+        outside = np.flatnonzero(known & (groups != part))
+        drawn = outside[:: -(-len(outside) // MOST) or 1]
+        both = _fitted(scaled[drawn], y[drawn], fit.whole.shape[1], fit.strength, fit.whole)
+        logits[inside] = _applied(scaled[inside], both)
+    return torch.from_numpy(fit.factor * logits)
 
 
 def temperature_of(logits: FloatArray, labels: NDArray[np.int64]) -> float:
@@ -130,7 +165,8 @@ def _evenly_by_class(nodes: NDArray[np.int64], labels: NDArray[np.int64]) -> NDA
     return nodes[place.argsort(kind="stable")]
 
 
-def _rows(x: Tensor) -> Rows:
+def rows_of(x: Tensor) -> Rows:
+    """Features on the CPU in float64, sparse where most entries are zero."""
     if x.layout != torch.strided:
         parts = (x.values().cpu(), x.col_indices().cpu(), x.crow_indices().cpu())
         found = scipy.sparse.csr_array(

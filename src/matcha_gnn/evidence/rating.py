@@ -1,8 +1,10 @@
 """Estimates of a goal for candidates, from the probabilities of the true classes.
 
-Bounds hold if the odds of any one class are off by `CLASS_ODDS`, and contain chance. Goals of
-counts have a closed form: the goal of the expected counts, and the variance of its linear part (the
-delta method). Other goals are averages over classes that are drawn from the posterior.
+Bounds hold if the odds of any one class are off by `CLASS_ODDS`, and contain chance and the error
+of the model (`trust`): as a share of labels, times what the goal loses with each share of labels
+that are not true (`per_error`). Goals of counts have a closed form: the goal of the expected
+counts, and the variance of its linear part (the delta method). Other goals are averages over
+classes that are drawn from the posterior.
 """
 
 import abc
@@ -15,6 +17,7 @@ from torch import Tensor
 
 from matcha_gnn.evidence.goals import Accuracy, AveragePrecision, Counted, Goal, expected_confusion
 from matcha_gnn.evidence.posterior import NORMAL_90, Interval, Posterior, perturbed
+from matcha_gnn.evidence.trust import UPWARD
 from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.typing import Probs
 
@@ -24,6 +27,21 @@ PERTURBED_DRAWS = 4
 """The same where the odds of a class are off: differences to the same draws as they are."""
 MOST_DRAWN = 50_000
 """Nodes whose classes are drawn at most."""
+
+
+def per_error(perfect: float, value: float, accuracy: float) -> float:
+    """What a goal loses with each share of labels that are not true.
+
+    Args:
+        perfect: the goal if all labels were true.
+        value: the estimate.
+        accuracy: estimated share of true labels.
+
+    Example:
+        >>> per_error(1.0, 0.8, 0.9)
+        2.0
+    """
+    return max(0.0, perfect - value) / max(1 - accuracy, 1e-3)
 
 
 class Rater(abc.ABC):
@@ -81,11 +99,13 @@ class _Counts:
         labels: its classes, [N].
         values: the goal of its expected counts, as they are and for each perturbation, [1 + 2 C].
         slopes: derivative of the first by the counts, [C, C].
+        per_error: see `per_error`.
     """
 
     labels: Tensor
     values: Tensor
     slopes: Tensor
+    per_error: float
 
 
 @dataclass(frozen=True)
@@ -100,18 +120,24 @@ class _CountedRater(Rater):
         with torch.enable_grad():
             point = counts[0].clone().requires_grad_(True)
             (slopes,) = torch.autograd.grad(self.goal.value(point), point)
-        return _Counts(labels, self.goal.value(counts), slopes)
+        values = self.goal.value(counts)
+        accuracy = float(counts[0].trace() / counts[0].sum())
+        return _Counts(labels, values, slopes, per_error(1.0, float(values[0]), accuracy))
 
     def value(self, rated: _Counts) -> Interval:
         chance = self._chance(rated.slopes[rated.labels.to(rated.slopes.device)])
         around = chance + self._error(rated.slopes)
         middle, low, high = _around(rated.values, around)
-        return Interval(middle, max(0.0, low), min(1.0, high))
+        trust = self.posterior.trust
+        off, middle = trust.error * rated.per_error, middle - trust.bias * rated.per_error
+        return Interval(max(middle, 0.0), max(0.0, low - off), min(1.0, high + UPWARD * off))
 
     def gain(self, rated: _Counts, over: _Counts) -> Interval:
         place = rated.slopes.device
         rows = rated.slopes[rated.labels.to(place)] - over.slopes[over.labels.to(place)]
-        return _around(rated.values - over.values, self._chance(rows))
+        changed = float((rated.labels != over.labels).double().mean())
+        off = changed * self.posterior.trust.error * max(rated.per_error, over.per_error)
+        return _around(rated.values - over.values, self._chance(rows) + off)
 
     def _error(self, slopes: Tensor) -> float:
         """The largest error of estimated accuracies under simulated shifts, for this goal.
@@ -141,10 +167,14 @@ class _Scores:
     Attributes:
         drawn: the goal for each draw of the classes, [DRAWS].
         moved: by how much each perturbation changes its mean, [2 C].
+        rows: its probabilities at the drawn nodes, [n, C].
+        per_error: see `per_error`.
     """
 
     drawn: Tensor
     moved: Tensor
+    rows: Probs
+    per_error: float
 
 
 class _DrawnRater(Rater):
@@ -156,7 +186,8 @@ class _DrawnRater(Rater):
         self.error = posterior.source.estimate_error / max(share, 1e-12)
         chance = torch_stream(0, Purpose.DRAWN_CLASSES)
         self.nodes = torch.randperm(len(known), generator=chance)[:MOST_DRAWN]
-        known = known[self.nodes]
+        known = self.known = known[self.nodes]
+        self.trust = posterior.trust
         points = torch.rand(DRAWS, len(known), generator=chance, dtype=torch.float64)
         self.truths = _drawn(known, points)
         self.perturbed = [_drawn(p, points[:PERTURBED_DRAWS]) for p in perturbed(known)]
@@ -166,14 +197,24 @@ class _DrawnRater(Rater):
         drawn = self._scores(self.truths, rows)
         usual = drawn[:PERTURBED_DRAWS].mean()
         moved = [self._scores(truths, rows).mean() - usual for truths in self.perturbed]
-        return _Scores(drawn, torch.stack(moved))
+        likely = rows.argmax(1)
+        perfect = self.goal.score(likely, rows)
+        accuracy = float(self.known.gather(1, likely[:, None]).mean())
+        lost = per_error(perfect, float(drawn.mean()), accuracy)
+        return _Scores(drawn, torch.stack(moved), rows, lost)
 
     def value(self, rated: _Scores) -> Interval:
         found = self._interval(rated.drawn, rated.moved, self.error)
-        return Interval(found.value, max(0.0, found.low), min(1.0, found.high))
+        off, bias = (each * rated.per_error for each in (self.trust.error, self.trust.bias))
+        found = Interval(found.value - bias, found.low - off, found.high + UPWARD * off)
+        return Interval(max(found.value, 0.0), max(0.0, found.low), min(1.0, found.high))
 
     def gain(self, rated: _Scores, over: _Scores) -> Interval:
-        return self._interval(rated.drawn - over.drawn, rated.moved - over.moved, 0.0)
+        # A ranking may change where no label does.
+        changed = float((rated.rows.argmax(1) != over.rows.argmax(1)).double().mean())
+        moved = 0.5 * float((rated.rows - over.rows).abs().sum(1).mean())
+        off = max(changed, moved) * self.trust.error * max(rated.per_error, over.per_error)
+        return self._interval(rated.drawn - over.drawn, rated.moved - over.moved, off)
 
     def _scores(self, truths: Tensor, rows: Probs) -> Tensor:
         scores = [self.goal.score(truth.long(), rows) for truth in truths]

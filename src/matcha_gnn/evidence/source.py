@@ -63,6 +63,10 @@ class SourceEvidence:
         weights: the four numbers of `EvidenceWeights`, [4].
         pool: the two numbers of `PoolWeights`, [2].
         information: share of the entropy of the classes that the pool removes, [].
+        parts: accuracy of probe and belief, each by its own estimate and in truth, on parts of
+            the source that were left out whole, see `evidence.parts`, [parts, 2, 2].
+        part_nodes: labelled nodes of a part, on average, [].
+        contradiction: see `trust.contradiction`, on labelled nodes of the source, [].
         simulated: accuracy of network, probe, belief and pool, each by the pool's estimate and in
             truth, on held-out nodes of the source under simulated shifts, [shifts, 4, 2].
         held_out: nodes that the network was not trained on behind the pool, []; 0 for none.
@@ -82,6 +86,9 @@ class SourceEvidence:
     weights: Tensor
     pool: Tensor
     information: Tensor
+    parts: Tensor
+    part_nodes: Tensor
+    contradiction: Tensor
     simulated: Tensor
     held_out: Tensor
     stand_in: Tensor
@@ -132,7 +139,7 @@ class SourceEvidence:
         """
         found = cls(**{each.name: tensors[each.name] for each in fields(cls)})
         # One letter is one size.
-        shapes = "FC C C CC CC 3 _ _ CC _ 4 2 _ S42 _ _"
+        shapes = "FC C C CC CC 3 _ _ CC _ 4 2 _ P22 _ _ S42 _ _"
         require_shapes(found.tensors(), shapes)
         return found
 

@@ -29,20 +29,31 @@ Nodes: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 NO_REGRESSION = "regression is not supported, and classes that are kept as floats go in as y.long()"
 
 
-def held_out_nodes(graph: GraphLike, labels: Tensor, trained: Tensor, classes: int) -> Tensor:
-    """Labelled nodes that are neither training nor test nodes, bool [N]; none if too few."""
-    held_out = (labels >= 0) & (labels < classes) & ~trained
+def labelled_nodes(graph: GraphLike, labels: Tensor, classes: int) -> Tensor:
+    """Nodes with a class that are no test nodes, bool [N]."""
+    labelled = (labels >= 0) & (labels < classes)
     test = getattr(graph, "test_mask", None)
     _require_one_split("graph.test_mask", test, len(labels))
     if isinstance(test, Tensor) and test.dtype == torch.bool and test.shape == labels.shape:
-        held_out &= ~test
+        labelled &= ~test
+    return labelled
+
+
+def held_out_nodes(graph: GraphLike, labels: Tensor, trained: Tensor, classes: int) -> Tensor:
+    """Labelled nodes that are neither training nor test nodes, bool [N]; none if too few."""
+    held_out = labelled_nodes(graph, labels, classes) & ~trained
     enough = enough_held_out(labels, trained, held_out, classes)
     return held_out if enough else torch.zeros_like(held_out)
 
 
 @torch.no_grad()
 def source_summary(
-    network: Network, graph: Graph, labels: Tensor, trained: Tensor, held_out: Tensor
+    network: Network,
+    graph: Graph,
+    labels: Tensor,
+    trained: Tensor,
+    held_out: Tensor,
+    labelled: Tensor,
 ) -> SourceSummary:
     """Measure a source graph with the network that was trained on it.
 
@@ -52,6 +63,7 @@ def source_summary(
         labels: classes, [N]; read at the nodes below only.
         trained: nodes that the network was trained on, bool [N].
         held_out: labelled nodes that it was not trained on, bool [N]; may be none.
+        labelled: all nodes whose class is known, bool [N]: features need no held-out nodes.
     """
     with evaluating(network):
         probs = network.logits(graph).softmax(-1)
@@ -59,7 +71,7 @@ def source_summary(
         own = network.statistics(graph, labels, trained, held_out, classes)
         known = Known(labels, trained | held_out, held_out)
         evidence = measure_evidence(network, graph, known, classes)
-    features = profile(graph, labels, known.labelled)
+    features = profile(graph, labels, labelled | trained)
     parts = evidence.to(torch.device("cpu")), features
     summary = summarise(probs, labels, trained, held_out, graph.edge_index, *parts)
     summary = replace(summary, network=network.fingerprint, own=own)
@@ -142,7 +154,8 @@ def summarised(network: Network, graph: GraphLike, trained: Nodes | None = None)
     labels, used = known_labels(graph, source, trained, classes, "trained")
     _require_classes(network, logits, labels)
     held_out = held_out_nodes(graph, labels, used, classes)
-    return source_summary(network, source, labels, used, held_out)
+    labelled = labelled_nodes(graph, labels, classes)
+    return source_summary(network, source, labels, used, held_out, labelled)
 
 
 def _num_classes(graph: GraphLike) -> int | None:

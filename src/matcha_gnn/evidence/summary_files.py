@@ -4,6 +4,6 @@ from matcha_gnn.io.tensorfiles import TensorFormat
 
 FORMAT = TensorFormat(
     "source",
-    "matcha-gnn source summary 3",
+    "matcha-gnn source summary 4",
     allowed="a file as mg.summarise_source(net, source).save(path) wrote it",
 )

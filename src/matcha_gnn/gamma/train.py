@@ -23,6 +23,7 @@ from matcha_gnn.evidence.summarising import (
     Nodes,
     held_out_nodes,
     known_labels,
+    labelled_nodes,
     node_mask,
     refuse_overflow,
     source_summary,
@@ -149,7 +150,8 @@ def fit(
     logger.info("training %s on %d nodes", model.name, int(trained.sum()))
     run = _train(model, source, labels, trained, recipe, progress or LateBar("training"))
     logger.info("accuracy %.4f on its training nodes", run.train_accuracy)
-    model.source = source_summary(model, source, labels, trained, held_out)
+    labelled = labelled_nodes(graph, labels, classes)
+    model.source = source_summary(model, source, labels, trained, held_out, labelled)
     if alone and not holdout:
         model.source = _rehearsed(model, source, labels, trained, recipe)
     model.source_arrays = _arrays(model, source, labels, trained, methods, seed)
@@ -266,7 +268,7 @@ def _rehearsed(
     second = copy.deepcopy(model)
     short = recipe._replace(epochs=min(recipe.epochs, REHEARSAL_EPOCHS), val_mask=None)
     _train(second, source, labels, fewer, short._replace(patience=None), LateBar("measuring"))
-    found = source_summary(second, source, labels, fewer, held_out)
+    found = source_summary(second, source, labels, fewer, held_out, trained)
     summary: SourceSummary = model.source
     return replace(summary, evidence=found.evidence, accuracy=found.accuracy)
 

@@ -53,6 +53,7 @@ class Decision:
         obstacle: why accuracy could not be estimated, or empty.
         broken: the obstacle is that the features cannot be what the source's are.
         verdict: what answers to questions say; None where nobody was asked.
+        assumption: what the estimates assume, in a sentence.
     """
 
     candidates: tuple[Candidate, ...]
@@ -60,16 +61,19 @@ class Decision:
     obstacle: str = ""
     broken: bool = False
     verdict: Verdict | None = None
+    assumption: str = ""
 
     goal: ClassVar[Goal] = ACCURACY
     by_hand: ClassVar[str] = ""
     stood_in: ClassVar[bool] = False
 
     @classmethod
-    def among(cls, candidates: tuple[Candidate, ...], obstacle: str, broken: bool) -> "Decision":
+    def among(
+        cls, candidates: tuple[Candidate, ...], obstacle: str, broken: bool, assumption: str
+    ) -> "Decision":
         """Take the candidate with the largest lower bound of its gain above zero, or the source."""
         choosable: Any = candidates
-        return cls(candidates, choose(choosable, ACCURACY).name, obstacle, broken)
+        return cls(candidates, choose(choosable, ACCURACY).name, obstacle, broken, None, assumption)
 
     @property
     def adapted(self) -> bool:

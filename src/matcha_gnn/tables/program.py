@@ -20,7 +20,6 @@ from torch import Tensor
 from matcha_gnn.candidates import NO_ESTIMATE
 from matcha_gnn.errors import (
     InvalidGraphError,
-    NoEvidenceError,
     require_kind,
 )
 from matcha_gnn.evidence.degrees import DegreeLaw, degree_law
@@ -32,6 +31,7 @@ from matcha_gnn.evidence.posterior import accuracy_of, gain_of, rejection
 from matcha_gnn.evidence.shift_kinds import SAMPLE as NODE_SAMPLE
 from matcha_gnn.evidence.source import SourceEvidence
 from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.evidence.trust import SUREST, trust_of
 from matcha_gnn.graphs import memory
 from matcha_gnn.kernels.links import BeliefMessage
 from matcha_gnn.tables import links
@@ -40,6 +40,7 @@ from matcha_gnn.tables.reading import Graph
 from matcha_gnn.tables.rows import (
     CANDIDATES,
     Combine,
+    Contradicted,
     FirstMessages,
     Messages,
     Proposals,
@@ -94,7 +95,6 @@ class Program:
     @property
     def source(self) -> SourceEvidence:
         """What the source has measured."""
-        assert self.summary.evidence is not None, "checked by `known_source`"
         return self.summary.evidence
 
     @property
@@ -118,7 +118,9 @@ class Program:
         self.tell("samples")
         table = self._propagated(scored, law, message, edge_shares)
         proposals = Proposals(self.source.pool_weights, self.classes)
-        decision = self._decision(self._totals(table, proposals), broken)
+        decision = self._decision(
+            *self._totals(table, proposals), self._contradicted(table), broken
+        )
         return Evidence(self.graph, table, proposals, decision)
 
     def _scored(self) -> str:
@@ -278,8 +280,22 @@ class Program:
         shares = law.shift.shares
         return degree_law(edge_shares, shares, self.graph.number, sums["total"], sums["squares"])
 
-    def _totals(self, table: str, proposals: Proposals) -> FloatArray:
-        """See `Totals`: one row for each candidate."""
+    def _contradicted(self, table: str) -> float:
+        """See `trust.contradiction`."""
+        engine = self.graph.engine
+        rows = engine.mapped(
+            "contradicted",
+            f"select * from {table}",
+            Contradicted(self.classes),
+            Contradicted.SCHEMA,
+            2 * self.classes,
+        )
+        most = max(1, round(SUREST * self.graph.number))
+        surest = f"select other from {rows} order by sure desc limit {most}"
+        return float(engine.row(f"select avg(other) as other from ({surest})")["other"])
+
+    def _totals(self, table: str, proposals: Proposals) -> tuple[FloatArray, FloatArray]:
+        """See `Totals`: one row for each candidate, and the sums of the posterior."""
         engine, totals = self.graph.engine, Totals(proposals)
         rows = engine.mapped(
             "totals", f"select * from {table}", totals, Totals.SCHEMA, 3 * self.classes
@@ -287,12 +303,18 @@ class Program:
         found = engine.fetch(f"select place, sum(value) as value from {rows} group by place")
         values: FloatArray = found.sort_by("place").column("value").to_numpy()
         self.tell("estimates")
-        return values.reshape(len(CANDIDATES), totals.length)
+        each, likely = values[: -self.classes], values[-self.classes :]
+        return each.reshape(len(CANDIDATES), totals.length), likely
 
-    def _decision(self, totals: FloatArray, broken: str) -> Decision:
+    def _decision(
+        self, totals: FloatArray, likely: FloatArray, contradicted: float, broken: str
+    ) -> Decision:
         """What is expected of each candidate, and the one with the largest lower bound above 0."""
         number, classes = self.graph.number, self.classes
-        obstacle = broken or rejection(self.source)
+        mean = torch.from_numpy(likely / number)
+        sure = float(totals[CANDIDATES.index("pool"), 2]) / number
+        trust = trust_of(self.source, mean, sure, contradicted)
+        obstacle = broken or rejection(self.source) or trust.obstacle
         if not obstacle:
             obstacle = self.summary.without_label(totals[0, -classes:], ())
         before = totals[0, 2:-classes]
@@ -302,10 +324,11 @@ class Program:
             if not obstacle:
                 hits = np.array(sums[:-classes])
                 more = hits - before
-                accuracy = accuracy_of(hits, number, self.source)
-                gain = gain_of(float(more[0]), float(spread), more[2:], number)
+                accuracy = accuracy_of(hits, number, self.source, trust)
+                parts = float(more[0]), float(spread), more[2:], int(changed)
+                gain = gain_of(*parts, number, trust)
             candidates.append(Candidate(name, accuracy, gain, float(changed) / number))
-        return Decision.among(tuple(candidates), obstacle, bool(broken))
+        return Decision.among(tuple(candidates), obstacle, bool(broken), trust.assumption)
 
 
 def _first(sampled: str, most: int) -> str:
@@ -319,17 +342,9 @@ def _renamed(table: str, prefix: str, new: str, number: int) -> str:
 
 
 def known_source(source: object) -> SourceSummary:
-    """A source summary, or the path of one.
-
-    Raises:
-        NoEvidenceError: it was made by an older version.
-    """
+    """A source summary, or the path of one."""
     if isinstance(source, str | os.PathLike):
         source = SourceSummary.load(Path(source))
     require_kind("source", source, SourceSummary, "what mg.summarise_source made, or its path")
     assert isinstance(source, SourceSummary)
-    if source.evidence is None:
-        raise NoEvidenceError(
-            "source: the summary was made by an older version; mg.summarise_source makes a new one"
-        )
     return source

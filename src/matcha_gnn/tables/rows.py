@@ -258,7 +258,8 @@ class Totals:
     """What estimates need of all nodes: sums for each candidate, one after the other.
 
     For each: labels that differ from the source's; of these the spread that `gain_of` needs; the
-    sums of `Posterior.hit_sums`, [2 + 2C]; and nodes of each class, [C].
+    sums of `Posterior.hit_sums`, [2 + 2C]; and nodes of each class, [C]. At the end, once: the sums
+    of the posterior, [C].
     """
 
     proposals: Proposals
@@ -287,11 +288,30 @@ class Totals:
                 counts = torch.bincount(labels, minlength=self.proposals.classes)
                 sums += [differ.sum()[None], spread[None], Posterior.hit_sums(posterior, labels)]
                 sums.append(counts)
+            sums.append(posterior.sum(0))
             values = torch.cat([each.double() for each in sums]).numpy()
             places = np.arange(len(values), dtype=np.int32)
             yield pa.RecordBatch.from_arrays(
                 [pa.array(places), pa.array(values)], schema=self.SCHEMA
             )
+
+
+@dataclass(frozen=True)
+class Contradicted:
+    """How sure the probe is of a node, and whether belief names another class."""
+
+    classes: int
+
+    SCHEMA = pa.schema([("sure", pa.float64()), ("other", pa.float64())])
+
+    def __call__(self, batches: Batches) -> Batches:
+        """From n and e to sure and other."""
+        for rows in batches:
+            node, together = (matrix(rows, each, self.classes).double() for each in "ne")
+            sure, label = node.max(1)
+            other = (label != together.argmax(1)).double()
+            arrays = [pa.array(each.numpy()) for each in (sure, other)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.SCHEMA)
 
 
 @dataclass(frozen=True)
