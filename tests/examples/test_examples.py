@@ -130,14 +130,3 @@ def test_the_job_fails_while_an_alarm_lasts(tmp_path, level, code):
     assert (b"2026-05-02.npz: level_since" in done.stderr) == bool(code)
 
 
-def test_a_graph_in_tables_from_training_to_answers(tmp_path, capsys):
-    tables = example("07_graph_in_tables.py")
-    before, after = tables.main(["--nodes", "2000", "--folder", str(tmp_path)])
-    assert after > before + 0.05
-    assert f"{before:.1%} → {after:.1%}" in capsys.readouterr().out
-    assert (tmp_path / "answers.parquet").is_file()
-    graph = mg.datasets.csbm(6000, tables.FEATURES, 8.0, 0.5)
-    net = tables.trained(mg.Graph(graph.x, graph.edge_index), 0)
-    with torch.no_grad():
-        whole = net(graph.x, graph.edge_index).softmax(1)
-    torch.testing.assert_close(tables.predict(net, graph), whole)

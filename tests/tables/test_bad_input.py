@@ -141,11 +141,11 @@ def test_edges(case, made, tmp_path):
     [
         (
             {"memory": "12"},
-            "memory: got 12; allowed: a size of at least 1GB, such as 4GB",
+            "memory: got 12; allowed: a size of at least 1.5GB, such as 4GB",
         ),
         (
             {"memory": "10MB"},
-            "memory: got 10MB; allowed: a size of at least 1GB, such as 4GB",
+            "memory: got 10MB; allowed: a size of at least 1.5GB, such as 4GB",
         ),
         (
             {"engine": 3},

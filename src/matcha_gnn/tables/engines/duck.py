@@ -19,9 +19,10 @@ from matcha_gnn.errors import InvalidArgumentError, InvalidFileError, MatchaErro
 from matcha_gnn.io.files import lock, replacing, require_writable
 from matcha_gnn.tables.engines.base import Batches, Engine, RowsFunction
 
-OWN_BYTES = 700_000_000
-"""Of the limit on memory, for Python, torch and batches on their way; the engine gets the rest."""
-LEAST_MEMORY = 1_000_000_000
+OWN_BYTES = 1_050_000_000
+"""Of the limit on memory, for Python, torch, batches on their way and what DuckDB does not count;
+its own limit is the rest."""
+LEAST_MEMORY = 1_500_000_000
 BATCH_ENTRIES, BATCH_ROWS = 1 << 22, 100_000
 """Numbers and rows of a batch, at most."""
 
@@ -242,7 +243,7 @@ def bytes_of(memory: object) -> int:
     units = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
     text = str(memory).strip().upper()
     number, unit = text[:-2].strip(), text[-2:]
-    allowed = f"a size of at least {LEAST_MEMORY // 10**9}GB, such as 4GB"
+    allowed = f"a size of at least {LEAST_MEMORY / 1e9:g}GB, such as 4GB"
     try:
         size = int(float(number) * units[unit])
     except (KeyError, ValueError, OverflowError) as error:
