@@ -1,15 +1,19 @@
-"""Single graphs of the paper's data sets, by the names that `matcha make-graph` knows."""
+"""Single graphs by the names that experiment files and studies know."""
 
 import inspect
 from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from matcha_gnn.datasets import csbm
 from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.registry import build, resolve
 from matcha_paper.datasets import (
     Domains,
     arxiv,
     arxiv_structure,
+    coauthor_cs,
+    cora,
     syn_coauthor_cs,
     syn_cora,
     syn_products,
@@ -46,9 +50,31 @@ def one_graph(load: Callable[..., Domains]) -> Callable[..., "Data"]:
     return make
 
 
-syn_cora_graph = one_graph(syn_cora)
-syn_products_graph = one_graph(syn_products)
-syn_coauthor_cs_graph = one_graph(syn_coauthor_cs)
-twitch_graph = one_graph(twitch)
-arxiv_graph = one_graph(arxiv)
-arxiv_structure_graph = one_graph(arxiv_structure)
+GRAPHS: dict[str, Callable[..., "Data"]] = {
+    "arxiv": one_graph(arxiv),
+    "arxiv_structure": one_graph(arxiv_structure),
+    "coauthor_cs": coauthor_cs,
+    "cora": cora,
+    "csbm": csbm,
+    "syn_coauthor_cs": one_graph(syn_coauthor_cs),
+    "syn_cora": one_graph(syn_cora),
+    "syn_products": one_graph(syn_products),
+    "twitch": one_graph(twitch),
+}
+
+
+def make_graph(name: str, **options: Any) -> "Data":
+    """One graph by the name of its data set.
+
+    Args:
+        name: one of `GRAPHS`, with hyphens or underscores.
+        **options: arguments of the function that makes it.
+
+    Raises:
+        InvalidArgumentError: an unknown name, or an option that this data set does not have.
+
+    Example:
+        >>> make_graph("csbm", num_nodes=100, num_features=3).num_nodes
+        100
+    """
+    return build(name, resolve("name", name, GRAPHS), options)

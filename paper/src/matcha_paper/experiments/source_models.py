@@ -38,14 +38,13 @@ class SourceModel(NamedTuple):
 
 def make_graph(arguments: Mapping[str, Any]) -> "Data":
     """The graph that a column names; those of the published CSBM runs are known here alone."""
-    from matcha_gnn import datasets
-    from matcha_paper.datasets import released_csbm
+    from matcha_paper.datasets import named, released_csbm
 
     options = dict(arguments)
     name = options.pop("generator")
     if name == RELEASED:
         return released_csbm(**options)
-    return datasets.make_graph(name, **options)
+    return named.make_graph(name, **options)
 
 
 def cached_source(
@@ -66,7 +65,7 @@ def cached_source(
     Raises:
         InvalidFileError: the source graph's files are missing.
     """
-    from matcha_gnn.io.models import load_model, save_model
+    from matcha_gnn.gamma.files import load_model, save_model
 
     path = folder / FOLDER / f"{_key(cell)}.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)
