@@ -1,7 +1,7 @@
-"""Draw the records of the benchmarks, and write them as tables into docs/kernels.md.
+"""Draw the records of the benchmarks, and write them as tables into paper/docs/kernels.md.
 
 Run: python benchmarks/draw.py
-Writes docs/roofline.svg, docs/scaling.svg and docs/whole.svg, one panel for each machine that has
+Writes roofline.svg, scaling.svg and whole.svg beside it, one panel for each machine that has
 records.
 """
 
@@ -16,7 +16,7 @@ from common import RESULTS
 
 from matcha_gnn.report.palette import BLACK, BLUE, GREY, ORANGE, PINK
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "paper" / "docs"
 SHOWN = {
     "ours_ms": ("matcha-gnn", BLUE, "o"),
     "twin_ms": ("reference implementation", GREY, "s"),
@@ -92,8 +92,9 @@ def whole_runs(axes: Any, record: dict[str, Any]) -> None:
     """From a Data to a result, in units of PyG's own inference."""
     rows = sorted(record["shapes"], key=lambda row: row["nodes"])
     for key, (label, colour, marker) in WHOLE.items():
-        ratios = [row[key] for row in rows]
-        axes.plot([r["nodes"] for r in rows], ratios, marker + "-", color=colour, label=label)
+        drawn = [row for row in rows if key in row]
+        places, ratios = [row["nodes"] for row in drawn], [row[key] for row in drawn]
+        axes.plot(places, ratios, marker + "-", color=colour, label=label)
     axes.axhline(1, ls="--", color=BLACK, lw=1, label="PyG's inference")
     axes.set(xscale="log", yscale="log", xlabel="nodes", ylabel="PyG inferences")
     axes.set_title(record["machine"], fontsize=10)
