@@ -69,12 +69,17 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def store(name: str, args: argparse.Namespace, parts: dict[str, Any]) -> None:
-    """Print the record and keep it under results/, one file for each machine."""
+def store(
+    name: str, args: argparse.Namespace, parts: dict[str, Any], script: str | None = None
+) -> None:
+    """Print the record and keep it under results/, one file for each machine.
+
+    `script` is what was run, with its own options, where it is not called as the record is.
+    """
     machine = processor(args.device)
     full = " --full" if args.full else ""
     record = {
-        "command": f"python benchmarks/{name}.py --device {args.device}{full}",
+        "command": f"python benchmarks/{script or name + '.py'} --device {args.device}{full}",
         "machine": machine,
         "torch": torch.__version__,
         "copy_gb_per_second": copy_bandwidth(args.device) / 1e9,

@@ -92,8 +92,9 @@ def whole_runs(axes: Any, record: dict[str, Any]) -> None:
     """From a Data to a result, in units of PyG's own inference."""
     rows = sorted(record["shapes"], key=lambda row: row["nodes"])
     for key, (label, colour, marker) in WHOLE.items():
-        ratios = [row[key] for row in rows]
-        axes.plot([r["nodes"] for r in rows], ratios, marker + "-", color=colour, label=label)
+        drawn = [row for row in rows if key in row]
+        places, ratios = [row["nodes"] for row in drawn], [row[key] for row in drawn]
+        axes.plot(places, ratios, marker + "-", color=colour, label=label)
     axes.axhline(1, ls="--", color=BLACK, lw=1, label="PyG's inference")
     axes.set(xscale="log", yscale="log", xlabel="nodes", ylabel="PyG inferences")
     axes.set_title(record["machine"], fontsize=10)

@@ -23,7 +23,7 @@ def round_seconds(
     hops = model.hops(graph)
 
     def rounds_seconds(rounds: int) -> float:
-        seconds = mg.adapt(model, graph, method, mg.Matcha(rounds=rounds), hops=hops).seconds
+        seconds = mg.gamma.run(model, graph, method, mg.Matcha(rounds=rounds), hops=hops).seconds
         return sum(seconds[stage] for stage in ("forward", "loss", "backward", "update"))
 
     none, some = (min(rounds_seconds(n) for _ in range(repeats)) for n in (1, ROUNDS + 1))

@@ -120,7 +120,7 @@ def measure_round(nodes: int, features: int, device: str, repeats: int) -> dict[
     cached = model.hops(mg.unlabelled(graph))
 
     def adapt(rounds: int) -> object:
-        return mg.adapt(model, graph, strategy=mg.Matcha(lr=1e-3, rounds=rounds), hops=cached)
+        return mg.gamma.run(model, graph, strategy=mg.Matcha(lr=1e-3, rounds=rounds), hops=cached)
 
     none = best_seconds(lambda: mg.predict(model, graph, hops=cached), repeats)
     some = best_seconds(lambda: adapt(ROUNDS), repeats)

@@ -55,9 +55,11 @@ def adanpc_memory(nodes: int, features: int, answer) -> None:
     graph = mg.datasets.csbm(nodes, features, homophily=0.2, seed=1)
     hops = model.hops(mg.unlabelled(graph))
     one_round = mg.Matcha(rounds=1)
-    mg.adapt(model, graph, strategy=one_round, hops=hops)
+    mg.gamma.run(model, graph, strategy=one_round, hops=hops)
     method = mg.AdaNPC(k=10, temperature=0.001)
-    answer.send(peak_memory(lambda: mg.adapt(model, graph, method, one_round, hops=hops), "cpu"))
+    answer.send(
+        peak_memory(lambda: mg.gamma.run(model, graph, method, one_round, hops=hops), "cpu")
+    )
 
 
 def in_a_fresh_process(nodes: int, features: int) -> int:

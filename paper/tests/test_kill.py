@@ -17,7 +17,7 @@ from matcha_paper.experiments import run, store
 from matcha_paper.experiments.spec import cells, parse
 
 KILLS = 20
-IMPORTED = ("adaptation", "backbones", "datasets", "losses", "methods", "metrics", "train")
+IMPORTED = ("api", "datasets", "metrics", "gamma.running", "gamma.train")
 TINY = {
     "title": "tiny",
     "seeds": [0, 1],

@@ -7,14 +7,12 @@ import pkgutil
 import subprocess
 import sys
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
-from matcha_gnn.io.jsontext import write_json
 from matcha_paper import studies
 from matcha_paper.experiments import load
 from matcha_paper.experiments.spec import cells, groups, quick
@@ -25,7 +23,6 @@ from matcha_paper.studies import (
     data_checks,
     gate,
     gtrans_csbm,
-    harm,
     held_out,
     networks,
     same_bits,
@@ -69,7 +66,7 @@ def test_help_says_how_a_study_is_run(name, monkeypatch, capsys):
     assert f"Run: python -m {module.__name__}" in capsys.readouterr().out
 
 
-def test_the_harm_study_has_its_shifts_and_each_family_is_in_both_halves():
+def test_the_shifts_of_harm_are_there_and_each_family_is_in_both_halves():
     halves = cases()
     sizes = {"tuning": 41, "test": 41, "confirmation": 29, "second": 16}
     assert {half: len(group) for half, group in halves.items()} == sizes
@@ -79,51 +76,11 @@ def test_the_harm_study_has_its_shifts_and_each_family_is_in_both_halves():
     assert families[0] == families[1]
 
 
-def test_a_shift_of_the_harm_study_changes_the_target_alone():
+def test_a_shift_changes_the_target_alone():
     source, target = source_graph(TINY, 0), target_graph(SHIFT, 0)
     assert source.num_nodes == target.num_nodes == 200
     alike = [mg.metrics.edge_homophily(g.edge_index, g.y) for g in (source, target)]
     assert alike == pytest.approx([0.8, 0.2], abs=0.1)
-
-
-def test_harm_runs_and_shows_a_small_case(tmp_path, monkeypatch, capsys):
-    methods = ["erm", "tent"]
-    records = harm.work(TINY, [SHIFT], 0, methods)
-    assert [record["method"] for record in records] == methods
-    for record in records:
-        assert {0 <= record[key] <= 100 for key in ("before", "published", "ours")} == {True}
-        assert record["chosen"] in record["expected"]
-    assert records[0]["labels"] >= records[0]["before"] - 1
-    assert records[1]["labels"] is None
-    write_json(tmp_path / "record.json", {"runs": records})
-    monkeypatch.setattr(sys, "argv", ["harm", "show", str(tmp_path / "record.json")])
-    harm.main()
-    shown = capsys.readouterr().out
-    assert shown.startswith(harm.table(records))
-    assert "generated" in shown
-
-
-def run_of(case, before, ours, **others):
-    run = {"case": case, "seed": 0, "method": "erm", "chosen": "fitted", "labels": None}
-    return run | {"before": before, "published": before, "ours": ours} | others
-
-
-def test_the_table_of_the_harm_study_counts_runs_that_lost_more_than_a_point(capsys):
-    runs = [run_of("a", 80.0, 78.5), run_of("b", 80.0, 79.5), run_of("c, none", 70.0, 74.0)]
-    lines = harm.table(runs).splitlines()
-    assert lines[2:] == [
-        "| erm, published | 3 | +0.00 | 0.0% | +0.0 |",
-        "| erm, ours | 3 | +0.67 | 33.3% | -1.5 |",
-        "| ours, no shift | 1 | +4.00 | | +4.0 |",
-    ]
-    harm.show(runs)
-    assert "hurt: a, erm, seed 0: 80.0 to 78.5 (fitted)" in capsys.readouterr().out
-
-
-def test_kinds_keep_real_and_generated_graphs_apart_and_leave_out_older_records():
-    runs = [run_of("a", 1, 1, real=True), run_of("b", 1, 1, real=False), run_of("c", 1, 1)]
-    assert harm.kinds(runs) == {"generated": [runs[1]], "real": [runs[0]]}
-    assert harm.kinds(runs[2:]) == {}
 
 
 @pytest.mark.parametrize("kind", ["sage", "gprgnn"])
@@ -352,26 +309,6 @@ def test_the_gate_fails_where_one_family_differs(capsys):
     assert "not passed: mean difference +0.035 points, largest of a family +0.350" in (
         capsys.readouterr().out
     )
-
-
-def test_the_gate_runs_a_small_shift_and_leaves_it_out_the_next_time(monkeypatch, tmp_path, capsys):
-    work = partial(gate._shifts, "levels", TINY, [SHIFT], 0, ("erm", "t3a"))
-    monkeypatch.setitem(gate.STUDIES, "levels", lambda: iter([gate.Unit("tiny", work)]))
-    path = tmp_path / "gate.json"
-    command = ["gate", "run", "--out", str(path), "--studies", "levels", "--processes", "1"]
-    monkeypatch.setattr(sys, "argv", command)
-    gate.main()
-    written = path.read_bytes()
-    first, second = json.loads(written)["runs"]
-    assert first["earned"]["source"][0] == first["before"]
-    assert first["second_chosen"] in first["earned"] or first["second_chosen"] in gate.KEPT
-    assert second["method"] == "t3a"
-    assert "1 of 1" in capsys.readouterr().out
-    gate.main()
-    assert path.read_bytes() == written
-    shown = capsys.readouterr().out
-    assert "1 of 1" not in shown
-    assert "passed: mean difference" in shown
 
 
 def test_missing_data_end_a_study_in_one_line(tmp_path):

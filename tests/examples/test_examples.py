@@ -128,5 +128,3 @@ def test_the_job_fails_while_an_alarm_lasts(tmp_path, level, code):
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True)
     assert done.returncode == code
     assert (b"2026-05-02.npz: level_since" in done.stderr) == bool(code)
-
-

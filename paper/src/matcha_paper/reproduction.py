@@ -7,7 +7,7 @@ from typing import Any
 from rich.markup import escape
 
 from matcha_gnn.cli import console
-from matcha_gnn.cli.commands import usable_device
+from matcha_gnn.cli.networks import usable_device
 from matcha_gnn.errors import InvalidArgumentError, InvalidFileError
 from matcha_gnn.io.files import output_folder
 from matcha_gnn.registry import resolve

@@ -10,9 +10,8 @@ from scipy import stats
 from torch_geometric.data import Data
 from torch_geometric.utils import contains_self_loops
 
-from matcha_gnn.datasets import cora
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_paper.datasets import preferential
+from matcha_paper.datasets import cora, preferential
 from matcha_paper.datasets.preferential import compatibility
 from matcha_paper.datasets.splits import row_hashes
 from matcha_paper.datasets.syn_cora import HOMOPHILIES, RUNS, syn_cora_graph

@@ -8,9 +8,8 @@ import torch
 from sklearn.decomposition import TruncatedSVD
 from torch_geometric.utils import homophily
 
-from matcha_gnn.datasets import coauthor_cs
 from matcha_gnn.errors import InvalidFileError
-from matcha_paper.datasets import syn_coauthor_cs, syn_products
+from matcha_paper.datasets import coauthor_cs, syn_coauthor_cs, syn_products
 from matcha_paper.datasets.arrays import scipy_matrix
 from matcha_paper.datasets.splits import row_hashes, split_by_features
 

@@ -5,13 +5,15 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from matcha_gnn.datasets import coauthor_cs, cora, csbm
+from matcha_gnn.datasets import csbm
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.registry import build, resolve
 from matcha_paper.datasets import (
     Domains,
     arxiv,
     arxiv_structure,
+    coauthor_cs,
+    cora,
     syn_coauthor_cs,
     syn_cora,
     syn_products,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from matcha_gnn.gamma.methods import BaseMethod
     from matcha_gnn.gamma.models import Backbone
     from matcha_gnn.gamma.strategies import Strategy
+    from matcha_gnn.network.network import Network
     from matcha_gnn.result import Result
 
 
@@ -241,7 +242,7 @@ def build_method(spec: RowSpec) -> "BaseMethod":
 
 
 def adapt_cell(
-    cell: Cell, model: "Backbone", graph: "Data", method: "BaseMethod", lr: float, epochs: int
+    cell: Cell, model: "Network", graph: "Data", method: "BaseMethod", lr: float, epochs: int
 ) -> "Result":
     """Run a cell's row on a graph, with a given step size and number of rounds.
 
@@ -283,7 +284,8 @@ def _record(cell: Cell, source: SourceModel, graph: "Data", folder: Path) -> Non
     from matcha_gnn.gamma.result import MatchaResult
     from matcha_gnn.metrics import accuracy, edge_homophily, evaluate
 
-    model, seconds, method = source.model, {"train": source.seconds}, build_method(cell.run)
+    model: Network = source.model
+    seconds, method = {"train": source.seconds}, build_method(cell.run)
     settings, scored = (cell.run.lr, cell.run.epochs), graph.get("test_mask")
     labels: list[Tensor] = []
     if algorithm_of(cell.run)["name"] == ROUNDS:

@@ -65,7 +65,7 @@ def cached_source(
     Raises:
         InvalidFileError: the source graph's files are missing.
     """
-    from matcha_gnn.io.models import load_model, save_model
+    from matcha_gnn.gamma.files import load_model, save_model
 
     path = folder / FOLDER / f"{_key(cell)}.safetensors"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ class ColumnSpec:
     """A source graph and a target graph: options of the data set, by `datasets.named.make_graph`.
 
     `train` holds what this column trains differently; `attack`, where it is given, the options of
-    `transforms.attacked`: an adversary who knows the source model changes the target's edges.
+    `attack.attacked`: an adversary who knows the source model changes the target's edges.
     Columns of a `group` are shown together, apart from those that have none.
     """
 

@@ -5,8 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from matcha_gnn.adaptation import adapt
-
+from matcha_gnn.gamma.running import run
 from matcha_gnn.gamma.strategies import Matcha
 from matcha_gnn.metrics import accuracy
 from matcha_paper.figures.numbers import Effort, Row, Rows, column, distinct, mean_sd, select
@@ -26,10 +25,10 @@ def rounds_of(of: Setting, seed: int, **options: Any) -> Iterator[tuple[float, f
     """
     model, target = of.model, of.target
     while True:
-        result = adapt(model, target, strategy=Matcha(rounds=1, **options), seed=seed)
+        result = run(model, target, strategy=Matcha(rounds=1, **options), seed=seed)
         scored = accuracy(result.probs_before, target.y, target.get("test_mask"))
         yield result.trace.loss[0], scored
-        model = result.model
+        model = result.backbone
 
 
 def _curves(found: dict[tuple[str, str], list[list[tuple[float, float]]]]) -> Rows:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from matcha_gnn.adaptation import adapt
 
 from matcha_gnn.gamma.losses import LOSSES
 from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.running import run
 from matcha_gnn.gamma.strategies import ClosedForm, Matcha
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.metrics import accuracy
@@ -42,8 +42,8 @@ def measure_representations(effort: Effort) -> Rows:
     rows += _embedded("target, before", of.model, of.target, shown, seed)
     for name, text in AFTER.items():
         loss = LOSSES[name]()
-        strategy = ClosedForm(loss) if name == "sure" else Matcha(loss)
-        adapted = adapt(of.model, of.target, strategy=strategy, seed=seed).model
+        strategy = ClosedForm(loss=loss) if name == "sure" else Matcha(loss=loss)
+        adapted = run(of.model, of.target, strategy=strategy, seed=seed).backbone
         rows += _embedded(text, adapted, of.target, shown, seed)
     return rows
 
@@ -101,7 +101,7 @@ def measure_logits(effort: Effort) -> Rows:
     for rounds in ROUNDS:
         if rounds > done:
             strategy = Matcha(rounds=rounds - done)
-            model = adapt(model, of.target, strategy=strategy, seed=seed).model
+            model = run(model, of.target, strategy=strategy, seed=seed).backbone
             done = rounds
         found[rounds] = margins(model, of.target)
     edges = common_bins(list(found.values()))

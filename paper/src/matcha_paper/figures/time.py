@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matcha_gnn.adaptation import adapt
 
 from matcha_gnn.datasets import csbm
 from matcha_gnn.gamma import methods
 from matcha_gnn.gamma.methods import BaseMethod
 from matcha_gnn.gamma.models import GPRGNN, Backbone
+from matcha_gnn.gamma.running import run
 from matcha_gnn.gamma.strategies import Matcha, Unadapted
 from matcha_gnn.gamma.train import fit
 from matcha_gnn.graphs.memory import unlabelled
@@ -65,10 +65,10 @@ class Clock:
         """The least seconds by stage over the repeats; `setup` once, others over all rounds."""
         strategy = Matcha(lr=1e-3, rounds=rounds) if rounds else Unadapted()
         runs = [
-            adapt(self.model, self.graph, method, strategy, hops=self.hops).seconds
+            run(self.model, self.graph, method, strategy, hops=self.hops).seconds
             for _ in range(self.repeats)
         ]
-        return {stage: min(run.get(stage, 0.0) for run in runs) for stage in ("setup", *STAGES)}
+        return {stage: min(each.get(stage, 0.0) for each in runs) for stage in ("setup", *STAGES)}
 
     def own_step(self, make: Callable[[int], BaseMethod], few: int, many: int) -> float:
         """Seconds of one step that a method takes by itself."""

@@ -59,7 +59,7 @@ def trained(kind: Any, graph: Data, seed: int) -> Plain:
 
 def accuracies(model: mg.Backbone, target: Data) -> list[float]:
     """Before and after rounds of Matcha, in percent."""
-    result = mg.adapt(model, target, strategy=mg.Matcha())
+    result = mg.gamma.run(model, target)
     pair = (result.probs_before, result.probs)
     return [100 * accuracy(probs, target.y) for probs in pair]
 

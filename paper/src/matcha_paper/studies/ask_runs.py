@@ -1,6 +1,7 @@
 """Candidates of the shifts of the evidence study, saved so that questions can be studied offline.
 
-The network is GPRGNN. Candidates are those of the default, and PIC after 5, 20 and 50 rounds.
+The network is GPRGNN. Candidates are those of the default, and PIC after 5, 20 and 50 rounds
+around a base method.
 
 Run: python -m matcha_paper.studies.ask_runs tuning --out FOLDER [--seeds 10 11]
          [--cases flip cora] [--methods erm] [--jobs 2]
@@ -38,9 +39,9 @@ def collect(model: mg.Backbone, target: Data, shift: Shift, method: str, seed: i
         seed: of the base method.
     """
     base = METHODS[method]()
-    default = mg.adapt(model, target, base, seed=seed)
+    default = mg.adapt(model, target)
     others = {
-        f"PIC, {rounds} rounds": mg.adapt(
+        f"PIC, {rounds} rounds": mg.gamma.run(
             model, target, base, mg.Matcha(rounds=rounds), seed=seed
         ).probs
         for rounds in ROUNDS

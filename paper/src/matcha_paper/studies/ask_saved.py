@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from matcha_gnn.evidence.belief_model import network_probs
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -88,7 +87,7 @@ class Shift(NamedTuple):
 
 
 def saved_run(
-    result: mg.Adaptation,
+    result: mg.Result,
     truth: Tensor,
     scored: Tensor,
     shift: Shift,
@@ -97,25 +96,22 @@ def saved_run(
     """What a result of the default has to say at the nodes that are scored.
 
     Args:
-        result: of `Guarded` on a graph in memory.
+        result: of `mg.adapt`.
         truth: true classes, [N].
         scored: the nodes, bool [N].
         shift: which it was.
         others: class probabilities of further candidates by name, [N, C] each.
     """
-    decision = result.decision
-    assert decision is not None
     found = {"source": result.probs_before}
-    found |= {one.name: one.probs for one in decision.candidates if one.probs is not None}
+    found |= {one.name: one.probs for one in result.candidates}
     found |= others or {}
     found = _different({name: probs[scored] for name, probs in found.items()})
-    posterior, known = decision.posterior, dict[str, Any](prior=None)
-    if posterior is not None and decision.candidates[0].model is not None:
-        network = network_probs(decision.candidates[0].model, result.graph)
+    posterior, known = result.posterior, dict[str, Any](prior=None)
+    if posterior is not None:
         known = {
-            "prior": None if decision.obstacle else _array(posterior.probs[scored]),
+            "prior": None if result.obstacle else _array(posterior.probs[scored]),
             "evidence": _array(posterior.gathered.weighted(posterior.source)[scored]),
-            "network": _array(network_logs(network[scored])),
+            "network": _array(network_logs(result.probs_before[scored])),
             "pool": np.array(posterior.source.pool_weights),
         }
     return SavedRun(

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from matcha_gnn.evidence.belief_model import surer
 from scipy.stats import beta
 
+from matcha_gnn.answering import surer
 from matcha_gnn.questions.decision import Design, choose
 from matcha_gnn.questions.sampling import IntArray
 from matcha_gnn.questions.surest import margins

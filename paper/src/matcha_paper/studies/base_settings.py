@@ -22,12 +22,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from matcha_gnn.transforms.attack import LOSSES, attacked
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy, edge_homophily
+from matcha_paper.attack import LOSSES, attacked
 from matcha_paper.experiments.algorithms import rounds_of_pic
 from matcha_paper.experiments.source_models import make_graph, train_source
 from matcha_paper.experiments.spec import published
@@ -98,7 +98,7 @@ def scored(
     everyone: bool = False,
 ) -> float:
     """Accuracy in percent over the test nodes, or over everyone."""
-    probs = mg.adapt(model, graph, method, rounds_of_pic(rounds)).probs
+    probs = mg.gamma.run(model, graph, method, rounds_of_pic(rounds)).probs
     return round(100 * accuracy(probs, graph.y, None if everyone else graph.get("test_mask")), 2)
 
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from matcha_gnn.evidence.belief_model import network_probs
 from torch import Tensor
 
 from matcha_gnn import ERM, Backbone, View, unlabelled
-from matcha_gnn.evidence import infer
+from matcha_gnn.evidence.posterior import infer
 from matcha_gnn.functional import entropy, scaled_stein_risk
 from matcha_gnn.gamma.losses.sure import SteinForms, stein_forms
+from matcha_gnn.gamma.result import MatchaResult
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import accuracy
 from matcha_paper.experiments.rounds import watched
@@ -31,6 +31,7 @@ from matcha_paper.studies.shared import (
     arguments,
     held_out_table,
     run_study,
+    source_of,
     with_models,
 )
 
@@ -54,11 +55,13 @@ def settings_of(cell: Cell, model: Backbone, device: str) -> dict[str, list[floa
     graph = make_graph(cell.target).to(device)
     target = unlabelled(graph)
     forms = stein_forms(View(model, target, model.hops(target), model.gamma.detach(), 0))
-    posterior = infer(model, target, network_probs(model, target))
+    posterior = infer(source_of(model), target, model.probs(target))
     found = {}
     for lr in STEP_SIZES:
         method, rounds = watched(ERM(), lambda probs: probs)
-        history = adapt_cell(cell, model, graph, method, lr, max(ROUNDS)).trace
+        result = adapt_cell(cell, model, graph, method, lr, max(ROUNDS))
+        assert isinstance(result, MatchaResult), "no row of this study is of the default"
+        history = result.trace
         for n in ROUNDS:
             found[f"{lr:g} {n}"] = [
                 accuracy(rounds[n], graph.y),

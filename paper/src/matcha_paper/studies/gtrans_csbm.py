@@ -42,7 +42,7 @@ def scores(cell: Cell, model: mg.Backbone) -> dict[str, float]:
         found[name] = 100 * accuracy(result.probs, graph.y)
     for refresh in REFRESHES:
         method, start = mg.GTrans(**GTRANS["twitch-e"], refresh=refresh), perf_counter()
-        result = mg.adapt(model, graph, method, mg.Matcha(restart=refresh != 10))
+        result = mg.gamma.run(model, graph, method, mg.Matcha(restart=refresh != 10))
         found[f"+ Matcha, {refresh}"] = 100 * accuracy(result.probs, graph.y)
         found[f"seconds, {refresh}"] = perf_counter() - start
     return found

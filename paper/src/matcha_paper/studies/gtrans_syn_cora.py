@@ -48,7 +48,7 @@ def scores(model: mg.Backbone, run: int, options: dict[str, Any]) -> dict[str, l
     """Alone and + Matcha, over the test nodes and over all nodes."""
     target, method = published_syn_cora(run).target, mg.GTrans(**options)
     answers = [
-        mg.adapt(
+        mg.gamma.run(
             model,
             target,
             method,

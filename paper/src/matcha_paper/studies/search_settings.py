@@ -18,10 +18,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from matcha_gnn.evidence.belief_model import network_probs
-
 from matcha_gnn import unlabelled
-from matcha_gnn.evidence import infer
+from matcha_gnn.evidence.posterior import infer
 from matcha_gnn.io.files import output_folder
 from matcha_gnn.io.jsontext import write_json
 from matcha_paper.experiments import load
@@ -29,7 +27,7 @@ from matcha_paper.experiments.rounds import watched
 from matcha_paper.experiments.run import adapt_cell, build_method, worker_pool
 from matcha_paper.experiments.source_models import make_graph, train_source
 from matcha_paper.experiments.spec import BELIEF, DRAWN, OURS, Cell, Experiment, cells
-from matcha_paper.studies.shared import HELD_OUT, arguments, read_record, run_study
+from matcha_paper.studies.shared import HELD_OUT, arguments, read_record, run_study, source_of
 
 STEP_SIZES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 ROUNDS = tuple(range(2, 101, 2))
@@ -41,7 +39,8 @@ def score(group: list[Cell], device: str) -> dict[str, dict[str, float]]:
     model = train_source(group[0], device, {cell.run.method for cell in group})
     graph = make_graph(group[0].target).to(device)
     del graph.y
-    posterior = infer(model, unlabelled(graph), network_probs(model, unlabelled(graph)))
+    target = unlabelled(graph)
+    posterior = infer(source_of(model), target, model.probs(target))
     found: dict[str, dict[str, float]] = {}
     for cell in group:
         plain = replace(cell, run=replace(cell.run, only={}))

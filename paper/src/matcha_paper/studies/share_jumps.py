@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from matcha_gnn.result.alarms import JUMP, jumped
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
+from matcha_gnn.alarms import JUMP, jumped
 from matcha_gnn.datasets import csbm
 from matcha_gnn.metrics import accuracy
 from matcha_paper.studies.shared import arguments, run_study

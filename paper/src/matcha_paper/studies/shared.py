@@ -50,6 +50,13 @@ def run_study(main: Callable[[], None]) -> None:
         sys.exit(str(error))
 
 
+def source_of(model: mg.Backbone) -> mg.SourceSummary:
+    """The source summary of a model that `fit` trained."""
+    assert model.source is not None, "fit makes one"
+    summary: mg.SourceSummary = model.source
+    return summary
+
+
 def show_record(
     parser: argparse.ArgumentParser, path: Path | None, show: Callable[[list[Any]], None]
 ) -> None:

@@ -32,7 +32,7 @@ def line(model: mg.Backbone, target: Data, scale: Scale) -> str:
     """Confidence, PIC and accuracies, as they are printed."""
     method = mg.T3A(k=-1, scale=scale)
     results = [
-        mg.adapt(
+        mg.gamma.run(
             model,
             target,
             method,
