@@ -42,6 +42,7 @@ ROOT_STREAMS = {
     "matcha_paper/studies/evidence_cases.py",
     "matcha_paper/studies/gate.py",
     "matcha_paper/studies/harm_cases.py",
+    "matcha_paper/studies/natural.py",
     "matcha_paper/studies/networks.py",
     "matcha_paper/studies/shared_rows.py",
     "matcha_gnn/gamma/testing/methods.py",

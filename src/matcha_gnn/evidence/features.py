@@ -30,9 +30,10 @@ SCALE = (-1.0, 3.0)
 """Median log2 ratio of the columns' standard deviations."""
 OFFSET = 1.0
 """Root mean square of the columns' offsets, in standard deviations of the source."""
-LINKED, UNLINKED = 4.0, 2.0
+LINKED, UNLINKED = 4.0, (-4.0, 2.0)
 """Features of the source go with edges beyond the classes from the first z on, which edges of the
-target must be enough to show, too; those of the target do not go with edges below the second."""
+target must be enough to show, too; those of the target do not go with edges between the others:
+random ends are a little more alike than those of edges, as nodes of many edges meet themselves."""
 DEGREE = 0.1
 """Share of the source's mean degree below which edges are missing."""
 RANKED = 0.1
@@ -130,7 +131,7 @@ class Comparison(NamedTuple):
                 f"cannot tell: nodes have {self.degree:.2g} times as many edges as on the source; "
                 "are edges missing?"
             )
-        if abs(self.linked) < UNLINKED:
+        if UNLINKED[0] < self.linked < UNLINKED[1]:
             return (
                 "cannot tell: features do not go with edges, as they do on the source; rows in "
                 "another order, or noise?"
