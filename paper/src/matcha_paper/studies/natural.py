@@ -30,12 +30,12 @@ from torch_geometric.nn import GAT, GCN, MLP, GraphSAGE
 from torch_geometric.utils import subgraph
 
 import matcha_gnn as mg
-from matcha_gnn import datasets
 from matcha_gnn.errors import NoEvidenceError
-from matcha_gnn.evidence import ACCURACY, infer, measuring
+from matcha_gnn.evidence import measuring
 from matcha_gnn.evidence.features import compare
-from matcha_gnn.evidence.goals import BalancedAccuracy
+from matcha_gnn.evidence.goals import ACCURACY, BalancedAccuracy
 from matcha_gnn.evidence.parts import BELIEF
+from matcha_gnn.evidence.posterior import infer
 from matcha_gnn.evidence.probe import ProbeFit, fit_probe
 from matcha_gnn.evidence.rating import rater_of
 from matcha_gnn.evidence.trust import (
@@ -49,9 +49,10 @@ from matcha_gnn.evidence.trust import (
     mix_distance,
     parts_error,
 )
-from matcha_gnn.gamma.models import as_backbone
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.metrics import evaluate
+from matcha_gnn.network.network import Network, as_network
+from matcha_paper.datasets import coauthor_cs, cora
 from matcha_paper.datasets.syn_cora import syn_cora_graph
 from matcha_paper.studies.broken import BROKEN, _natural, _with
 from matcha_paper.studies.evidence import estimators
@@ -119,7 +120,7 @@ def _syn_cora() -> Iterator[tuple[str, str, Data, list[tuple[str, Data]]]]:
 
 def _cuts(family: str) -> Iterator[tuple[str, str, Data, list[tuple[str, Data]]]]:
     """Two sides of a network that is cut by its communities; every side is a source once."""
-    graph = _plain(datasets.make_graph("cora" if family == "Cora cuts" else "coauthor_cs"))
+    graph = _plain(cora() if family == "Cora cuts" else coauthor_cs())
     graph = _common({"": graph}, COLUMNS.get(family))[""]
     parts = 2 if family == "Cora cuts" else 4
     for way, seed in (("spectral", 0), ("louvain", 0), ("louvain", 1), ("louvain", 2)):
@@ -263,16 +264,14 @@ class _Source:
             self.fit = fit_probe(x, labels, labelled, classes, seed)
         return self.fit
 
-    def summarise(self, net: nn.Module) -> tuple[mg.SourceSummary, mg.Backbone, Record]:
+    def summarise(self, net: nn.Module) -> tuple[mg.SourceSummary, Network, Record]:
         """Summary, model, and what the source shows."""
-        model = net if isinstance(net, mg.Backbone) else as_backbone(net, self.data, None)
+        model = as_network(net, self.data)
         start = time.perf_counter()
         with mock.patch.object(measuring, "fit_probe", self.fit_probe):
             summary = mg.summarise_source(model, self.data, trained=self.data.train_mask)
         seconds = time.perf_counter() - start
         evidence, features = summary.evidence, summary.features
-        assert evidence is not None
-        assert features is not None
         record = {
             "labelled": int(3 * evidence.part_nodes),
             "held out": int(evidence.held_out),
@@ -287,9 +286,8 @@ class _Source:
 
 
 @torch.no_grad()
-def _probs(model: mg.Backbone, graph: mg.Graph) -> Tensor:
-    probs: Tensor = model.head(model.representation(graph)).softmax(1)
-    return probs
+def _probs(model: Network, graph: mg.Graph) -> Tensor:
+    return model.logits(graph).softmax(1)
 
 
 def _rounded(value: Any) -> Any:
@@ -302,21 +300,20 @@ def _rounded(value: Any) -> Any:
 
 
 @torch.no_grad()
-def target_facts(model: mg.Backbone, summary: mg.SourceSummary, target: Data) -> Record:
+def target_facts(model: Network, summary: mg.SourceSummary, target: Data) -> Record:
     """What is said of a target, without the error of the model, and what is true.
 
     Labels are read for scoring alone.
     """
     graph, features = unlabelled(target), summary.features
-    assert features is not None
     compared = compare(features, graph)
     if compared.problem:
         return {"problem": compared.problem}
     scored = target.get("scored")
     scored = torch.ones(target.num_nodes, dtype=torch.bool) if scored is None else scored
-    network, model.source = _probs(model, graph), summary
+    network = _probs(model, graph)
     try:
-        posterior = infer(model, graph, network)
+        posterior = infer(summary, graph, network)
     except NoEvidenceError as reason:
         return {"obstacle": str(reason)}
     found, source = posterior.trust, posterior.source
@@ -445,7 +442,7 @@ def _short(record: Record) -> Record:
     return {name: record[name] for name in ("mix", "contradiction")} | {"answers": answers}
 
 
-def _rivals(model: mg.Backbone, again: nn.Module | None, source: Data, target: Data) -> Record:
+def _rivals(model: Network, again: nn.Module | None, source: Data, target: Data) -> Record:
     """What other estimators say, as shares; nothing where too few nodes were held out."""
     whole = target.clone()
     if "scored" not in whole:
