@@ -343,13 +343,13 @@ def test_json_has_null_where_there_is_no_number(tmp_path, capsys):
 def test_options_of_a_base_method(files, capsys):
     arguments = ["adapt", files / "m.safetensors", files / "g.npz", "--method", "t3a"]
     arguments += ["-o", files / "options"]
-    assert run(capsys, *arguments, "--option", "k=-1", "--option", "drop_worst=true")[0] == 0
+    assert run(capsys, *arguments, "--option", "k=-1", "--option", "scale=model")[0] == 0
     summary = json.loads((files / "options" / "summary.json").read_text())
     assert summary["method_parameters"]["k"] == -1
-    assert summary["method_parameters"]["drop_worst"] is True
+    assert summary["method_parameters"]["scale"] == "model"
     arguments += ["--force"]
     for option, says in (
-        ("z=1", "--option: got 'z'; allowed: drop_worst, k, row_labels"),
+        ("z=1", "--option: got 'z'; allowed: k, scale"),
         ("k", "--option: got 'k'; allowed: KEY=VALUE"),
         ("k=0", "k: got 0"),
     ):

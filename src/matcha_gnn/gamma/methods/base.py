@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.gamma.hops import Hops, MixedSums
 from matcha_gnn.gamma.methods.settings import Configured
-from matcha_gnn.gamma.models import Backbone, hop_weights_of
+from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.typing import ClassSums, FloatArray, HopWeights, Probs, Repr
 
@@ -138,7 +138,7 @@ class View:
         """c(γ), [K+1]; one where Z is the only hop."""
         if self.hops.mixed:
             return self.gamma.new_ones(1)
-        return hop_weights_of(self.model, self.gamma)
+        return self.model.hop_weights(self.gamma)
 
     @cached_property
     def hop_weights_array(self) -> FloatArray:
