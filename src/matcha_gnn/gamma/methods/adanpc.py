@@ -7,15 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.errors import IncompatibleError, as_whole, require_number
-from matcha_gnn.gamma.methods.base import (
-    Arrays,
-    BaseMethod,
-    Modifies,
-    Prediction,
-    State,
-    View,
-    require_linear_head,
-)
+from matcha_gnn.gamma.methods.base import Arrays, BaseMethod, Modifies, Prediction, State, View
 from matcha_gnn.gamma.methods.lame import nearest
 from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.graphs.memory import Graph
@@ -60,6 +52,7 @@ class AdaNPC(BaseMethod):
     name = "adanpc"
     needs_hops = False
     keeps_state = False
+    needs_linear_head = True
     modifies = frozenset({Modifies.HEAD})
 
     k: int = 100
@@ -71,7 +64,7 @@ class AdaNPC(BaseMethod):
 
     def require(self, model: Backbone) -> None:
         """A linear head, and the memory."""
-        require_linear_head(self.name, model)
+        super().require(model)
         if not {"rows", "labels"} <= model.source_arrays.get(self.name, {}).keys():
             raise IncompatibleError(
                 "the model has no memory for AdaNPC: train it with fit(..., methods=[AdaNPC()]) "

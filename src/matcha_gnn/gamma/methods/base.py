@@ -181,12 +181,14 @@ class BaseMethod(Configured, abc.ABC):
         needs_hops: it may read the hops one by one; False lets a model whose γ stays keep Z alone.
         keeps_state: what it does in a round may depend on the rounds before; False lets
             `Matcha(restart=False)` be refused, which would have no effect.
+        needs_linear_head: it takes the classifier to be one linear layer.
     """
 
     name: ClassVar[str]
     draws_at_random: ClassVar[bool] = False
     needs_hops: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
+    needs_linear_head: ClassVar[bool] = False
 
     def run(self, network: Any, graph: Graph, class_names: tuple[str, ...] = ()) -> Any:
         """What `mg.adapt(..., strategy=method)` calls: the method alone, around the model as it is.
@@ -207,6 +209,12 @@ class BaseMethod(Configured, abc.ABC):
 
     def require(self, model: Backbone) -> None:
         """Raise IncompatibleError if the model lacks what this method needs."""
+        head: nn.Module = model.head
+        if self.needs_linear_head and not isinstance(head, nn.Linear):
+            kind = type(head).__name__
+            raise IncompatibleError(
+                f"{self.name}: needs a linear head, but the head of {model.name} is a {kind}"
+            )
 
     def source_arrays(
         self, model: Backbone, source: Graph, labels: Tensor, labelled: Tensor, seed: int
@@ -233,13 +241,3 @@ class BaseMethod(Configured, abc.ABC):
     @abc.abstractmethod
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """One run of the method at the view's γ: its prediction, and its state afterwards."""
-
-
-def require_linear_head(method: str, model: Backbone) -> None:
-    """Raise IncompatibleError for a model whose classifier is not one linear layer."""
-    head: nn.Module = model.head
-    if not isinstance(head, nn.Linear):
-        kind = type(head).__name__
-        raise IncompatibleError(
-            f"{method}: needs a linear head, but the head of {model.name} is a {kind}"
-        )

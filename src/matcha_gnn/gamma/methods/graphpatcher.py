@@ -1,6 +1,5 @@
 """GraphPatcher (Ju et al., NeurIPS 2023): virtual neighbours for nodes that lack real ones."""
 
-import abc
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -194,7 +193,7 @@ class PatcherTraining:
         self.source, self.labels, self.labelled = source, labels, labelled
         self.method = method
         self.x = self.model.accept(source.x)
-        self.predictor: Predictor = WholePredictor(self.model)
+        self.predictor = Predictor(self.model)
         if isinstance(self.model, FilterBackbone):
             self.predictor = FilterPredictor(self.model, self.x)
         with torch.no_grad():
@@ -296,27 +295,33 @@ def divergence(target: Tensor, patched: Tensor) -> Tensor:
     return (wanted.exp() * (wanted - given)).sum(-1).mean()
 
 
-class Predictor(abc.ABC):
-    """Logits of a frozen model on the source graph, with and without virtual nodes."""
+class Predictor:
+    """Logits of a frozen model of any form on the source graph, with and without virtual nodes."""
 
-    @abc.abstractmethod
+    def __init__(self, model: Backbone) -> None:
+        self.model = model
+
     def message(self, patcher: Patcher, hidden: Tensor) -> Tensor:
         """The message of virtual nodes from their last hidden layer, one row for each."""
+        return patcher.last(hidden)  # type: ignore[no-any-return]
 
-    @abc.abstractmethod
     def logits(self, graph: Graph) -> Tensor:
         """Of all nodes, [N, C]."""
+        return self.model.logits(graph)
 
-    @abc.abstractmethod
     def patched(self, graph: Graph, centres: Tensor, messages: Sequence[Tensor]) -> Tensor:
         """The same when each centre has virtual neighbours, one for each message [B, ·]."""
+        return self.logits(patched_graph(graph, centres, messages))[: graph.num_nodes]
 
 
 class FilterPredictor(Predictor):
     """For filters: the head is linear, so its C columns go through the hops, not the D of H_0."""
 
+    model: FilterBackbone
+
     def __init__(self, model: FilterBackbone, x: Tensor) -> None:
-        self.model, self.hop_weights = model, model.hop_weights(model.gamma)
+        super().__init__(model)
+        self.hop_weights = model.hop_weights(model.gamma)
         with torch.no_grad():
             self.own = self._head(model.encode(x))
 
@@ -328,8 +333,8 @@ class FilterPredictor(Predictor):
     def logits(self, graph: Graph) -> Tensor:
         return self._biased(filter_hops(graph.adjacency, self.own, self.hop_weights))
 
+    @override
     def patched(self, graph: Graph, centres: Tensor, messages: Sequence[Tensor]) -> Tensor:
-        """One filter of the node-only logits, and one of the messages."""
         adjacency, share = patched_adjacency(graph, centres, len(messages), self.own.dtype)
         sent = torch.stack([*messages]).sum(0)
         pushed = torch.zeros_like(self.own).index_add(0, centres, sent) * share[:, None]
@@ -341,22 +346,3 @@ class FilterPredictor(Predictor):
     def _biased(self, logits: Tensor) -> Tensor:
         bias: Any = self.model.head.bias
         return logits if bias is None else logits + bias
-
-
-class WholePredictor(Predictor):
-    """For models of any form, on the graph that has the virtual nodes."""
-
-    def __init__(self, model: Backbone) -> None:
-        self.model = model
-
-    @override
-    def message(self, patcher: Patcher, hidden: Tensor) -> Tensor:
-        return patcher.last(hidden)  # type: ignore[no-any-return]
-
-    @override
-    def logits(self, graph: Graph) -> Tensor:
-        return self.model.logits(graph)
-
-    @override
-    def patched(self, graph: Graph, centres: Tensor, messages: Sequence[Tensor]) -> Tensor:
-        return self.logits(patched_graph(graph, centres, messages))[: graph.num_nodes]

@@ -376,11 +376,6 @@ def contrast(clean_and_shuffled: Tensor, dropped: Repr) -> tuple[Tensor, tuple[T
     Args:
         clean_and_shuffled: Z on the edited graph, and with shuffled feature rows, [N, 2D].
         dropped: Z without some of the edges, [N, D].
-
-    Example:
-        >>> value, slopes = contrast(torch.tensor([[2.0, 0, 0, 3]]), torch.tensor([[1.0, 0]]))
-        >>> value, slopes[0]
-        (tensor(-1.), tensor([[0.0000, 0.5000, 0.3333, 0.0000]]))
     """
     clean, shuffled = clean_and_shuffled.chunk(2, dim=1)
     per_c, per_s, per_d = map(_per_length, (clean, shuffled, dropped))
@@ -405,10 +400,6 @@ def project(p: Tensor, budget: float) -> Tensor:
     """The point nearest to p with entries inside (0, 1) whose sum is at most the budget.
 
     It is p − μ clipped to the interval, with the smallest μ ≥ 0 within the budget, by bisection.
-
-    Example:
-        >>> project(torch.tensor([0.5, 0.25, -1.0]), budget=0.25)
-        tensor([2.5000e-01, 1.0000e-07, 1.0000e-07])
     """
 
     def cut(shift: float) -> Tensor:

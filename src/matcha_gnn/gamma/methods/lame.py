@@ -108,12 +108,7 @@ class LAME(BaseMethod):
 
 
 def neighbour_table(z: Repr, k: int) -> Tensor:
-    """The `k` other nodes most similar to each node by cosine, in no order, [N, min(k, N − 1)].
-
-    Example:
-        >>> neighbour_table(torch.tensor([[1.0, 0.1], [2.0, 0.0], [0.0, 1.0]]), 1).squeeze(1)
-        tensor([1, 0, 0])
-    """
+    """The `k` other nodes most similar to each node by cosine, in no order, [N, min(k, N − 1)]."""
     unit, k = F.normalize(z), min(k, len(z) - 1)
     table = torch.empty(len(z), k, dtype=torch.long, device=z.device)
     if k:

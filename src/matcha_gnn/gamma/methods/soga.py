@@ -6,17 +6,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from typing_extensions import override
 
 from matcha_gnn.errors import require_flag, require_number
-from matcha_gnn.gamma.methods.base import (
-    BaseMethod,
-    Modifies,
-    Prediction,
-    State,
-    View,
-    require_linear_head,
-)
+from matcha_gnn.gamma.methods.base import BaseMethod, Modifies, Prediction, State, View
 from matcha_gnn.gamma.methods.tuning import (
     FilterTuner,
     Tuned,
@@ -70,6 +62,7 @@ class SOGA(BaseMethod):
     name = "soga"
     modifies = frozenset({Modifies.ENCODER, Modifies.NORM, Modifies.HEAD})
     draws_at_random = True
+    needs_linear_head = True
 
     steps: int = 1
     lr: float = 0.1
@@ -83,10 +76,6 @@ class SOGA(BaseMethod):
         require_number("lambda_struct", self.lambda_struct, least=0)
         require_number("lambda_neigh", self.lambda_neigh, least=0)
         require_flag("moves_gamma", self.moves_gamma)
-
-    @override
-    def require(self, model: Backbone) -> None:
-        require_linear_head(self.name, model)
 
     def prepare(self, view: View) -> "Prepared":
         """Draw the pairs, and encode with the source weights: every round starts there."""

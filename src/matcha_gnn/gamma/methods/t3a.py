@@ -7,18 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
-from typing_extensions import override
 
 from matcha_gnn.errors import InvalidArgumentError, as_whole, require_number
-from matcha_gnn.gamma.methods.base import (
-    BaseMethod,
-    Modifies,
-    Prediction,
-    State,
-    View,
-    require_linear_head,
-)
-from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.methods.base import BaseMethod, Modifies, Prediction, State, View
 from matcha_gnn.kernels import turned
 
 SCALES = ("unit", "model")
@@ -68,6 +59,7 @@ class T3A(BaseMethod):
     name = "t3a"
     needs_hops = False
     keeps_state = False
+    needs_linear_head = True
     modifies = frozenset({Modifies.HEAD})
 
     k: int | None = 100
@@ -85,10 +77,6 @@ class T3A(BaseMethod):
     def _limit(self) -> int | None:
         """Supports that are kept per class; None where all are."""
         return None if isinstance(self.k, int) and self.k == -1 else self.k
-
-    @override
-    def require(self, model: Backbone) -> None:
-        require_linear_head(self.name, model)
 
     def prepare(self, view: View) -> Rows:
         """The classifier's rows as supports; they do not depend on γ."""
@@ -138,10 +126,6 @@ def lowest(values: Tensor, labels: Tensor, counts: list[int], limit: int) -> Ten
 
     Returns:
         bool [M].
-
-    Example:
-        >>> lowest(torch.tensor([3.0, 1.0, 2.0, 2.0]), torch.zeros(4, dtype=int), [4], 2)
-        tensor([False,  True,  True, False])
     """
     thresholds = values.new_full((len(counts),), math.inf)
     for c, count in enumerate(counts):

@@ -10,14 +10,7 @@ from typing_extensions import override
 
 from matcha_gnn import kernels
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.gamma.methods.base import (
-    BaseMethod,
-    Modifies,
-    Prediction,
-    State,
-    View,
-    require_linear_head,
-)
+from matcha_gnn.gamma.methods.base import BaseMethod, Modifies, Prediction, State, View
 from matcha_gnn.gamma.methods.tuning import (
     FilterTuner,
     Logits,
@@ -68,6 +61,7 @@ class Tent(BaseMethod):
     """
 
     name = "tent"
+    needs_linear_head = True
     modifies = frozenset({Modifies.NORM})
 
     steps: int = 1
@@ -83,7 +77,7 @@ class Tent(BaseMethod):
             raise IncompatibleError(
                 f"tent: {model.name} has no batch norm with scale and shift to adapt"
             )
-        require_linear_head(self.name, model)
+        super().require(model)
 
     def prepare(self, view: View) -> Tuned:
         """û of the target, and the source's scale and shift, where every round starts."""

@@ -208,15 +208,7 @@ class _Filter(torch.autograd.Function):
 
 
 def horner(adjacency: Adjacency, h: Tensor, hop_weights: Sequence[float]) -> Tensor:
-    """Σ_k c_k P^k h without keeping the hops, for h [N, ·].
-
-    Example:
-        >>> edges = torch.tensor([[0, 1], [1, 0]])
-        >>> pair = kernels.Adjacency.normalised(edges, 2, None, torch.float32)
-        >>> horner(pair, torch.tensor([[1.0], [0.0]]), [1.0, 2.0])
-        tensor([[2.],
-                [1.]])
-    """
+    """Σ_k c_k P^k h without keeping the hops, for h [N, ·]."""
     # A product with a vector takes half the time of one with a single column.
     columns = h.squeeze(1)
     mixed = columns * hop_weights[-1]
@@ -272,10 +264,6 @@ def adam(slopes: Sequence[Tensor], moments: Moments | None) -> tuple[tuple[Tenso
     """Adam's direction for each gradient, β = (0.9, 0.999), ε = 1e-8 (Kingma and Ba, ICLR 2015).
 
     It returns new tensors; torch's optimizers work in place.
-
-    Example:
-        >>> adam([torch.tensor([-4.0, 0.5], dtype=torch.float64)], None)[0][0].round(decimals=3)
-        tensor([-1.,  1.], dtype=torch.float64)
     """
     zeros = [torch.zeros_like(g) for g in slopes]
     steps, old_mean, old_square = moments or Moments(0, zeros, zeros)

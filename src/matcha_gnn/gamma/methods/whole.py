@@ -45,13 +45,7 @@ class ModifiedHops:
 
 
 def run_with(model: Backbone, values: Values, run: Callable[[Backbone], T]) -> T:
-    """Call a function of the model with other values of some parameters or buffers.
-
-    Example:
-        >>> from matcha_gnn.gamma.models import GPRGNN
-        >>> run_with(GPRGNN(2, 2, K=1), {"gamma": torch.tensor([3.0, 4.0])}, lambda m: m.gamma)
-        tensor([3., 4.])
-    """
+    """Call a function of the model with other values of some parameters or buffers."""
     named = {f"model.{name}": value for name, value in values.items()}
     return cast(T, functional_call(_Runner(model), named, (run,)))
 
@@ -68,22 +62,12 @@ class _Runner(nn.Module):
 
 
 def norms_of(model: nn.Module) -> dict[str, _BatchNorm]:
-    """The batch norms inside a model, by name.
-
-    Example:
-        >>> list(norms_of(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))))
-        ['1']
-    """
+    """The batch norms inside a model, by name."""
     return {name: m for name, m in model.named_modules() if isinstance(m, _BatchNorm)}
 
 
 def running_statistics(model: nn.Module) -> Values:
-    """Copies of the buffers of the batch norms inside a model, by name.
-
-    Example:
-        >>> list(running_statistics(nn.Sequential(nn.BatchNorm1d(3))))
-        ['0.running_mean', '0.running_var', '0.num_batches_tracked']
-    """
+    """Copies of the buffers of the batch norms inside a model, by name."""
     return {
         f"{path}.{name}": buffer.clone()
         for path, norm in norms_of(model).items()

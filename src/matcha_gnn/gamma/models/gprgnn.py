@@ -148,12 +148,7 @@ class GPRGNN(NormedEncoder):
 
 
 def starting_gamma(start: str | Sequence[float], num_hops: int, alpha: float) -> HopWeights:
-    """The K+1 starting values of γ.
-
-    Example:
-        >>> starting_gamma("ppr", 2, 0.5)
-        tensor([0.5000, 0.2500, 0.2500])
-    """
+    """The K+1 starting values of γ."""
     allowed = f"ppr, or K + 1 = {num_hops + 1} finite numbers"
     if isinstance(start, str):
         if start != "ppr":
