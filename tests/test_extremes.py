@@ -12,7 +12,7 @@ from matcha_gnn.gamma.methods import METHODS
 from matcha_gnn.gamma.models import BACKBONES
 
 NODES, FEATURES, CLASSES = 40, 5, 3
-QUICK = {"gtrans": {"epochs": 5, "samples": 2}}
+QUICK = {"gtrans": {"epochs": 5}}
 NEED_ARRAYS = [mg.AdaNPC(), mg.GraphPatcher(hidden_channels=8, iterations=20)]
 
 

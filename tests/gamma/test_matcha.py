@@ -238,7 +238,7 @@ def test_the_configuration_holds_every_argument_that_decides():
     result = mg.gamma.run(trained_model(), tiny_graph(), mg.T3A(k=7), strategy, seed=4)
     assert result.configuration() == {
         "method": "t3a",
-        "method_parameters": {"k": 7, "drop_worst": False, "row_labels": "own", "scale": "unit"},
+        "method_parameters": {"k": 7, "scale": "unit"},
         "strategy": "matcha",
         "strategy_version": 2,
         "strategy_parameters": {

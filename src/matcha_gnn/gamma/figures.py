@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
@@ -28,7 +27,13 @@ def gamma_bars(result: MatchaResult) -> Picture:
     before, after = finite_array(result.gamma_before).ravel(), finite_array(result.gamma).ravel()
     moved = _largest_change(before, after, "hop" if _counts_hops(result) else "γ number")
     with sheet() as (figure, axes):
-        draw_gamma(axes, result)
+        hops = np.arange(len(before))
+        axes.bar(hops - 0.2, before, 0.36, label="before", **BEFORE)
+        axes.bar(hops + 0.2, after, 0.36, label="after", **AFTER)
+        axes.axhline(0, color=INK, linewidth=0.8)
+        label_axes(axes, "hop" if _counts_hops(result) else "number", "γ")
+        axes.set_xlim(-0.6, len(hops) - 0.4)
+        axes.xaxis.set_major_locator(MaxNLocator(11, integer=True, min_n_ticks=1))
         figure.legend(loc="outside upper center", ncols=2)
         description = f"Bars of the {len(before)} numbers of γ, before and after. {moved}"
         svg = inline_svg(figure, "gamma", description)
@@ -36,38 +41,21 @@ def gamma_bars(result: MatchaResult) -> Picture:
     return Picture(title, svg, moved)
 
 
-def draw_gamma(axes: Axes, result: MatchaResult) -> None:
-    """Paired bars of γ."""
-    before, after = finite_array(result.gamma_before).ravel(), finite_array(result.gamma).ravel()
-    hops = np.arange(len(before))
-    axes.bar(hops - 0.2, before, 0.36, label="before", **BEFORE)
-    axes.bar(hops + 0.2, after, 0.36, label="after", **AFTER)
-    axes.axhline(0, color=INK, linewidth=0.8)
-    label_axes(axes, "hop" if _counts_hops(result) else "number", "γ")
-    axes.set_xlim(-0.6, len(hops) - 0.4)
-    axes.xaxis.set_major_locator(MaxNLocator(11, integer=True, min_n_ticks=1))
-
-
 def loss_curve(result: MatchaResult) -> Picture:
     """The loss over the rounds."""
-    loss = _losses(result)
+    loss = finite_array(torch.tensor(result.trace.loss, dtype=torch.float64))
     ends = f"From {text(loss[0])} before the first round to {text(loss[-1])} after the last."
     gaps = int(np.isnan(loss).sum())
     ends += f" Not finite, and left out, in {gaps} of {len(loss)} rounds." if gaps else ""
     with sheet() as (figure, axes):
-        draw_loss(axes, result)
+        drawn = drawn_rounds(len(loss))
+        axes.plot(drawn, loss[drawn], color=COLOURS[0], linewidth=1.8)
+        axes.plot(drawn[[0, -1]], loss[drawn[[0, -1]]], "o", color=COLOURS[0], markersize=4)
+        name = f"loss ({result.loss_name})" if result.loss_name else "loss"
+        label_axes(axes, "rounds done", name)
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
         svg = inline_svg(figure, "loss", f"Line of the loss over the rounds. {ends}")
     return Picture("Loss over the rounds", svg, ends + thinned(len(loss)))
-
-
-def draw_loss(axes: Axes, result: MatchaResult) -> None:
-    """The loss as a line, both ends marked."""
-    loss = _losses(result)
-    drawn = drawn_rounds(len(loss))
-    axes.plot(drawn, loss[drawn], color=COLOURS[0], linewidth=1.8)
-    axes.plot(drawn[[0, -1]], loss[drawn[[0, -1]]], "o", color=COLOURS[0], markersize=4)
-    label_axes(axes, "rounds done", f"loss ({result.loss_name})" if result.loss_name else "loss")
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
 
 
 def share_curves(result: MatchaResult) -> Picture:
@@ -77,7 +65,14 @@ def share_curves(result: MatchaResult) -> Picture:
     cut = f" Only the {len(classes)} largest of {total} classes at the end are drawn."
     cut = cut if total > len(classes) else ""
     with sheet(HEIGHT + 0.4) as (figure, axes):
-        draw_shares(axes, result)
+        drawn = drawn_rounds(len(shares))
+        for line, one in enumerate(classes):
+            style = _line_style(line, len(drawn))
+            axes.plot(drawn, shares[drawn, one], label=result.classes[one], **style)
+        label_axes(axes, "rounds done", "share of all predicted mass")
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        axes.set_ylim(0, 1.08 * np.nan_to_num(shares[:, classes]).max() or 1)
         columns = math.ceil(len(classes) / 2) if len(classes) > 5 else len(classes)
         figure.legend(loc="outside upper center", ncols=columns, title="class", handlelength=2.4)
         ends = _share_ends(shares, classes, result.class_names)
@@ -85,19 +80,6 @@ def share_curves(result: MatchaResult) -> Picture:
         svg = inline_svg(figure, "shares", description + cut)
     caption = f"Mean predicted probability of each class.{cut}{thinned(len(shares))}"
     return Picture("Class shares over the rounds", svg, caption)
-
-
-def draw_shares(axes: Axes, result: MatchaResult) -> None:
-    """A line for each of the largest classes."""
-    shares = np.stack(result.trace.class_shares)
-    classes, drawn = _largest_at_the_end(shares), drawn_rounds(len(shares))
-    for line, one in enumerate(classes):
-        style = _line_style(line, len(drawn))
-        axes.plot(drawn, shares[drawn, one], label=result.classes[one], **style)
-    label_axes(axes, "rounds done", "share of all predicted mass")
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-    axes.yaxis.set_major_formatter(PercentFormatter(1))
-    axes.set_ylim(0, 1.08 * np.nan_to_num(shares[:, classes]).max() or 1)
 
 
 def _counts_hops(result: MatchaResult) -> bool:
@@ -121,10 +103,6 @@ def drawn_rounds(total: int) -> IntArray:
 def thinned(total: int) -> str:
     """A remark where not all rounds are drawn."""
     return f" {MAX_ROUNDS:,} of {total:,} rounds are drawn." if total > MAX_ROUNDS else ""
-
-
-def _losses(result: MatchaResult) -> FloatArray:
-    return finite_array(torch.tensor(result.trace.loss, dtype=torch.float64))
 
 
 def _largest_at_the_end(shares: FloatArray) -> IntArray:

@@ -73,11 +73,6 @@ class Hops:
         return nodes, hops, width
 
     @property
-    def device(self) -> torch.device:
-        """Where the stack is."""
-        return self.stack.device
-
-    @property
     def num_nodes(self) -> int:
         """N."""
         return self.stack.shape[0]
@@ -147,15 +142,15 @@ class Hops:
         one read of the stack.
         """
         over = over or self
-        once = self.mixed and self._second_pass_pays(getattr(head, "out_features", 0))
-        if (
-            isinstance(head, nn.Linear)
-            and not once
-            and (in_one_read := self._classifier(head, over))
-        ):
-            return in_one_read(hop_weights)
+        if isinstance(head, nn.Linear):
+            once = self.mixed and kernels.second_pass_pays(self.stack, head.out_features)
+            in_one_read = None if once else self._classifier(head, over)
+            if in_one_read:
+                return in_one_read(hop_weights)
         probs, sums, mass = self._classify_mixed(hop_weights, head)
-        if over is not self or self._whole_sums_pay_after_mixing(probs.shape[1]):
+        classes = probs.shape[1]
+        whole = self._whole_sums_pay(classes)
+        if over is not self or (whole and not kernels.second_pass_pays(self.stack, classes)):
             sums = over._sums(hop_weights, probs)
         return probs, _named(hop_weights, sums), mass
 
@@ -217,13 +212,7 @@ class Hops:
         return functional.between_slope(hop_weights, whole, mass, self.mean, min_share)
 
     def _whole_sums_pay(self, num_classes: int) -> bool:
-        return kernels.whole_sums_pay(self.shape[1], num_classes, self.device)
-
-    def _whole_sums_pay_after_mixing(self, num_classes: int) -> bool:
-        return self._whole_sums_pay(num_classes) and not self._second_pass_pays(num_classes)
-
-    def _second_pass_pays(self, num_classes: int) -> bool:
-        return kernels.second_pass_pays(self.stack, num_classes)
+        return kernels.whole_sums_pay(self.shape[1], num_classes, self.stack.device)
 
     def _keeps_logits(self, num_classes: int) -> bool:
         """Whether one read costs less, and hop logits are few compared with the stack."""
@@ -239,14 +228,11 @@ class Hops:
             self._kept.clear()
             # Holding the weight keeps its address, which is in the key, from being used again. Hops
             # that held themselves would stay in memory until cycles are looked for.
-            other = None if over is self else over
-            self._kept[key] = self._new_classifier(head, over), weight, other
+            other, made = None if over is self else over, None
+            if self._keeps_logits(head.out_features):
+                made = kernels.classifier(over.stack, *self._head_logits(head), over.node_sums)
+            self._kept[key] = made, weight, other
         return self._kept[key][0]
-
-    def _new_classifier(self, head: nn.Linear, over: "Hops") -> kernels.Classifier | None:
-        if not self._keeps_logits(head.out_features):
-            return None
-        return kernels.classifier(over.stack, *self._head_logits(head), over.node_sums)
 
     def _head_logits(self, head: nn.Linear) -> tuple[Tensor, Tensor]:
         """Logits of each hop and the bias, relative to the last class, [K+1, C−1, N] and [C−1]."""

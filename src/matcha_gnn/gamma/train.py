@@ -5,7 +5,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -136,9 +136,9 @@ def fit(
     model.accept(source.x)
     classes = model.head.out_features
     labels, trained = known_labels(graph, source, train_mask, classes)
-    _check(epochs, lr, weight_decay, patience, val_mask)
+    recipe = _Recipe(epochs, lr, weight_decay, val_mask, patience, seed)
     if val_mask is not None:
-        val_mask = node_mask("val_mask", val_mask, labels)
+        recipe = replace(recipe, val_mask=node_mask("val_mask", val_mask, labels))
     require_number("holdout", holdout, least=0, below=1)
     held_out = held_out_nodes(graph, labels, trained, classes)
     alone = not held_out.any()
@@ -146,7 +146,6 @@ def fit(
         # The root stream: published source models came from this split.
         draws = torch.Generator().manual_seed(seed)
         trained, held_out = _apart(labels, trained, holdout, draws)
-    recipe = _Recipe(epochs, lr, weight_decay, val_mask, patience, seed)
     logger.info("training %s on %d nodes", model.name, int(trained.sum()))
     run = _train(model, source, labels, trained, recipe, progress or LateBar("training"))
     logger.info("accuracy %.4f on its training nodes", run.train_accuracy)
@@ -193,20 +192,30 @@ def _arrays(
     seed: int,
 ) -> dict[str, Arrays]:
     """By method; each draws its own random numbers, whatever others there are."""
-    found = {}
+    arrays = {}
     for method in methods:
         with seeded(torch_seed(seed, Purpose.SOURCE_ARRAYS), source.x):
-            found[method.name] = method.source_arrays(model, source, labels, trained, seed)
-    return found
+            arrays[method.name] = method.source_arrays(model, source, labels, trained, seed)
+    return arrays
 
 
-class _Recipe(NamedTuple):
+@dataclass(frozen=True)
+class _Recipe:
     epochs: int
     lr: float
     weight_decay: float
     val_mask: Tensor | None
     patience: int | None
     seed: int
+
+    def __post_init__(self) -> None:
+        require_whole("epochs", self.epochs, least=0)
+        require_number("lr", self.lr, above=0)
+        require_number("weight_decay", self.weight_decay, least=0)
+        if self.patience is not None:
+            require_whole("patience", self.patience, least=1)
+            if self.val_mask is None:
+                raise InvalidArgumentError("patience", self.patience, "None without val_mask")
 
 
 def _train(
@@ -218,7 +227,8 @@ def _train(
     progress: Progress,
 ) -> Training:
     """Train from fresh parameters; the model is left in evaluation mode."""
-    run, kept, val_mask = Training(), _Best(), recipe.val_mask
+    run, val_mask = Training(best_epoch=-1), recipe.val_mask
+    best, best_weights = -1.0, dict[str, Any]()
     with seeded(recipe.seed, source.x):
         model.reset_parameters()
         model.requires_grad_(True).gamma.requires_grad_(model.trains_gamma)
@@ -230,13 +240,21 @@ def _train(
                 raise _diverged(recipe.lr, f"epoch {epoch}")
             if val_mask is not None:
                 run.val_accuracy.append(_score(model, source, labels, val_mask))
-                kept.offer(run.val_accuracy[-1], epoch, model)
-                if recipe.patience is not None and epoch - kept.epoch >= recipe.patience:
+                if run.val_accuracy[-1] > best:
+                    best, run.best_epoch = run.val_accuracy[-1], epoch
+                    best_weights = copy.deepcopy(model.state_dict())
+                if recipe.patience is not None and epoch - run.best_epoch >= recipe.patience:
                     break
             progress(epoch + 1, recipe.epochs)
-    run.best_epoch = kept.restore(model) if val_mask is not None else recipe.epochs - 1
+    if val_mask is None:
+        run.best_epoch = recipe.epochs - 1
+    elif best_weights:
+        model.load_state_dict(best_weights)
     model.eval()
-    _require_finite_training(model, recipe.lr)
+    # The loss of an epoch is computed before its step, so the last step may still diverge.
+    if first_non_finite(dict(model.named_parameters())) is not None:
+        raise _diverged(recipe.lr, "the last epoch")
+    refuse_overflow(first_non_finite(dict(model.named_buffers())))
     run.train_accuracy = _score(model, source, labels, trained)
     return run
 
@@ -266,56 +284,16 @@ def _rehearsed(
     draws = torch_stream(recipe.seed, Purpose.REHEARSAL)
     fewer, held_out = _apart(labels, trained, REHEARSAL_HOLDOUT, draws)
     second = copy.deepcopy(model)
-    short = recipe._replace(epochs=min(recipe.epochs, REHEARSAL_EPOCHS), val_mask=None)
-    _train(second, source, labels, fewer, short._replace(patience=None), LateBar("measuring"))
-    found = source_summary(second, source, labels, fewer, held_out, trained)
+    epochs = min(recipe.epochs, REHEARSAL_EPOCHS)
+    short = replace(recipe, epochs=epochs, val_mask=None, patience=None)
+    _train(second, source, labels, fewer, short, LateBar("measuring"))
+    measured = source_summary(second, source, labels, fewer, held_out, trained)
     summary: SourceSummary = model.source
-    return replace(summary, evidence=found.evidence, accuracy=found.accuracy)
+    return replace(summary, evidence=measured.evidence, accuracy=measured.accuracy)
 
 
 def _diverged(lr: float, when: str) -> InvalidArgumentError:
     return InvalidArgumentError("lr", lr, f"a smaller step size: the loss diverged in {when}")
-
-
-def _require_finite_training(model: Backbone, lr: float) -> None:
-    """The loss of an epoch is computed before its step, so the last step may still diverge."""
-    if first_non_finite(dict(model.named_parameters())) is not None:
-        raise _diverged(lr, "the last epoch")
-    refuse_overflow(first_non_finite(dict(model.named_buffers())))
-
-
-def _check(
-    epochs: int,
-    lr: float,
-    weight_decay: float,
-    patience: int | None,
-    val_mask: Tensor | None,
-) -> None:
-    require_whole("epochs", epochs, least=0)
-    require_number("lr", lr, above=0)
-    require_number("weight_decay", weight_decay, least=0)
-    if patience is not None:
-        require_whole("patience", patience, least=1)
-    if patience is not None and val_mask is None:
-        raise InvalidArgumentError("patience", patience, "None without val_mask")
-
-
-class _Best:
-    """The weights of the best epoch so far."""
-
-    def __init__(self) -> None:
-        self.score, self.epoch = -1.0, -1
-        self.weights: dict[str, Any] = {}
-
-    def offer(self, score: float, epoch: int, model: Backbone) -> None:
-        if score > self.score:
-            self.score, self.epoch = score, epoch
-            self.weights = copy.deepcopy(model.state_dict())
-
-    def restore(self, model: Backbone) -> int:
-        if self.weights:
-            model.load_state_dict(self.weights)
-        return self.epoch
 
 
 def _step(

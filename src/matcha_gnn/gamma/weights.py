@@ -74,10 +74,6 @@ def sample_size(numbers: int) -> int:
     """Nodes on which so many numbers are fitted within `SAMPLE_EXCESS` of the minimum on all.
 
     Maximum likelihood from n nodes has an expected excess of half a number per node, p / 2n.
-
-    Example:
-        >>> sample_size(10)
-        16666
     """
     return int(numbers / (2 * SAMPLE_EXCESS))
 
@@ -123,11 +119,6 @@ class _Regression(NamedTuple):
     has_intercept: bool
     every: int = 1
     sample: tuple[Tensor, Tensor] | None = None
-
-    @property
-    def number(self) -> int:
-        """Of nodes that count."""
-        return -(-self.view.hops.num_nodes // self.every)
 
     def sampled(self, every: int) -> "_Regression":
         """The same on one node in so many, which are read once."""
@@ -189,7 +180,8 @@ class _Regression(NamedTuple):
             slope += each.flatten(1) @ (probs - wanted[:-1]).flatten()
             curvature += _spread(each, probs)
         sums = torch.cat([value[None], slope, curvature.flatten()]).cpu().numpy()
-        total, of_slope, of_curvature = np.split(sums / self.number, [1, 1 + len(point)])
+        count = -(-self.view.hops.num_nodes // self.every)
+        total, of_slope, of_curvature = np.split(sums / count, [1, 1 + len(point)])
         return _Sums(float(total[0]), of_slope, of_curvature.reshape(len(point), -1))
 
     def _inputs(self, hop_logits: Tensor, mixed: Tensor, slopes: Tensor | None) -> Tensor:

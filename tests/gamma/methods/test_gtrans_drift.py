@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from matcha_gnn.gamma.methods import View
-from matcha_gnn.gamma.methods.gtrans.method import ONLY_FOR, GTrans
+from matcha_gnn.gamma.methods.gtrans import ONLY_FOR, GTrans
 from matcha_gnn.gamma.methods.whole import drifted_statistics
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph, unlabelled

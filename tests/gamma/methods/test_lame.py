@@ -19,9 +19,9 @@ def points(rows, width=6, seed=0, dtype=torch.float64):
     return torch.randn(rows, width, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-def gathered(queries, rows, k, own=None):
+def gathered(queries, rows, k, apart=False):
     """All blocks of a search joined."""
-    blocks = list(nearest(queries, rows, k, own))
+    blocks = list(nearest(queries, rows, k, apart=apart))
     covered = torch.cat([torch.arange(len(queries))[block] for block, _, _ in blocks])
     assert covered.tolist() == list(range(len(queries)))
     return tuple(torch.cat([block[i].clone() for block in blocks]) for i in (1, 2))
@@ -79,13 +79,12 @@ def test_neighbours_are_those_of_scikit_learn(nodes, k):
     assert np.array_equal(found.numpy(), expected)
 
 
-def test_the_barred_row_is_not_found_and_others_are():
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_row_finds_itself_unless_told_not_to(apart):
     rows = F.normalize(points(30))
-    own = torch.arange(30)
-    own[::3] = -1
-    _, found = gathered(rows, rows, 4, own)
-    met_itself = (found == torch.arange(30)[:, None]).any(1)
-    assert met_itself.tolist() == [i % 3 == 0 for i in range(30)]
+    _, found = gathered(rows, rows, 4, apart)
+    assert (found == torch.arange(30)[:, None]).any(1).all() != apart
+    assert (found == torch.arange(30)[:, None]).any() != apart
 
 
 @pytest.mark.parametrize("symmetric", [False, True])

@@ -37,7 +37,7 @@ def probs_of(method, view):
     return method.predict(view, state)[0].probs
 
 
-def plain_t3a(view, k, drop_worst=False, row_labels="own"):
+def plain_t3a(view, k):
     """Support by support, with Python's own stable sort."""
     head = view.model.head
     weight = head.weight.numpy()
@@ -48,35 +48,23 @@ def plain_t3a(view, k, drop_worst=False, row_labels="own"):
         logits = weight @ vector + bias
         probs = np.exp(logits - logits.max())
         probs /= probs.sum()
-        is_row = number < len(weight)
-        label = number if is_row and row_labels == "own" else int(logits.argmax())
+        label = number if number < len(weight) else int(logits.argmax())
         supports.append((-(probs * np.log(probs)).sum(), label, vector))
     logits = []
     for c in range(len(weight)):
         own = sorted((s for s in supports if s[1] == c), key=lambda s: s[0])
-        kept = own[: len(own) - drop_worst] if k in (None, -1) else own[:k]
-        total = sum((v / np.linalg.norm(v) for _, _, v in kept), np.zeros(z.shape[1]))
-        total = total if kept else weight[c]
+        kept = own if k in (None, -1) else own[:k]
+        total = sum(v / np.linalg.norm(v) for _, _, v in kept)
         logits.append(z @ (total / np.linalg.norm(total)))
     scores = np.exp(np.stack(logits, 1))
     return torch.from_numpy(scores / scores.sum(1, keepdims=True))
 
 
-@pytest.mark.parametrize("row_labels", ["own", "predicted"])
 @pytest.mark.parametrize("k", [1, 2, 7, 25, 1000, None, -1])
 @pytest.mark.parametrize("seed", range(3))
-def test_equals_the_plain_form(k, row_labels, seed):
+def test_equals_the_plain_form(k, seed):
     view = random_view(seed=seed)
-    expected = plain_t3a(view, k, row_labels=row_labels)
-    torch.testing.assert_close(probs_of(T3A(k, row_labels=row_labels), view), expected)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_released_slice_drops_the_worst_support_of_each_class(seed):
-    view = random_view(seed=seed)
-    dropped = probs_of(T3A(None, drop_worst=True), view)
-    torch.testing.assert_close(dropped, plain_t3a(view, None, drop_worst=True))
-    assert not torch.allclose(dropped, probs_of(T3A(None), view), atol=1e-5)
+    torch.testing.assert_close(probs_of(T3A(k), view), plain_t3a(view, k))
 
 
 def test_surest_supports_are_the_rows_alone_and_give_a_cosine_classifier():
@@ -94,21 +82,6 @@ def test_a_class_that_is_not_predicted_keeps_its_row(k):
     assert 2 not in view.logits.argmax(1)
     torch.testing.assert_close(T3A(k)._prototypes(view, T3A(k).prepare(view))[2], rows[2] / 3)
     torch.testing.assert_close(probs_of(T3A(k), view), plain_t3a(view, k))
-
-
-def test_a_class_whose_row_supports_another_does_not_win_with_a_zero_prototype():
-    # The bias makes row 1 support class 0; class 1 is left without supports, and any prediction
-    # of class 0 has a negative logit: a zero prototype would win everywhere.
-    rows = torch.tensor([[-1.0, 0.0], [-1.0, -0.1]], dtype=torch.float64)
-    bias = torch.tensor([9.0, -9.0], dtype=torch.float64)
-    z = torch.tensor([[1.0, 0.5], [2.0, 1.0], [0.5, 0.5]], dtype=torch.float64)
-    view = view_of(z, rows, bias)
-    probs = probs_of(T3A(None, row_labels="predicted"), view)
-    torch.testing.assert_close(probs, plain_t3a(view, None, row_labels="predicted"))
-    row = nn.functional.normalize(rows)[1]
-    supports = nn.functional.normalize(torch.cat([rows, z])).sum(0)
-    gap = z @ (row - supports / supports.norm())
-    torch.testing.assert_close(probs[:, 1], gap.sigmoid())
 
 
 def test_equal_entropies_are_taken_in_order_of_number():

@@ -15,11 +15,9 @@ from unknown_models import Unknown
     [
         mg.Tent(),
         mg.Tent(steps=3, lr=0.3, optimizer="adam"),
-        mg.Tent(statistics="source"),
         mg.SOGA(),
-        mg.SOGA(steps=2, statistics="target"),
     ],
-    ids=lambda m: f"{m.name}-{m.optimizer}-{m.statistics}",
+    ids=lambda m: f"{m.name}-{m.optimizer}",
 )
 def test_equals_the_fast_path_of_a_filter(method, features):
     model = trained_model()

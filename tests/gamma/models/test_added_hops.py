@@ -7,7 +7,7 @@ from torch import nn
 
 import matcha_gnn as mg
 import pyg_networks as nets
-from matcha_gnn.gamma.methods.gtrans.method import GTrans
+from matcha_gnn.gamma.methods.gtrans import GTrans
 from matcha_gnn.gamma.networks.added import LinearAddedHops
 
 KINDS = [pyg.GCNConv, pyg.SAGEConv, pyg.GATConv]

@@ -33,13 +33,6 @@ def other_model() -> mg.Backbone:
     return model
 
 
-def crossed_model() -> mg.Backbone:
-    """One row of its head is more like another than like itself."""
-    model = trained_model()
-    model.head.weight.data[0] = 0.5 * model.head.weight.data[1]
-    return model
-
-
 @cache
 def deep_model() -> mg.Backbone:
     model = mg.GCNII(6, 3, hidden_channels=8, K=2)
@@ -97,18 +90,11 @@ PARTS: dict[type, dict[str, Case]] = {
     mg.ERM: {},
     mg.T3A: {
         "k": Case(1),
-        "drop_worst": Case(True, {"k": None}),
-        "row_labels": Case("predicted", {"model": crossed_model}),
         "scale": Case("model"),
     },
     mg.AdaNPC: {
         "k": Case(3),
         "temperature": Case(1.0),
-        "threshold": Case(0.9, {"passes": 2}),
-        "memory": Case("target"),
-        "passes": Case(2),
-        "confidence": Case("softmax_of_prob", {"passes": 2, "threshold": 0.55}),
-        "capacity": Case(10),
     },
     mg.LAME: {
         "k": Case(2),
@@ -123,29 +109,20 @@ PARTS: dict[type, dict[str, Case]] = {
         "optimizer": Case("adam"),
         "lambda_struct": Case(0.0),
         "lambda_neigh": Case(0.0),
-        "negatives": Case(2),
-        "statistics": Case("target"),
         "moves_gamma": Case(True),
     },
     mg.Tent: {
         "steps": Case(2),
         "lr": Case(0.1),
         "optimizer": Case("adam"),
-        "statistics": Case("source"),
     },
     mg.GTrans: {
         "lr_feat": Case(0.1, {"epochs": 10}),
         "lr_adj": Case(1.0, {"epochs": 10}),
         "epochs": Case(10),
         "ratio": Case(0.5, {"epochs": 10}),
-        "loop_feat": Case(2, {"epochs": 10}),
-        "loop_adj": Case(3, {"epochs": 10}),
-        "drop_rate": Case(0.5, {"epochs": 10}),
-        "samples": Case(60, {"epochs": 10, "edit": "edges"}),
-        "margin": Case(0.5, {"epochs": 10}),
         "edit": Case("features", {"epochs": 10}),
         "refresh": Case("each", {"epochs": 10}),
-        "edge_step": Case("gradient", {"epochs": 10}),
         "drift": Case(1, {"epochs": 10}),
     },
     mg.GraphPatcher: {
@@ -153,10 +130,7 @@ PARTS: dict[type, dict[str, Case]] = {
         "hidden_channels": Case(4),
         "iterations": Case(5),
         "batch_size": Case(16),
-        "copies": Case(2),
         "lr": Case(1e-2),
-        "axis": Case("copies"),
-        "keep": Case("last", {"iterations": 35, "lr": 0.1}),
     },
     mg.PIC: {"min_share": Case(0.4)},
     mg.Difference: {"min_share": Case(0.4)},

@@ -140,10 +140,6 @@ def numbered_pairs(row: Tensor, col: Tensor, num_nodes: int) -> tuple[Tensor, in
     """The number of the unordered pair that each entry joins [M], and how many there are.
 
     Self loops join no pair, and have the number after the last.
-
-    Example:
-        >>> numbered_pairs(torch.tensor([2, 0, 1]), torch.tensor([1, 0, 2]), 3)
-        (tensor([0, 1, 0]), 1)
     """
     apart = row != col
     key = torch.minimum(row, col) * num_nodes + torch.maximum(row, col)
@@ -164,15 +160,6 @@ def weighted_filter(pattern: EdgePattern, weight: Tensor, h: Repr, hop_weights: 
 
     Returns:
         The filtered features, [N, D].
-
-    Example:
-        >>> pattern = EdgePattern.of(torch.tensor([[0, 1], [1, 0]]), 2, None, torch.float32)
-        >>> weight = pattern.weight.clone().requires_grad_()
-        >>> h, hop_weights = torch.tensor([[4.0], [0.0]]), torch.tensor([0.0, 1.0])
-        >>> received = weighted_filter(pattern, weight, h, hop_weights)[1, 0]
-        >>> received.backward()
-        >>> received.item(), weight.grad.tolist()
-        (2.0, [-0.5, -0.5, 1.5, -0.5])
     """
     result: Repr = _WeightedFilter.apply(weight, h, hop_weights, pattern)  # type: ignore[no-untyped-call]
     return result

@@ -7,6 +7,7 @@ label and no prediction, is quadratic in c, and so has one minimum, in closed fo
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,7 @@ class SteinForms(NamedTuple):
     noise: float
 
 
+@dataclass(frozen=True)
 class SURE(Loss):
     """E‖Σ_k c_k ℓ_k − E[l_0 | class]‖² by Stein's estimate, per node, for the best scale of c.
 
@@ -64,10 +66,11 @@ class SURE(Loss):
     name = "sure"
     needs_filter = True
 
-    def __init__(self, noise_share: float | None = None) -> None:
-        if noise_share is not None:
-            require_number("noise_share", noise_share, least=0, most=1)
-        self.noise_share = noise_share
+    noise_share: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.noise_share is not None:
+            require_number("noise_share", self.noise_share, least=0, most=1)
 
     def __call__(self, z: Repr, logits: Tensor, probs: Probs) -> Tensor:
         """Refused: the estimate is a function of hop weights, not of representations."""
@@ -167,10 +170,6 @@ def probes_for(num_nodes: int) -> int:
 
     The estimate of tr P^k / N by one of them has a variance of at most 2 ‖P^k‖² / N² ≤ 2 / N, as
     no eigenvalue of a symmetric P is larger than 1: the larger a graph, the fewer are needed.
-
-    Example:
-        >>> probes_for(1_000), probes_for(10_000), probes_for(1_000_000)
-        (16, 8, 1)
     """
     return min(PROBES, math.ceil(2 / (num_nodes * TRACE_ERROR**2)))
 

@@ -1,4 +1,4 @@
-"""Base test-time adaptation methods: one file, or one package, per paper."""
+"""Base test-time adaptation methods: one file per paper, with its helpers beside it."""
 
 from matcha_gnn.gamma.methods.adanpc import AdaNPC as AdaNPC
 from matcha_gnn.gamma.methods.base import Arrays as Arrays
@@ -9,8 +9,8 @@ from matcha_gnn.gamma.methods.base import Prepared as Prepared
 from matcha_gnn.gamma.methods.base import State as State
 from matcha_gnn.gamma.methods.base import View as View
 from matcha_gnn.gamma.methods.erm import ERM as ERM
-from matcha_gnn.gamma.methods.graphpatcher.method import GraphPatcher as GraphPatcher
-from matcha_gnn.gamma.methods.gtrans.method import GTrans as GTrans
+from matcha_gnn.gamma.methods.graphpatcher import GraphPatcher as GraphPatcher
+from matcha_gnn.gamma.methods.gtrans import GTrans as GTrans
 from matcha_gnn.gamma.methods.lame import LAME as LAME
 from matcha_gnn.gamma.methods.soga import SOGA as SOGA
 from matcha_gnn.gamma.methods.t3a import T3A as T3A

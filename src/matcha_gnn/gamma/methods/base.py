@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.gamma.hops import Hops, MixedSums
 from matcha_gnn.gamma.methods.settings import Configured
-from matcha_gnn.gamma.models import Backbone, hop_weights_of
+from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.typing import ClassSums, FloatArray, HopWeights, Probs, Repr
 
@@ -138,7 +138,7 @@ class View:
         """c(γ), [K+1]; one where Z is the only hop."""
         if self.hops.mixed:
             return self.gamma.new_ones(1)
-        return hop_weights_of(self.model, self.gamma)
+        return self.model.hop_weights(self.gamma)
 
     @cached_property
     def hop_weights_array(self) -> FloatArray:
@@ -181,12 +181,14 @@ class BaseMethod(Configured, abc.ABC):
         needs_hops: it may read the hops one by one; False lets a model whose γ stays keep Z alone.
         keeps_state: what it does in a round may depend on the rounds before; False lets
             `Matcha(restart=False)` be refused, which would have no effect.
+        needs_linear_head: it takes the classifier to be one linear layer.
     """
 
     name: ClassVar[str]
     draws_at_random: ClassVar[bool] = False
     needs_hops: ClassVar[bool] = True
     keeps_state: ClassVar[bool] = True
+    needs_linear_head: ClassVar[bool] = False
 
     def run(self, network: Any, graph: Graph, class_names: tuple[str, ...] = ()) -> Any:
         """What `mg.adapt(..., strategy=method)` calls: the method alone, around the model as it is.
@@ -207,6 +209,12 @@ class BaseMethod(Configured, abc.ABC):
 
     def require(self, model: Backbone) -> None:
         """Raise IncompatibleError if the model lacks what this method needs."""
+        head: nn.Module = model.head
+        if self.needs_linear_head and not isinstance(head, nn.Linear):
+            kind = type(head).__name__
+            raise IncompatibleError(
+                f"{self.name}: needs a linear head, but the head of {model.name} is a {kind}"
+            )
 
     def source_arrays(
         self, model: Backbone, source: Graph, labels: Tensor, labelled: Tensor, seed: int
@@ -233,13 +241,3 @@ class BaseMethod(Configured, abc.ABC):
     @abc.abstractmethod
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """One run of the method at the view's γ: its prediction, and its state afterwards."""
-
-
-def require_linear_head(method: str, model: Backbone) -> None:
-    """Raise IncompatibleError for a model whose classifier is not one linear layer."""
-    head: nn.Module = model.head
-    if not isinstance(head, nn.Linear):
-        kind = type(head).__name__
-        raise IncompatibleError(
-            f"{method}: needs a linear head, but the head of {model.name} is a {kind}"
-        )

@@ -1,8 +1,8 @@
 """LAME: predictions are smoothed over similar nodes; no parameter changes."""
 
 import math
-import operator
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from matcha_gnn.errors import LARGEST, InvalidArgumentError, require_kind, require_number
+from matcha_gnn.errors import as_whole, require_flag, require_number
 from matcha_gnn.gamma.methods.base import BaseMethod, Prediction, Prepared, State, View
 from matcha_gnn.kernels.sparse import csr_tensor
 from matcha_gnn.typing import Probs, Repr
@@ -19,6 +19,7 @@ from matcha_gnn.typing import Probs, Repr
 _CPU_BLOCK, _GPU_BLOCK = (256, 1 << 22), (1 << 14, 1 << 26)
 
 
+@dataclass(frozen=True)
 class LAME(BaseMethod):
     """Laplacian adjusted maximum-likelihood estimation (Boudiaf et al., CVPR 2022).
 
@@ -57,22 +58,18 @@ class LAME(BaseMethod):
     name = "lame"
     needs_hops = False
 
-    def __init__(
-        self,
-        k: int = 5,
-        iterations: int = 100,
-        tolerance: float = 1e-8,
-        scale: float = 1.0,
-        symmetric: bool = False,
-    ) -> None:
-        for name, value, least in (("k", k, 1), ("iterations", iterations, 0)):
-            if not is_count(value, least):
-                raise InvalidArgumentError(name, value, f"an integer >= {least}")
-        for name, number in (("tolerance", tolerance), ("scale", scale)):
-            require_number(name, number, least=0)
-        require_kind("symmetric", symmetric, bool, "True or False")
-        self.k, self.iterations, self.tolerance = k, iterations, tolerance
-        self.scale, self.symmetric = scale, symmetric
+    k: int = 5
+    iterations: int = 100
+    tolerance: float = 1e-8
+    scale: float = 1.0
+    symmetric: bool = False
+
+    def __post_init__(self) -> None:
+        as_whole("k", self.k, least=1)
+        as_whole("iterations", self.iterations, least=0)
+        require_number("tolerance", self.tolerance, least=0)
+        require_number("scale", self.scale, least=0)
+        require_flag("symmetric", self.symmetric)
 
     def start(self, view: View, prepared: Prepared) -> State:
         """No neighbours yet."""
@@ -110,33 +107,18 @@ class LAME(BaseMethod):
         return y / y.sum(1, keepdim=True)
 
 
-def is_count(value: object, least: int) -> bool:
-    """Whether this is an integer of any kind from `least` to `LARGEST`; no True or False."""
-    if isinstance(value, bool):
-        return False
-    try:
-        return least <= operator.index(value) <= LARGEST  # type: ignore[arg-type]
-    except TypeError:
-        return False
-
-
 def neighbour_table(z: Repr, k: int) -> Tensor:
-    """The `k` other nodes most similar to each node by cosine, in no order, [N, min(k, N − 1)].
-
-    Example:
-        >>> neighbour_table(torch.tensor([[1.0, 0.1], [2.0, 0.0], [0.0, 1.0]]), 1).squeeze(1)
-        tensor([1, 0, 0])
-    """
+    """The `k` other nodes most similar to each node by cosine, in no order, [N, min(k, N − 1)]."""
     unit, k = F.normalize(z), min(k, len(z) - 1)
     table = torch.empty(len(z), k, dtype=torch.long, device=z.device)
     if k:
-        for block, _, found in nearest(unit, unit, k, torch.arange(len(z), device=z.device)):
-            table[block] = found
+        for block, _, neighbours in nearest(unit, unit, k, apart=True):
+            table[block] = neighbours
     return table
 
 
 def nearest(
-    queries: Repr, rows: Repr, k: int, barred: Tensor | None = None
+    queries: Repr, rows: Repr, k: int, *, apart: bool = False
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
     """For each query the `k` rows of largest inner product, in no order, by blocks of queries.
 
@@ -146,8 +128,8 @@ def nearest(
     Args:
         queries: [N, D].
         rows: [Q, D].
-        k: at most Q, less one if `barred` is given.
-        barred: for each query the row it must not find, or -1; int64 [N].
+        k: at most Q, less one if `apart`.
+        apart: queries are rows, and no query finds the row of its own number.
 
     Yields:
         The queries of the block as a slice, their similarities [q, k] and row numbers [q, k].
@@ -158,9 +140,8 @@ def nearest(
     for start in range(0, len(queries), size):
         block = slice(start, min(start + size, len(queries)))
         similarity = torch.mm(queries[block], rows.T, out=buffer[: block.stop - start])
-        if barred is not None:
-            some = (barred[block] >= 0).nonzero().squeeze(1)
-            similarity[some, barred[block][some]] = -math.inf
+        if apart:
+            similarity.diagonal(start).fill_(-math.inf)
         yield block, *_largest(similarity, k)
 
 

@@ -1,7 +1,15 @@
 """What base methods, losses and strategies have in common: they are what their settings are."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from matcha_gnn.errors import InvalidArgumentError
+
+
+def require_choice(argument: str, value: object, allowed: Sequence[str]) -> None:
+    """Refuse a value that is not among the allowed ones."""
+    if value not in allowed:
+        raise InvalidArgumentError(argument, repr(value), ", ".join(allowed))
 
 
 def nested_parameters(own: Mapping[str, Any], deep: bool) -> dict[str, Any]:
@@ -28,7 +36,7 @@ class Configured:
     Example:
         >>> from matcha_gnn.gamma.methods import T3A
         >>> T3A(k=20)
-        T3A(k=20, drop_worst=False, row_labels='own', scale='unit')
+        T3A(k=20, scale='unit')
         >>> T3A(k=20) == T3A(k=20), T3A(k=20) == T3A(k=10)
         (True, False)
     """

@@ -1,49 +1,33 @@
 """SOGA (Mao et al., WSDM 2024): train on mutual information and agreement of neighbours."""
 
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
-from torch.func import functional_call
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch import Tensor
 
-from matcha_gnn.errors import (
-    IncompatibleError,
-    require_default,
-    require_kind,
-    require_number,
-    require_whole,
-)
-from matcha_gnn.gamma.methods.base import (
-    BaseMethod,
-    Modifies,
-    Prediction,
-    State,
-    View,
-    require_linear_head,
-)
-from matcha_gnn.gamma.methods.tent import STATISTICS
+from matcha_gnn.errors import require_flag, require_number
+from matcha_gnn.gamma.methods.base import BaseMethod, Modifies, Prediction, State, View
 from matcha_gnn.gamma.methods.tuning import (
-    Descent,
     FilterTuner,
     Tuned,
     Tuner,
-    Values,
-    check_choice,
+    WholeTuner,
     check_descent,
     descend,
 )
-from matcha_gnn.gamma.methods.whole import WholeTuner, trained_values
-from matcha_gnn.gamma.models import Backbone, FilterBackbone, NormedFilterBackbone
+from matcha_gnn.gamma.methods.whole import Values, run_with
+from matcha_gnn.gamma.models import Backbone, FilterBackbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.streams import Purpose, torch_stream
-from matcha_gnn.typing import Repr
 
 NEGATIVES = 5
+"""Negative samples per node, in each contrast."""
 NODE_EPS, MEAN_EPS = 1e-5, 1e-8
 
 
+@dataclass(frozen=True)
 class SOGA(BaseMethod):
     """Train encoder and head on mutual information and agreement along edges; γ is optional.
 
@@ -65,9 +49,6 @@ class SOGA(BaseMethod):
         optimizer: "sgd", or "adam", as in SOGA's paper.
         lambda_struct: weight of the first contrast.
         lambda_neigh: weight of the second.
-        negatives: negative samples per node, in each contrast; an error without a contrast.
-        statistics: batch norm by the "source" running statistics, or by those of the "target"
-            graph, which then move with the encoder.
         moves_gamma: also train γ, for the prediction only, as the published runs do. Every run
             starts at the γ that it is given. A step then runs the whole model.
 
@@ -81,67 +62,43 @@ class SOGA(BaseMethod):
     name = "soga"
     modifies = frozenset({Modifies.ENCODER, Modifies.NORM, Modifies.HEAD})
     draws_at_random = True
+    needs_linear_head = True
 
-    def __init__(
-        self,
-        steps: int = 1,
-        lr: float = 0.1,
-        optimizer: str = "sgd",
-        lambda_struct: float = 1.0,
-        lambda_neigh: float = 1.0,
-        negatives: int = NEGATIVES,
-        statistics: str = "source",
-        moves_gamma: bool = False,
-    ) -> None:
-        check_descent(steps, lr, optimizer)
-        check_choice("statistics", statistics, STATISTICS)
-        for name, weight in (("lambda_struct", lambda_struct), ("lambda_neigh", lambda_neigh)):
-            require_number(name, weight, least=0)
-        require_whole("negatives", negatives, least=1)
-        if lambda_struct == lambda_neigh == 0:
-            unless = "lambda_struct or lambda_neigh is above 0"
-            require_default("negatives", negatives, NEGATIVES, unless)
-        require_kind("moves_gamma", moves_gamma, bool, "True or False")
-        self.steps, self.lr, self.optimizer = steps, lr, optimizer
-        self.lambda_struct, self.lambda_neigh = lambda_struct, lambda_neigh
-        self.negatives, self.statistics, self.moves_gamma = negatives, statistics, moves_gamma
+    steps: int = 1
+    lr: float = 0.1
+    optimizer: str = "sgd"
+    lambda_struct: float = 1.0
+    lambda_neigh: float = 1.0
+    moves_gamma: bool = False
 
-    def require(self, model: Backbone) -> None:
-        """A linear head, and for target statistics a batch norm."""
-        require_linear_head(self.name, model)
-        if self.statistics == "target" and not any(
-            isinstance(m, _BatchNorm) for m in model.modules()
-        ):
-            raise IncompatibleError(f"soga: {model.name} has no batch norm for target statistics")
+    def __post_init__(self) -> None:
+        check_descent(self)
+        require_number("lambda_struct", self.lambda_struct, least=0)
+        require_number("lambda_neigh", self.lambda_neigh, least=0)
+        require_flag("moves_gamma", self.moves_gamma)
 
     def prepare(self, view: View) -> "Prepared":
         """Draw the pairs, and encode with the source weights: every round starts there."""
         generator = torch_stream(view.seed, Purpose.SOGA_PAIRS)
         contrasts = [
-            Contrast(weight, draw_pairs(view.graph, self.negatives, generator))
+            Contrast(weight, draw_pairs(view.graph, NEGATIVES, generator))
             for weight in (self.lambda_struct, self.lambda_neigh)
         ]
-        return Prepared(contrasts, self._tuner(view).start(trained_values(view.model)))
+        return Prepared(contrasts, self._tuner(view).start(all_but_gamma(view.model)))
 
     def _tuner(self, view: View) -> Tuner:
-        encoder = None if self.moves_gamma else _encoder(view.model, self.statistics)
-        if encoder is None:
-            return WholeTuner(view, self.statistics)
-        x = view.model.accept(view.graph.x)
-
-        def encode(values: Values) -> Repr:
-            weights = {f"model.{name}": value for name, value in values.items()}
-            return cast(Tensor, functional_call(encoder, weights, (x,)))
-
-        return FilterTuner(view, encode)
+        model = view.model
+        if self.moves_gamma or not isinstance(model, FilterBackbone):
+            return WholeTuner(view, on_target=False)
+        x = model.accept(view.graph.x)
+        return FilterTuner(view, lambda values: run_with(model, values, lambda _: model.encode(x)))
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """Take the steps at the view's γ; the state is the weights and Adam's moments."""
         contrasts, tuned = state
         if self.moves_gamma:
             tuned = tuned.also({"gamma": view.gamma})
-        slope, descent = partial(loss_slope, contrasts=contrasts), Descent(self.optimizer, self.lr)
-        prediction, tuned = descend(tuned, view, slope, self.steps, descent)
+        prediction, tuned = descend(tuned, view, partial(loss_slope, contrasts=contrasts), self)
         return prediction, Prepared(contrasts, tuned)
 
 
@@ -235,36 +192,9 @@ def contrast_slope(probs: Tensor, pairs: Pairs) -> Tensor:
     return slope.div_(nodes)
 
 
-def _encoder(model: Backbone, statistics: str) -> nn.Module | None:
-    """H_0 of a filter as a module; None for models of which no such part is known."""
-    if statistics == "target":
-        return _TargetEncoder(model) if isinstance(model, NormedFilterBackbone) else None
-    return _Encoder(model) if isinstance(model, FilterBackbone) else None
-
-
-class _Encoder(nn.Module):
-    """H_0 from features as a module, so that torch can run it with other weights."""
-
-    def __init__(self, model: FilterBackbone) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> Repr:
-        return self.model.encode(x)
-
-
-class _TargetEncoder(nn.Module):
-    """The same with the batch norm by the statistics of the features it is given."""
-
-    def __init__(self, model: NormedFilterBackbone) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> Repr:
-        norm, hidden = self.model.norm, self.model.before_norm(x)
-        # Gradients go through the statistics.
-        variance, mean = torch.var_mean(hidden, 0, correction=0)
-        normal = (hidden - mean) * torch.rsqrt(variance + norm.eps)
-        return self.model.after_norm(
-            torch.addcmul(norm.bias, normal, norm.weight) if norm.affine else normal
-        )
+def all_but_gamma(model: Backbone) -> Values:
+    """Every parameter but γ; those of the head under the name of a backbone's head."""
+    head: Values = {f"head.{name}": parameter for name, parameter in model.head.named_parameters()}
+    apart = {id(model.gamma), *(id(p) for p in head.values())}
+    values: Values = {n: p for n, p in model.named_parameters() if id(p) not in apart}
+    return values | head

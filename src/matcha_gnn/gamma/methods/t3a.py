@@ -1,54 +1,28 @@
 """T3A: class prototypes from confident target nodes replace the classifier's rows."""
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from matcha_gnn.errors import (
-    InvalidArgumentError,
-    require_default,
-    require_kind,
-    require_number,
-)
-from matcha_gnn.gamma.methods.base import (
-    BaseMethod,
-    Modifies,
-    Prediction,
-    Prepared,
-    State,
-    View,
-    require_linear_head,
-)
-from matcha_gnn.gamma.methods.lame import is_count
-from matcha_gnn.gamma.methods.tuning import check_choice
-from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.errors import InvalidArgumentError, as_whole, require_number
+from matcha_gnn.gamma.methods.base import BaseMethod, Modifies, Prediction, State, View
 from matcha_gnn.kernels import turned
 
-ROW_LABELS = ("own", "predicted")
 SCALES = ("unit", "model")
 
 
 class Rows(NamedTuple):
-    """The classifier's rows as supports.
+    """The classifier's rows as supports: unit vectors [C, D], and the entropy of each, [C]."""
 
-    Attributes:
-        raw: as they are, [C, D].
-        unit: scaled to length one, [C, D].
-        labels: the class each one supports, [C].
-        entropy: of the classifier's prediction for each, [C].
-        classes: the labels as rows of ones and zeros, [C, C].
-    """
-
-    raw: Tensor
     unit: Tensor
-    labels: Tensor
     entropy: Tensor
-    classes: Tensor
 
 
+@dataclass(frozen=True)
 class T3A(BaseMethod):
     """Test-time template adjuster (Iwasawa and Matsuo, NeurIPS 2021), on a whole graph at once.
 
@@ -59,20 +33,12 @@ class T3A(BaseMethod):
 
     The paper adjusts node by node on a stream; here all nodes are one batch, so that the prediction
     does not depend on their order. Supports of equal entropy are taken in the order rows, then
-    nodes by number. A class without any support keeps its classifier row: a zero prototype would
-    score 0 and win wherever the other classes score below that.
-
-    There is no state: a support from an earlier round is the same node at another γ, so each call
-    starts from the classifier's rows, whatever `restart` is.
+    nodes by number. There is no state: a support from an earlier round is the same node at another
+    γ, so each call starts from the classifier's rows, whatever `restart` is.
 
     Args:
         k: supports kept per class; None or -1 keeps all. The published runs keep 2,000 on CSBM
             and all elsewhere; the paper searches 1, 5, 20, 50, 100 and all.
-        drop_worst: leave out the one of highest entropy in each class, as the released code does by
-            slicing its sorted supports with [:-1]; an error unless all are kept.
-        row_labels: "own": a classifier row supports its own class, as in the paper; "predicted":
-            it supports the class that the classifier predicts for it, as in the released code.
-            They differ where a bias or another, longer row wins.
         scale: "unit", 1 as in the paper; "model", the factor that gives the logits the spread over
             classes that the model's logits have at the same γ. It changes no label, but the
             probabilities that enter the loss: representations after a ReLU have prototypes of
@@ -93,40 +59,29 @@ class T3A(BaseMethod):
     name = "t3a"
     needs_hops = False
     keeps_state = False
+    needs_linear_head = True
     modifies = frozenset({Modifies.HEAD})
 
-    def __init__(
-        self,
-        k: int | None = 100,
-        drop_worst: bool = False,
-        row_labels: str = "own",
-        scale: str | float = "unit",
-    ) -> None:
-        if k is not None and not is_count(k, 1) and not (isinstance(k, int) and k == -1):
-            raise InvalidArgumentError("k", k, "an integer >= 1, or None or -1 for all")
-        require_kind("drop_worst", drop_worst, bool, "True or False")
-        if k not in (None, -1):
-            require_default("drop_worst", drop_worst, False, "k is None or -1")
-        check_choice("row_labels", row_labels, ROW_LABELS)
-        if isinstance(scale, str) and scale not in SCALES:
-            raise InvalidArgumentError("scale", repr(scale), "unit, model, or a number > 0")
-        if not isinstance(scale, str):
-            require_number("scale", scale, above=0)
-        self.k, self.drop_worst, self.row_labels, self.scale = k, drop_worst, row_labels, scale
+    k: int | None = 100
+    scale: str | float = "unit"
 
-    def require(self, model: Backbone) -> None:
-        """A classifier that has rows."""
-        require_linear_head(self.name, model)
+    def __post_init__(self) -> None:
+        if self._limit is not None:
+            as_whole("k", self.k, least=1)
+        if isinstance(self.scale, str) and self.scale not in SCALES:
+            raise InvalidArgumentError("scale", repr(self.scale), "unit, model, or a number > 0")
+        if not isinstance(self.scale, str):
+            require_number("scale", self.scale, above=0)
 
-    def prepare(self, view: View) -> Prepared:
+    @property
+    def _limit(self) -> int | None:
+        """Supports that are kept per class; None where all are."""
+        return None if isinstance(self.k, int) and self.k == -1 else self.k
+
+    def prepare(self, view: View) -> Rows:
         """The classifier's rows as supports; they do not depend on γ."""
         rows = view.model.head.weight
-        logits: Tensor = view.model.head(rows)
-        classes = torch.arange(len(rows), device=rows.device)
-        labels = logits.argmax(1) if self.row_labels == "predicted" else classes
-        return Rows(
-            rows, F.normalize(rows), labels, _entropy(logits), F.one_hot(labels, len(rows)).to(rows)
-        )
+        return Rows(F.normalize(rows), _entropy(view.model.head(rows)))
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """Prototypes of the current γ, and the prediction they give; the state is the rows."""
@@ -138,61 +93,49 @@ class T3A(BaseMethod):
         # Few classes and many nodes: softmax is many times faster down the long side.
         return Prediction(turned((prototypes @ view.z.T).softmax(0))), state
 
-    def _prototypes(self, view: View, rows: "Rows") -> Tensor:
+    def _prototypes(self, view: View, rows: Rows) -> Tensor:
         """Unit vectors, one per class, [C, D]."""
-        labels = torch.cat([rows.labels, view.logits.argmax(1)])
-        kept = self._kept(rows, view, labels)
-        first = len(rows.labels)
-        z = view.z
-        lengths = torch.linalg.vector_norm(z, dim=1).clamp_min(_tiny(z))
-        shares = z.new_zeros(len(z), first)
-        shares.scatter_(1, labels[first:, None], (kept[first:] / lengths)[:, None])
-        sums = (rows.classes.T * kept[:first]) @ rows.unit + shares.T @ z
+        z, classes = view.z, len(rows.unit)
+        labels = view.logits.argmax(1)
+        kept = self._kept(rows, view.logits, labels)
+        lengths = torch.linalg.vector_norm(z, dim=1).clamp_min(torch.finfo(z.dtype).tiny)
+        shares = z.new_zeros(len(z), classes)
+        shares.scatter_(1, labels[:, None], (kept[classes:] / lengths)[:, None])
+        sums = kept[:classes, None] * rows.unit + shares.T @ z
+        # A zero prototype would score 0, and win wherever the other classes score below that.
         lost = torch.linalg.vector_norm(sums, dim=1, keepdim=True) == 0
-        return F.normalize(torch.where(lost, rows.raw, sums))
+        return F.normalize(torch.where(lost, view.model.head.weight, sums))
 
-    def _kept(self, rows: "Rows", view: View, labels: Tensor) -> Tensor:
+    def _kept(self, rows: Rows, logits: Tensor, labels: Tensor) -> Tensor:
         """Which supports are kept, bool [C + N]; entropies are computed only if some are not."""
-        counts = torch.bincount(labels, minlength=len(rows.labels)).tolist()
-        limits = [self._limit(count) for count in counts]
-        if all(count <= limit for count, limit in zip(counts, limits, strict=True)):
+        labels = torch.cat([torch.arange(len(rows.unit), device=labels.device), labels])
+        counts = torch.bincount(labels).tolist()
+        if self._limit is None or max(counts) <= self._limit:
             return torch.ones_like(labels, dtype=torch.bool)
-        entropies = torch.cat([rows.entropy, _entropy(view.logits)])
-        return lowest(entropies, labels, counts, limits)
-
-    def _limit(self, count: int) -> int:
-        """How many supports of a class are kept."""
-        if self.k is None or self.k == -1:
-            return count - 1 if self.drop_worst and count else count
-        return self.k
+        return lowest(torch.cat([rows.entropy, _entropy(logits)]), labels, counts, self._limit)
 
 
-def lowest(values: Tensor, labels: Tensor, counts: list[int], limits: list[int]) -> Tensor:
+def lowest(values: Tensor, labels: Tensor, counts: list[int], limit: int) -> Tensor:
     """Mark the lowest values of each class, the earlier one where two are equal; no sorting.
 
     Args:
         values: finite numbers, [M].
         labels: their classes, [M].
         counts: how many there are of each class, [C].
-        limits: how many to mark of each class, [C].
+        limit: how many to mark of each class, at least 1.
 
     Returns:
         bool [M].
-
-    Example:
-        >>> lowest(torch.tensor([3.0, 1.0, 2.0, 2.0]), torch.zeros(4, dtype=int), [4], [2])
-        tensor([False,  True,  True, False])
     """
     thresholds = values.new_full((len(counts),), math.inf)
-    for c, (count, limit) in enumerate(zip(counts, limits, strict=True)):
+    for c, count in enumerate(counts):
         if limit < count:
-            of_class = values.masked_select(labels == c)
-            thresholds[c] = of_class.kthvalue(limit).values if limit else -math.inf
+            thresholds[c] = values.masked_select(labels == c).kthvalue(limit).values
     marked = values <= thresholds.index_select(0, labels)
-    if marked.sum() > sum(map(min, counts, limits)):
-        for c, limit in enumerate(limits):
+    if marked.sum() > sum(min(count, limit) for count in counts):
+        for c, threshold in enumerate(thresholds):
             chosen = (labels == c) & marked
-            tied = (chosen & (values == thresholds[c])).nonzero().squeeze(1)
+            tied = (chosen & (values == threshold)).nonzero().squeeze(1)
             below = int(chosen.sum()) - len(tied)
             marked[tied[max(0, limit - below) :]] = False
     return marked
@@ -213,7 +156,3 @@ def _matching_scale(view: View, prototypes: Tensor) -> float:
 def _spread(logits: Tensor) -> float:
     """The sum of squares that logits [C, N] have about their mean over classes."""
     return float((logits - logits.mean(0)).square().sum(dtype=torch.float64))
-
-
-def _tiny(like: Tensor) -> float:
-    return torch.finfo(like.dtype).tiny

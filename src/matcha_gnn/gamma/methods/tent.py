@@ -1,41 +1,36 @@
 """Tent (Wang et al., ICLR 2021): entropy steps on the batch norm of the target."""
 
 from collections.abc import Callable
-from typing import cast
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from typing_extensions import override
 
+from matcha_gnn import kernels
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.gamma.methods.base import (
-    BaseMethod,
-    Modifies,
-    Prediction,
-    State,
-    View,
-    require_linear_head,
-)
+from matcha_gnn.gamma.methods.base import BaseMethod, Modifies, Prediction, State, View
 from matcha_gnn.gamma.methods.tuning import (
-    SCALE,
-    SHIFT,
-    AffineTuner,
-    Descent,
     FilterTuner,
+    Logits,
+    Point,
     Tuned,
     Tuner,
-    Values,
-    check_choice,
+    WholeTuner,
     check_descent,
     descend,
 )
-from matcha_gnn.gamma.methods.whole import WholeTuner, batch_norms
-from matcha_gnn.gamma.models import Backbone, NormedFilterBackbone
-from matcha_gnn.typing import Repr
+from matcha_gnn.gamma.methods.whole import Values, norms_of
+from matcha_gnn.gamma.models import Backbone
+from matcha_gnn.gamma.models.gprgnn import NormedEncoder
+from matcha_gnn.kernels import propagate
+from matcha_gnn.typing import HopStack, Repr
 
-STATISTICS = ("target", "source")
+SCALE, SHIFT = "norm.weight", "norm.bias"
 
 
+@dataclass(frozen=True)
 class Tent(BaseMethod):
     """Normalise by the target's mean and variance, then minimise entropy over scale and shift.
 
@@ -57,7 +52,6 @@ class Tent(BaseMethod):
         lr: step size. The published runs took 10 steps of 0.1 on CSBM and one of 10 elsewhere; the
             default goes as far as the former at a tenth of its cost.
         optimizer: "sgd" without momentum, as in the published runs, or "adam", as in Tent's paper.
-        statistics: of the "target", as in the paper, or of the "source".
 
     Example:
         >>> import matcha_gnn as mg
@@ -67,68 +61,80 @@ class Tent(BaseMethod):
     """
 
     name = "tent"
+    needs_linear_head = True
     modifies = frozenset({Modifies.NORM})
 
-    def __init__(
-        self, steps: int = 1, lr: float = 1.0, optimizer: str = "sgd", statistics: str = "target"
-    ) -> None:
-        check_descent(steps, lr, optimizer)
-        check_choice("statistics", statistics, STATISTICS)
-        self.steps, self.lr, self.optimizer, self.statistics = steps, lr, optimizer, statistics
+    steps: int = 1
+    lr: float = 1.0
+    optimizer: str = "sgd"
+
+    def __post_init__(self) -> None:
+        check_descent(self)
 
     def require(self, model: Backbone) -> None:
         """A linear head, and batch norms with scale and shift."""
-        name, norms = model.name, batch_norms(model)
-        if not norms:
-            raise IncompatibleError(f"tent: {name} has no batch norm with scale and shift to adapt")
-        if self.statistics == "source" and any(n.running_mean is None for n in norms.values()):
-            raise IncompatibleError(f"tent: the batch norm of {name} has no source statistics")
-        require_linear_head(self.name, model)
+        if not any(norm.affine for norm in norms_of(model).values()):
+            raise IncompatibleError(
+                f"tent: {model.name} has no batch norm with scale and shift to adapt"
+            )
+        super().require(model)
 
-    def prepare(self, view: View) -> "Tuned":
-        """Normalise the input of the batch norm, and propagate the start of every round."""
+    def prepare(self, view: View) -> Tuned:
+        """û of the target, and the source's scale and shift, where every round starts."""
         model = view.model
-        if not isinstance(model, NormedFilterBackbone):
-            tuned: Values = {
+        if not isinstance(model, NormedEncoder):
+            norms = {path: norm for path, norm in norms_of(model).items() if norm.affine}
+            trained: Values = {
                 f"{path}.{name}": parameter
-                for path, module in batch_norms(model).items()
-                for name, parameter in module.named_parameters()
+                for path, norm in norms.items()
+                for name, parameter in norm.named_parameters()
             }
-            return WholeTuner(view, self.statistics).start(tuned)
-        start: Values = {SCALE: model.norm.weight, SHIFT: model.norm.bias}
-        return self._tuner(view, model).start(start)
-
-    def _tuner(self, view: View, model: NormedFilterBackbone) -> Tuner:
-        """On û, or on its hops where nothing follows the norm."""
+            return WholeTuner(view, on_target=True).start(trained)
         hidden = model.before_norm(model.accept(view.graph.x))
-        normal = normalised(hidden, model.norm, self.statistics)
-        if _is_identity(model.after_norm, normal):
-            return AffineTuner(view, normal)
+        mean, variance = moments(hidden)
+        normal = (hidden - mean) * torch.rsqrt(variance + model.norm.eps)
+        start: Values = {SCALE: model.norm.weight, SHIFT: model.norm.bias}
+        if model.ends_in_norm:
+            return AffineTuner(view, normal).start(start)
 
         def encode(values: Values) -> Repr:
             return model.after_norm(torch.addcmul(values[SHIFT], normal, values[SCALE]))
 
-        return FilterTuner(view, encode)
+        return FilterTuner(view, encode).start(start)
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """Take the steps at the view's γ; the state is scale, shift and Adam's moments."""
-        descent = Descent(self.optimizer, self.lr)
-        return descend(state, view, entropy_slope, self.steps, descent)
+        return descend(state, view, entropy_slope, self)
 
 
-def normalised(hidden: Tensor, norm: nn.BatchNorm1d, statistics: str) -> Tensor:
-    """û: less the mean, over the deviation, of the target or the source, [N, D].
+class AffineTuner(Tuner):
+    """For H_0 = s·û + t: the hops of û and of a column of ones are computed once.
 
     Args:
-        hidden: the input of the norm, [N, D].
-        norm: the batch norm.
-        statistics: "target" or "source".
+        view: the source model and the target.
+        normal: û, [N, D].
     """
-    if statistics == "target":
-        mean, variance = moments(hidden)
-    else:
-        variance, mean = cast(Tensor, norm.running_var), cast(Tensor, norm.running_mean)
-    return (hidden - mean) * torch.rsqrt(variance + norm.eps)
+
+    def __init__(self, view: View, normal: Tensor) -> None:
+        super().__init__(view)
+        columns = torch.cat([normal, torch.ones_like(normal[:, :1])], 1)
+        self.hops = propagate(self.adjacency, columns, self.num_hops)
+
+    def at(self, values: Values) -> Point:
+        """Fold scale and shift into the head: [C−1, D+1]."""
+        weight, bias = self.relative_head(values)
+        folded = torch.cat([weight * values[SCALE], (weight @ values[SHIFT])[:, None]], 1)
+        return Point(values, folded, weight, bias)
+
+    def mixer(self, view: View) -> Callable[[Point], Logits]:
+        """One read of the kept hops for all steps of a round."""
+        mixed = kernels.mix(self.hops, view.hop_weights)
+        return lambda point: mixed @ point.narrow.T + point.bias
+
+    @override
+    def stack(self, point: Point) -> HopStack:
+        scale, shift = point.values[SCALE].detach(), point.values[SHIFT].detach()
+        return torch.addcmul(self.hops[..., :-1] * scale, self.hops[..., -1:], shift)
 
 
 def moments(hidden: Tensor) -> tuple[Tensor, Tensor]:
@@ -154,10 +160,3 @@ def entropy_slope(log_probs: Tensor) -> Tensor:
     probs = log_probs.exp()
     entropy = -(probs * log_probs).sum(0)
     return probs * (log_probs + entropy) / -log_probs.shape[1]
-
-
-def _is_identity(function: Callable[[Tensor], Tensor], like: Tensor) -> bool:
-    """Whether a function of [N, D] leaves entries of either sign and any size unchanged."""
-    sizes = 10.0 ** torch.arange(-3, 4, dtype=like.dtype, device=like.device)
-    probe = torch.cat([sizes, -sizes])[:, None].repeat(1, like.shape[1])
-    return torch.equal(function(probe), probe)

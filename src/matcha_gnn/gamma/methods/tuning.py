@@ -7,30 +7,48 @@ propagated.
 import abc
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from typing_extensions import override
 
 from matcha_gnn import kernels
-from matcha_gnn.errors import InvalidArgumentError, require_number, require_whole
+from matcha_gnn.errors import require_number, require_whole
 from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.methods.base import Prediction, View
+from matcha_gnn.gamma.methods.settings import require_choice
+from matcha_gnn.gamma.methods.whole import Values, require_two_nodes, run_with, target_statistics
+from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.kernels import Adjacency, propagate
 from matcha_gnn.typing import HopStack, Repr
 
-Values: TypeAlias = dict[str, Tensor]
-"""Trained tensors by their name in the model; leaves of the autograd graph."""
 Logits: TypeAlias = Tensor
 """Logits less that of the last class, which determine the softmax, [N, C−1]."""
 Slope: TypeAlias = Callable[[Tensor], Tensor]
 """From log probabilities, class-major [C, N], to a loss's derivative in the logits, [C, N]."""
 
-OPTIMIZERS = ("sgd", "adam")
-SCALE, SHIFT = "norm.weight", "norm.bias"
+
+class Descent(Protocol):
+    """Gradient steps: how many, their size, and "sgd" or "adam"."""
+
+    @property
+    def steps(self) -> int: ...  # noqa: D102
+    @property
+    def lr(self) -> float: ...  # noqa: D102
+    @property
+    def optimizer(self) -> str: ...  # noqa: D102
+
+
+def check_descent(descent: Descent) -> None:
+    """Refuse what cannot be a number of steps, a step size or an optimizer."""
+    require_whole("steps", descent.steps, least=0)
+    require_number("lr", descent.lr, above=0)
+    require_choice("optimizer", descent.optimizer, ("sgd", "adam"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +56,7 @@ class Point:
     """Values of the trained tensors, and what is computed from them on the target.
 
     Attributes:
-        values: the trained tensors.
+        values: the trained tensors, leaves of the autograd graph.
         narrow: the narrowest tensor that determines the logits at any γ, with autograd history.
         weight: the head's rows less its last, [C−1, D].
         bias: the same of its bias, [C−1].
@@ -126,39 +144,51 @@ class FilterTuner(Tuner):
 
         return logits
 
+    @override
     def stack(self, point: Point) -> HopStack:
-        """K products as wide as H_0."""
         return propagate(self.adjacency, cast(Tensor, point.h0).detach(), self.num_hops)
 
 
-class AffineTuner(Tuner):
-    """For H_0 = s·û + t: the hops of û and of a column of ones are computed once.
+class WholeTuner(Tuner):
+    """Runs the whole model: for models that are no filter, and where γ is trained too.
 
     Args:
         view: the source model and the target.
-        normal: û, [N, D].
+        on_target: whether batch norms go by the statistics of the target.
     """
 
-    def __init__(self, view: View, normal: Tensor) -> None:
+    def __init__(self, view: View, *, on_target: bool) -> None:
         super().__init__(view)
-        columns = torch.cat([normal, torch.ones_like(normal[:, :1])], 1)
-        self.hops = propagate(self.adjacency, columns, self.num_hops)
+        self.model, self.graph, self.on_target = view.model, view.graph, on_target
+        if on_target:
+            require_two_nodes(view, "statistics")
 
+    @override
     def at(self, values: Values) -> Point:
-        """Fold scale and shift into the head: [C−1, D+1]."""
         weight, bias = self.relative_head(values)
-        folded = torch.cat([weight * values[SCALE], (weight @ values[SHIFT])[:, None]], 1)
-        return Point(values, folded, weight, bias)
+        return Point(values, weight, weight, bias)
 
     def mixer(self, view: View) -> Callable[[Point], Logits]:
-        """One read of the kept hops for all steps of a round."""
-        mixed = kernels.mix(self.hops, view.hop_weights)
-        return lambda point: mixed @ point.narrow.T + point.bias
+        """Run the model at the γ of one round, unless γ is among what is trained."""
 
+        def logits(point: Point) -> Logits:
+            z = self._run({"gamma": view.gamma} | point.values, self._representation)
+            return z @ point.weight.T + point.bias
+
+        return logits
+
+    @torch.no_grad()
     def stack(self, point: Point) -> HopStack:
-        """P^k H_0 = s·(P^k û) + (P^k 1) tᵀ."""
-        scale, shift = point.values[SCALE].detach(), point.values[SHIFT].detach()
-        return torch.addcmul(self.hops[..., :-1] * scale, self.hops[..., -1:], shift)
+        """The hops of the tuned model, for models that mix them linearly."""
+        # Not `model.hops`: its evaluation mode would take the target's statistics away.
+        return self._run(point.values, lambda model: model.stack(self.graph))
+
+    def _representation(self, model: Backbone) -> Repr:
+        return model.representation(self.graph)
+
+    def _run(self, values: Values, run: Callable[[Backbone], Tensor]) -> Tensor:
+        with target_statistics(self.model) if self.on_target else nullcontext():
+            return run_with(self.model, values, run)
 
 
 class _Filter(torch.autograd.Function):
@@ -178,15 +208,7 @@ class _Filter(torch.autograd.Function):
 
 
 def horner(adjacency: Adjacency, h: Tensor, hop_weights: Sequence[float]) -> Tensor:
-    """Σ_k c_k P^k h without keeping the hops, for h [N, ·].
-
-    Example:
-        >>> edges = torch.tensor([[0, 1], [1, 0]])
-        >>> pair = kernels.Adjacency.normalised(edges, 2, None, torch.float32)
-        >>> horner(pair, torch.tensor([[1.0], [0.0]]), [1.0, 2.0])
-        tensor([[2.],
-                [1.]])
-    """
+    """Σ_k c_k P^k h without keeping the hops, for h [N, ·]."""
     # A product with a vector takes half the time of one with a single column.
     columns = h.squeeze(1)
     mixed = columns * hop_weights[-1]
@@ -217,57 +239,40 @@ class Tuned(NamedTuple):
             return self._replace(point=self.tuner.at(self.point.values | leaves))
 
 
-class Descent(NamedTuple):
-    """Gradient steps that return new tensors; torch's optimizers work in place."""
+def descend(tuned: Tuned, view: View, slope: Slope, descent: Descent) -> tuple[Prediction, Tuned]:
+    """Take steps down a loss of the logits, and predict after the last one."""
+    tuner, point, moments = tuned
+    logits_at = tuner.mixer(view)
+    with torch.enable_grad():
+        logits = logits_at(point)
+        for _ in range(descent.steps):
+            upward = slope(_class_major(logits).log_softmax(0))[:-1].T
+            trained = list(point.values.values())
+            # Later rounds may start at this point again, so the graph is retained.
+            slopes = torch.autograd.grad(logits, trained, upward, True, materialize_grads=True)
+            if descent.optimizer == "adam":
+                slopes, moments = adam(slopes, moments)
+            moved = zip(point.values.items(), slopes, strict=True)
+            point = tuner.at({n: _leaf(v.detach().sub(g, alpha=descent.lr)) for (n, v), g in moved})
+            logits = logits_at(point)
+    probs = kernels.turned(_class_major(logits).softmax(0))
+    hops = LazyHops(partial(tuner.stack, point))
+    return Prediction(probs, hops=hops), Tuned(tuner, point, moments)
 
-    optimizer: str
-    lr: float
 
-    def step(
-        self, values: Values, slopes: Sequence[Tensor], moments: Moments | None
-    ) -> tuple[Values, Moments | None]:
-        """One step: the new values as leaves, and Adam's moments."""
-        if self.optimizer == "adam":
-            slopes, moments = adam(slopes, moments)
-        moved = zip(values.items(), slopes, strict=True)
-        return {name: _leaf(v.detach().sub(g, alpha=self.lr)) for (name, v), g in moved}, moments
-
-
-def adam(slopes: Sequence[Tensor], moments: Moments | None) -> tuple[list[Tensor], Moments]:
+def adam(slopes: Sequence[Tensor], moments: Moments | None) -> tuple[tuple[Tensor, ...], Moments]:
     """Adam's direction for each gradient, β = (0.9, 0.999), ε = 1e-8 (Kingma and Ba, ICLR 2015).
 
-    Example:
-        >>> adam([torch.tensor([-4.0, 0.5], dtype=torch.float64)], None)[0][0].round(decimals=3)
-        tensor([-1.,  1.], dtype=torch.float64)
+    It returns new tensors; torch's optimizers work in place.
     """
     zeros = [torch.zeros_like(g) for g in slopes]
     steps, old_mean, old_square = moments or Moments(0, zeros, zeros)
     mean = [torch.lerp(m, g, 0.1) for m, g in zip(old_mean, slopes, strict=True)]
     square = [torch.lerp(q, g * g, 0.001) for q, g in zip(old_square, slopes, strict=True)]
     share, root = 1 - 0.9 ** (steps + 1), math.sqrt(1 - 0.999 ** (steps + 1))
-    ratio = [m / share / (q.sqrt() / root + 1e-8) for m, q in zip(mean, square, strict=True)]
+    pairs = zip(mean, square, strict=True)
+    ratio = tuple(m / share / (q.sqrt() / root + 1e-8) for m, q in pairs)
     return ratio, Moments(steps + 1, mean, square)
-
-
-def descend(
-    tuned: Tuned, view: View, slope: Slope, steps: int, descent: Descent
-) -> tuple[Prediction, Tuned]:
-    """Take steps down a loss of the logits, and predict after the last one."""
-    tuner, point, moments = tuned
-    logits_at = tuner.mixer(view)
-    with torch.enable_grad():
-        logits = logits_at(point)
-        for _ in range(steps):
-            upward = slope(_class_major(logits).log_softmax(0))[:-1].T
-            trained = list(point.values.values())
-            # Later rounds may start at this point again, so the graph is retained.
-            slopes = torch.autograd.grad(logits, trained, upward, True, materialize_grads=True)
-            values, moments = descent.step(point.values, slopes, moments)
-            point = tuner.at(values)
-            logits = logits_at(point)
-    probs = kernels.turned(_class_major(logits).softmax(0))
-    hops = LazyHops(partial(tuner.stack, point))
-    return Prediction(probs, hops=hops), Tuned(tuner, point, moments)
 
 
 class LazyHops(Hops):
@@ -291,16 +296,3 @@ def _class_major(logits: Logits) -> Tensor:
     """The logits of all classes, [C, N]: torch's softmax is fastest across few long rows."""
     rows = logits.detach().T
     return torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
-
-
-def check_descent(steps: int, lr: float, optimizer: str) -> None:
-    """Refuse what cannot be a number of steps, a step size or an optimizer."""
-    require_whole("steps", steps, least=0)
-    require_number("lr", lr, above=0)
-    check_choice("optimizer", optimizer, OPTIMIZERS)
-
-
-def check_choice(argument: str, got: str, allowed: Sequence[str]) -> None:
-    """Raise InvalidArgumentError for a value that is not among the allowed ones."""
-    if got not in allowed:
-        raise InvalidArgumentError(argument, repr(got), ", ".join(allowed))

@@ -1,7 +1,7 @@
-"""Running models of any form with other parameters or on other graphs."""
+"""Running models of any form with other parameters, statistics or hops."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TypeAlias, TypeVar, cast
 
 import torch
@@ -12,55 +12,14 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.methods.base import View
-from matcha_gnn.gamma.methods.tuning import Logits, Point, Tuner, Values
 from matcha_gnn.gamma.models import Backbone, LinearBackbone
-from matcha_gnn.typing import HopStack, Repr
+from matcha_gnn.typing import HopStack
 
+Values: TypeAlias = dict[str, Tensor]
+"""Tensors that replace those of a model, by their name in it."""
 MakeHops: TypeAlias = Callable[[Backbone], HopStack]
 """From a model to its hops, [N, K+1, D]."""
 T = TypeVar("T")
-
-
-class WholeTuner(Tuner):
-    """Runs the whole model: for models that are no filter, and where γ is trained too.
-
-    Args:
-        view: the source model and the target.
-        statistics: batch norm by the "source" running statistics, or by those of the "target".
-    """
-
-    def __init__(self, view: View, statistics: str) -> None:
-        super().__init__(view)
-        self.model, self.graph = view.model, view.graph
-        self.on_target = statistics == "target"
-        if self.on_target:
-            _require_two_nodes(view, "statistics")
-
-    def at(self, values: Values) -> Point:
-        """The head's rows; the rest depends on γ."""
-        weight, bias = self.relative_head(values)
-        return Point(values, weight, weight, bias)
-
-    def mixer(self, view: View) -> Callable[[Point], Logits]:
-        """Run the model at the γ of one round, unless γ is among what is trained."""
-        return lambda point: (
-            self._run({"gamma": view.gamma} | point.values) @ point.weight.T + point.bias
-        )
-
-    def stack(self, point: Point) -> HopStack:
-        """The hops of the tuned model, for models that mix them linearly."""
-        return self._run(point.values, cached=True)
-
-    def _run(self, values: Values, cached: bool = False) -> Tensor:
-        def run(model: Backbone) -> Repr | HopStack:
-            if not cached:
-                return model.representation(self.graph)
-            # Not `model.hops`: its evaluation mode would take the target's statistics away.
-            with torch.no_grad():
-                return model.stack(self.graph)
-
-        with target_statistics(self.model) if self.on_target else nullcontext():
-            return run_with(self.model, values, run)
 
 
 class ModifiedHops:
@@ -86,13 +45,7 @@ class ModifiedHops:
 
 
 def run_with(model: Backbone, values: Values, run: Callable[[Backbone], T]) -> T:
-    """Call a function of the model with other values of some parameters or buffers.
-
-    Example:
-        >>> from matcha_gnn.gamma.models import GPRGNN
-        >>> run_with(GPRGNN(2, 2, K=1), {"gamma": torch.tensor([3.0, 4.0])}, lambda m: m.gamma)
-        tensor([3., 4.])
-    """
+    """Call a function of the model with other values of some parameters or buffers."""
     named = {f"model.{name}": value for name, value in values.items()}
     return cast(T, functional_call(_Runner(model), named, (run,)))
 
@@ -108,35 +61,16 @@ class _Runner(nn.Module):
         return run(self.model)
 
 
-def batch_norms(model: nn.Module) -> dict[str, _BatchNorm]:
-    """The batch norms inside a model that have scale and shift, by name.
-
-    Example:
-        >>> list(batch_norms(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))))
-        ['1']
-    """
-    return {n: m for n, m in model.named_modules() if isinstance(m, _BatchNorm) and m.affine}
-
-
-def trained_values(model: Backbone) -> Values:
-    """Every parameter but γ; those of the head under the name of a backbone's head."""
-    head: Values = {f"head.{name}": parameter for name, parameter in model.head.named_parameters()}
-    apart = {id(model.gamma), *(id(p) for p in head.values())}
-    values: Values = {n: p for n, p in model.named_parameters() if id(p) not in apart}
-    return values | head
+def norms_of(model: nn.Module) -> dict[str, _BatchNorm]:
+    """The batch norms inside a model, by name."""
+    return {name: m for name, m in model.named_modules() if isinstance(m, _BatchNorm)}
 
 
 def running_statistics(model: nn.Module) -> Values:
-    """Copies of the buffers of the batch norms inside a model, by name.
-
-    Example:
-        >>> list(running_statistics(nn.Sequential(nn.BatchNorm1d(3))))
-        ['0.running_mean', '0.running_var', '0.num_batches_tracked']
-    """
-    norms = {n: m for n, m in model.named_modules() if isinstance(m, _BatchNorm)}
+    """Copies of the buffers of the batch norms inside a model, by name."""
     return {
         f"{path}.{name}": buffer.clone()
-        for path, norm in norms.items()
+        for path, norm in norms_of(model).items()
         for name, buffer in norm.named_buffers()
     }
 
@@ -146,7 +80,7 @@ def drifted_statistics(view: View, passes: int) -> Values:
 
     Dropout stays off. The model's statistics do not change.
     """
-    _require_two_nodes(view, "drift")
+    require_two_nodes(view, "drift")
     statistics = running_statistics(view.model)
     values = statistics | {"gamma": view.gamma}
     with target_statistics(view.model, tracked=True):
@@ -155,7 +89,7 @@ def drifted_statistics(view: View, passes: int) -> Values:
     return statistics
 
 
-def _require_two_nodes(view: View, argument: str) -> None:
+def require_two_nodes(view: View, argument: str) -> None:
     """Raise IncompatibleError for a graph with one node, which has no variance."""
     if view.graph.num_nodes < 2:
         raise IncompatibleError(f"{argument}: statistics of the target need two nodes or more")
@@ -169,7 +103,7 @@ def target_statistics(model: nn.Module, *, tracked: bool = False) -> Iterator[No
         model: its norms are restored afterwards.
         tracked: whether each pass also moves the running statistics, as training does.
     """
-    norms = [m for m in model.modules() if isinstance(m, _BatchNorm)]
+    norms = norms_of(model).values()
     before = [(norm.training, norm.track_running_stats) for norm in norms]
     for norm in norms:
         norm.training, norm.track_running_stats = True, tracked and norm.track_running_stats

@@ -3,7 +3,6 @@
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.gamma.models.appnp import APPNP as APPNP
 from matcha_gnn.gamma.models.base import Backbone as Backbone
-from matcha_gnn.gamma.models.base import MovableBackbone as MovableBackbone
 from matcha_gnn.gamma.models.base import TrainableBackbone as TrainableBackbone
 from matcha_gnn.gamma.models.gcnii import GCNII as GCNII
 from matcha_gnn.gamma.models.gprgnn import GPRGNN as GPRGNN
@@ -11,8 +10,6 @@ from matcha_gnn.gamma.models.jknet import JKNet as JKNet
 from matcha_gnn.gamma.models.linear import FilterBackbone as FilterBackbone
 from matcha_gnn.gamma.models.linear import LayeredBackbone as LayeredBackbone
 from matcha_gnn.gamma.models.linear import LinearBackbone as LinearBackbone
-from matcha_gnn.gamma.models.linear import NormedFilterBackbone as NormedFilterBackbone
-from matcha_gnn.gamma.models.linear import hop_weights_of as hop_weights_of
 from matcha_gnn.registry import registered, resolve_installed
 
 BACKBONES: dict[str, type[TrainableBackbone]] = registered(vars(), TrainableBackbone)

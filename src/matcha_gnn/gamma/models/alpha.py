@@ -11,12 +11,7 @@ DOMAINS = ("free", "clamped", "sigmoid")
 
 
 def starting_alpha(alpha: float, domain: str, count: int) -> Tensor:
-    """The γ at which every α has its starting value, [count].
-
-    Example:
-        >>> starting_alpha(0.5, "sigmoid", 2)
-        tensor([0., 0.])
-    """
+    """The γ at which every α has its starting value, [count]."""
     if domain not in DOMAINS:
         raise InvalidArgumentError("domain", repr(domain), ", ".join(DOMAINS))
     inside = 0 < alpha < 1 if domain == "sigmoid" else 0 <= alpha <= 1
@@ -33,10 +28,6 @@ def alpha_of(gamma: Tensor, domain: str) -> Tensor:
 
     Cut off, α does not move with γ any more, and the gradient is zero: a γ that has left [0, 1]
     stays where it is.
-
-    Example:
-        >>> alpha_of(torch.tensor([-0.5, 0.2]), "clamped")
-        tensor([0.0000, 0.2000])
     """
     if domain == "sigmoid":
         return torch.sigmoid(gamma)
@@ -44,12 +35,7 @@ def alpha_of(gamma: Tensor, domain: str) -> Tensor:
 
 
 def alpha_and_slope(gamma: float, domain: str) -> tuple[float, float]:
-    """α(γ) and dα/dγ of one number.
-
-    Example:
-        >>> alpha_and_slope(0.0, "sigmoid")
-        (0.5, 0.25)
-    """
+    """α(γ) and dα/dγ of one number."""
     if domain == "sigmoid":
         alpha = torch.special.expit(torch.tensor(gamma, dtype=torch.float64)).item()
         return alpha, alpha * (1 - alpha)

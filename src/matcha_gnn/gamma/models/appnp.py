@@ -1,13 +1,12 @@
 """APPNP (Gasteiger et al., ICLR 2019): one number α decides the weights of all hops."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from matcha_gnn.errors import as_number, as_whole
 from matcha_gnn.gamma.models.alpha import alpha_and_slope, alpha_of, starting_alpha
-from matcha_gnn.gamma.models.encoder import NormedEncoder
+from matcha_gnn.gamma.models.gprgnn import NormedEncoder
 from matcha_gnn.typing import HopWeights
 
 
@@ -57,11 +56,8 @@ class APPNP(NormedEncoder):
         head_bias: bool = False,
     ) -> None:
         super().__init__(in_channels, out_channels, hidden_channels, dropout, relu, head_bias)
-        self.num_hops, self.alpha, self.domain = (
-            as_whole("K", K, least=0),
-            as_number("alpha", alpha),
-            domain,
-        )
+        self.K = self.num_hops = as_whole("K", K, least=0)
+        self.alpha, self.domain = as_number("alpha", alpha), domain
         self.gamma = nn.Parameter(starting_alpha(self.alpha, domain, 1))
 
     def hop_weights(self, gamma: Tensor) -> HopWeights:
@@ -81,20 +77,6 @@ class APPNP(NormedEncoder):
             total += (keep**k - k * alpha * keep ** max(k - 1, 0)) * g
         return torch.full_like(gamma, slope * total)
 
+    @override
     def starting_gamma(self) -> Tensor:
-        """γ before training."""
         return starting_alpha(self.alpha, self.domain, 1)
-
-    def config(self) -> dict[str, Any]:
-        """Arguments that build this architecture again."""
-        return {
-            "in_channels": self.in_channels,
-            "out_channels": self.head.out_features,
-            "hidden_channels": self.head.in_features,
-            "K": self.num_hops,
-            "alpha": self.alpha,
-            "domain": self.domain,
-            "dropout": self.dropout,
-            "relu": self.relu,
-            "head_bias": self.head.bias is not None,
-        }

@@ -1,8 +1,7 @@
 """Step 3: a backbone says how a graph becomes a representation, and which numbers γ decide it.
 
 What more is known of a model is said by its class: `LinearBackbone` and `FilterBackbone` (in
-`linear`) have cached hops, `TrainableBackbone` can be trained by `fit` and saved, and
-`MovableBackbone` takes corrections besides γ.
+`linear`) have cached hops, and `TrainableBackbone` can be trained by `fit` and saved.
 """
 
 import abc
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 
 from matcha_gnn.errors import IncompatibleError, InvalidGraphError
 from matcha_gnn.gamma.hops import Hops, HopsKey
-from matcha_gnn.gamma.models.products import kept_product
+from matcha_gnn.gamma.models.products import bias_apart
 from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.kernels.contexts import drawing_alone
 from matcha_gnn.network.fingerprint import fingerprint
@@ -137,14 +136,17 @@ class Backbone(Network, abc.ABC):
 
     def probs(self, graph: Graph) -> Probs:
         """Class probabilities from the hops, [N, C]."""
-        # The product of features and first layer is taken without its bias, as records have it.
-        with kept_product():
+        with bias_apart():
             hops = self.hops(graph, keyed=False)
         return hops.predict(self.hop_weights_now(), self.head)[0]
 
+    def hop_weights(self, gamma: Tensor) -> HopWeights:
+        """c(γ), the weight of each hop, [K+1]; one where Z is the only hop."""
+        return gamma.new_ones(1)
+
     def hop_weights_now(self) -> HopWeights:
-        """C at the model's γ, [K+1]; one where Z is the only hop."""
-        return self.gamma.new_ones(1)
+        """Those at the model's γ, [K+1]."""
+        return self.hop_weights(self.gamma.detach())
 
     def statistics(
         self, graph: Graph, labels: Tensor, trained: Tensor, held_out: Tensor, classes: int
@@ -212,22 +214,3 @@ class TrainableBackbone(Backbone):
     @abc.abstractmethod
     def reset_parameters(self) -> None:
         """Draw fresh parameters from torch's global generator."""
-
-
-class MovableBackbone(Backbone):
-    """A model that takes an intercept of its logits, and perhaps an offset of node features.
-
-    Attributes:
-        takes_offset: whether there is a bias in front of the node features.
-    """
-
-    takes_offset: ClassVar[bool] = False
-
-    @abc.abstractmethod
-    def move(self, *, offset: Tensor | None = None, intercept: Tensor | None = None) -> None:
-        """Change the model in place.
-
-        Args:
-            offset: taken off the node features of every node, [D'].
-            intercept: added to the logits, [C].
-        """

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +66,8 @@ class GCNII(LinearEncoder, LayeredBackbone):
         dropout: float = 0.5,
     ) -> None:
         super().__init__(in_channels, out_channels, hidden_channels, dropout, head_bias=True)
-        layers, width = as_whole("K", K, least=1), self.head.in_features
+        self.K = layers = as_whole("K", K, least=1)
+        width = self.hidden_channels
         self.theta = as_number("theta", theta)
         require_number("theta", self.theta, above=0)
         self.alpha, self.domain = as_number("alpha", alpha), domain
@@ -119,16 +120,3 @@ class GCNII(LinearEncoder, LayeredBackbone):
             nn.init.xavier_uniform_(weight)
         with torch.no_grad():
             self.gamma.copy_(starting_alpha(self.alpha, self.domain, len(self.gamma)))
-
-    def config(self) -> dict[str, Any]:
-        """Arguments that build this architecture again."""
-        return {
-            "in_channels": self.in_channels,
-            "out_channels": self.head.out_features,
-            "hidden_channels": self.head.in_features,
-            "K": len(self.gamma),
-            "alpha": self.alpha,
-            "theta": self.theta,
-            "domain": self.domain,
-            "dropout": self.dropout,
-        }

@@ -52,8 +52,8 @@ class JKNet(LinearEncoder, LinearBackbone, LayeredBackbone):
         super().__init__(
             in_channels, out_channels, hidden_channels, dropout, bias=False, head_bias=True
         )
-        layers, width = as_whole("K", K, least=1), self.head.in_features
-        self.num_hops = layers - 1
+        self.K = layers = as_whole("K", K, least=1)
+        self.num_hops, width = layers - 1, self.hidden_channels
         self.later = nn.ModuleList(nn.Linear(width, width, False) for _ in range(layers - 1))
         self.bias = nn.Parameter(torch.zeros(layers, width))
         self.gamma = nn.Parameter(torch.full((layers,), 1 / layers))
@@ -90,13 +90,3 @@ class JKNet(LinearEncoder, LinearBackbone, LayeredBackbone):
         with torch.no_grad():
             self.bias.zero_()
             self.gamma.fill_(1 / len(self.gamma))
-
-    def config(self) -> dict[str, Any]:
-        """Arguments that build this architecture again."""
-        return {
-            "in_channels": self.in_channels,
-            "out_channels": self.head.out_features,
-            "hidden_channels": self.head.in_features,
-            "K": len(self.gamma),
-            "dropout": self.dropout,
-        }

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import Any, final
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch import Tensor
 
 from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.models.base import Backbone
@@ -38,10 +37,6 @@ class LinearBackbone(Backbone):
     def gamma_gradient(self, gamma: Tensor, hop_weight_gradient: Tensor) -> Tensor:
         """Carry a gradient in c back to γ; a subclass with its own `hop_weights` needs its own."""
         return hop_weight_gradient.to(gamma)
-
-    def hop_weights_now(self) -> HopWeights:
-        """C at the model's γ, [K+1]."""
-        return self.hop_weights(self.gamma.detach())
 
     def mixed(self, hops: list[Repr]) -> Repr:
         """Z of hops at the model's γ, [N, D]."""
@@ -118,41 +113,3 @@ class FilterBackbone(LinearBackbone, LayeredBackbone):
         """Z with gradients to every parameter, [N, D]."""
         h0 = self.encode(self.accept(graph.x))
         return filter_hops(graph.adjacency, h0, self.hop_weights(self.gamma))
-
-
-class NormedFilterBackbone(FilterBackbone):
-    """A filter whose encoder has one batch norm: encode(x) = after_norm(norm(before_norm(x))).
-
-    Attributes:
-        norm: the batch norm.
-    """
-
-    norm: nn.BatchNorm1d
-
-    @abc.abstractmethod
-    def before_norm(self, x: Tensor) -> Tensor:
-        """The encoder up to its batch norm: [N, F] to [N, D]."""
-
-    @abc.abstractmethod
-    def after_norm(self, h: Tensor) -> Repr:
-        """The encoder from its batch norm on: [N, D] to [N, D]."""
-
-    def encode(self, x: Tensor) -> Repr:
-        """H_0 from features [N, F]: [N, D]."""
-        return self.after_norm(self.norm(self.before_norm(x)))
-
-    def node_features(self, graph: Graph) -> Tensor:
-        """What enters the batch norm, [N, D]."""
-        return self.before_norm(self.accept(graph.x))
-
-    def node_logits(self, own: Tensor) -> Tensor:
-        """The head on H_0, [N, C]."""
-        h0 = self.after_norm(self.norm(own.to(self.gamma)))
-        return F.linear(h0, self.head.weight)
-
-
-def hop_weights_of(model: Backbone, gamma: Tensor) -> HopWeights:
-    """c(γ) of a model's hops, [K+1]; one where Z is the only hop."""
-    if isinstance(model, LinearBackbone):
-        return model.hop_weights(gamma)
-    return gamma.new_ones(1)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence.posterior import Posterior, infer
 from matcha_gnn.gamma.methods import ERM
-from matcha_gnn.gamma.models import Backbone, LinearBackbone, MovableBackbone
+from matcha_gnn.gamma.models import Backbone, LinearBackbone
+from matcha_gnn.gamma.models.encoder import LinearEncoder
 from matcha_gnn.gamma.node_statistics import feature_shift
 from matcha_gnn.gamma.result import MatchaResult
 from matcha_gnn.gamma.status import outcome
@@ -70,7 +71,7 @@ class Fitted(Strategy):
             with base.watch.stage("fit"):
                 return with_gamma(model, fit_by_autograd(base, evidence.probs))
         shift = feature_shift(model, task.graph, evidence.probs.shape[1])
-        intercept = shift.kind.moves_shares and isinstance(model, MovableBackbone)
+        intercept = shift.kind.moves_shares and isinstance(model, LinearEncoder)
         return _fit(model, base, evidence, intercept=intercept)
 
 
@@ -80,6 +81,6 @@ def _fit(model: Backbone, base: Run, evidence: Posterior, *, intercept: bool) ->
         fit = fit_hop_weights(view, evidence.probs, intercept=intercept)
     fitted = with_gamma(model, fit.gamma)
     if intercept:
-        assert isinstance(fitted, MovableBackbone), "no other model is given an intercept"
-        fitted.move(intercept=fit.intercept)
+        assert isinstance(fitted, LinearEncoder), "no other model is given an intercept"
+        fitted.add_intercept(fit.intercept)
     return fitted

@@ -151,16 +151,11 @@ class Run:
 
         Returns NaN if the loss or any part of the gradient is not finite.
         """
-        if self.hops_stay:
-            return self._from_sums()
-        return self._by_autograd()
+        return self._from_sums() if self.hops_stay else self._by_autograd()
 
     def _from_sums(self) -> float:
-        own = self.ways.features == "base"
-        view, prepared = (
-            self.prediction.own_view(self.view) if own else self.view,
-            self.loss_prepared,
-        )
+        own, view, prepared = self.ways.features == "base", self.view, self.loss_prepared
+        view = self.prediction.own_view(view) if own else view
         with self.watch.stage("loss"):
             value, slope = self.loss.from_sums(view, self.prediction, prepared)
         with self.watch.stage("backward"):

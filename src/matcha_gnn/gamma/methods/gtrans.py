@@ -1,10 +1,10 @@
 """GTrans (Jin et al., ICLR 2023): edit the target graph, not the model."""
 
-import inspect
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from matcha_gnn.errors import (
     IncompatibleError,
@@ -14,28 +14,33 @@ from matcha_gnn.errors import (
     require_whole,
 )
 from matcha_gnn.gamma.methods.base import BaseMethod, Modifies, Prediction, Prepared, State, View
-from matcha_gnn.gamma.methods.gtrans.editing import Editor, FilterEditor
-from matcha_gnn.gamma.methods.gtrans.whole import ForeignEditor, LayersEditor
-from matcha_gnn.gamma.methods.tuning import Values, check_choice
+from matcha_gnn.gamma.methods.gtrans_editors import (
+    FilterEditor,
+    ForeignEditor,
+    GraphEditor,
+    LayersEditor,
+)
+from matcha_gnn.gamma.methods.settings import require_choice
 from matcha_gnn.gamma.methods.whole import (
     ModifiedHops,
+    Values,
     drifted_statistics,
     run_with,
     running_statistics,
 )
 from matcha_gnn.gamma.models import Backbone, FilterBackbone, LayeredBackbone
+from matcha_gnn.gamma.models.gprgnn import NormedEncoder
 from matcha_gnn.gamma.networks.added import AddedHops
 from matcha_gnn.gamma.networks.wrap import Foreign
 from matcha_gnn.network.calling import takes_edge_weight
 
-EDITS = ("both", "features", "edges")
-EDGE_STEPS = ("sign", "gradient")
-ONLY_FOR = dict.fromkeys(("lr_feat", "loop_feat"), "features") | dict.fromkeys(
-    ("lr_adj", "loop_adj", "ratio", "samples", "edge_step"), "edges"
-)
+LOOPS = {"features": 4, "edges": 1}
+"""Steps on each in a round, as in the released script."""
+ONLY_FOR = {"lr_feat": "features", "lr_adj": "edges", "ratio": "edges"}
 """Arguments that count only where one kind of edit is made."""
 
 
+@dataclass(frozen=True)
 class GTrans(BaseMethod):
     """Adds a learnt δ to the features and removes a budget of edges, then predicts.
 
@@ -43,9 +48,10 @@ class GTrans(BaseMethod):
     are dropped, and should change when the rows of the features are shuffled:
     L = d(Z_dropped, Z) − d(Z, Z_shuffled), with d the mean of 1 − cos over nodes.
 
-    A round is `loop_feat` Adam steps on δ, then `loop_adj` steps on p, the removal of each pair of
-    joined nodes, each projected onto {Σ p ≤ B, 0 < p < 1}. In the end the B pairs of largest p,
-    or a draw from p within the budget, are removed: the candidate of lowest loss.
+    A round is four Adam steps on δ, then one step on p, the removal of each pair of joined nodes,
+    which is projected onto {Σ p ≤ B, 0 < p < 1}. A step on p moves each entry `lr_adj` up or down:
+    the released code uses a new Adam each time. In the end the B pairs of largest p, or a draw from
+    p within the budget, are removed: the candidate of lowest loss.
 
     Reference: Jin et al., "Empowering Graph Representation Learning with Test-Time Graph
     Transformation", ICLR 2023. Defaults are those of the released script. Deviations: δ starts at
@@ -54,21 +60,13 @@ class GTrans(BaseMethod):
     Args:
         lr_feat: Adam's step size on δ.
         lr_adj: step size on p.
-        epochs: steps in all, in full rounds of `loop_feat` + `loop_adj`; a remainder is left out.
+        epochs: steps in all, in full rounds; a remainder is left out.
         ratio: B as a share of the pairs of joined nodes.
-        loop_feat: steps on δ in a round.
-        loop_adj: steps on p in a round.
-        drop_rate: share of directed edges that the dropped view lacks.
-        samples: edge sets compared in the end, the top B among them.
-        margin: None, or m for max(0, 1 − cos − m) in the second term.
         edit: "both", "features" or "edges"; a round has only the steps of what is edited, and
             arguments of the other steps are an error.
         refresh: "once" edits at the source γ; "each" edits again in every round of Matcha; a
             number R edits again every R rounds, which needs `Matcha(restart=False)`. Once is the
             default as an edit costs many inferences, and a round of Matcha much less than one.
-        edge_step: "sign", as in the released code, which uses a new Adam for every step on p: each
-            entry moves `lr_adj` up or down. "gradient" is the paper's plain step; the gradient of a
-            mean over nodes is so small that it removes nothing with the published step sizes.
         drift: passes over the target with the batch norm in training mode, before the edit: each
             moves the running statistics one momentum step towards the target's. Edit and prediction
             use these. The published runs seem to have had some; see
@@ -85,56 +83,38 @@ class GTrans(BaseMethod):
     name = "gtrans"
     draws_at_random = True
 
-    def __init__(
-        self,
-        lr_feat: float = 1e-3,
-        lr_adj: float = 0.1,
-        epochs: int = 50,
-        ratio: float = 0.1,
-        loop_feat: int = 4,
-        loop_adj: int = 1,
-        drop_rate: float = 0.05,
-        samples: int = 5,
-        margin: float | None = None,
-        edit: str = "both",
-        refresh: str | int = "once",
-        edge_step: str = "sign",
-        drift: int = 0,
-    ) -> None:
-        self.lr_feat, self.lr_adj, self.epochs, self.ratio = lr_feat, lr_adj, epochs, ratio
-        self.loop_feat, self.loop_adj, self.drop_rate = loop_feat, loop_adj, drop_rate
-        self.samples, self.margin, self.edit = samples, margin, edit
-        self.refresh, self.edge_step, self.drift = refresh, edge_step, drift
-        self._check()
+    lr_feat: float = 1e-3
+    lr_adj: float = 0.1
+    epochs: int = 50
+    ratio: float = 0.1
+    edit: str = "both"
+    refresh: str | int = "once"
+    drift: int = 0
 
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         require_number("lr_feat", self.lr_feat, above=0)
         require_number("lr_adj", self.lr_adj, above=0)
         require_number("ratio", self.ratio, least=0, most=1)
-        require_number("drop_rate", self.drop_rate, least=0, below=1)
-        if self.margin is not None:
-            require_number("margin", self.margin, least=0, below=2)
-        for name in ("loop_feat", "loop_adj", "samples"):
-            require_whole(name, getattr(self, name), least=1)
         require_whole("drift", self.drift, least=0)
-        check_choice("edit", self.edit, EDITS)
-        check_choice("edge_step", self.edge_step, EDGE_STEPS)
+        require_choice("edit", self.edit, ("both", *LOOPS))
         for name, what in ONLY_FOR.items():
             if self.edit not in ("both", what):
-                default = inspect.signature(GTrans).parameters[name].default
-                require_default(name, getattr(self, name), default, f"edit is both or {what}")
+                unless = f"edit is both or {what}"
+                require_default(name, getattr(self, name), getattr(GTrans, name), unless)
         if self.refresh not in ("once", "each") and not _at_least(1, self.refresh):
             allowed = "once, each or an integer >= 1"
             raise InvalidArgumentError("refresh", repr(self.refresh), allowed)
-        whole = self._steps("features") + self._steps("edges")
-        if not _at_least(0, self.epochs) or 0 < self.epochs < whole:
-            allowed = f"0, or an integer >= {whole}, the steps of one round"
+        if not _at_least(0, self.epochs) or 0 < self.epochs < self._round:
+            allowed = f"0, or an integer >= {self._round}, the steps of one round"
             raise InvalidArgumentError("epochs", repr(self.epochs), allowed)
 
     def _steps(self, what: str) -> int:
         """How many steps of a round are on "features", or on "edges"."""
-        loop = self.loop_feat if what == "features" else self.loop_adj
-        return loop if self.edit in ("both", what) else 0
+        return LOOPS[what] if self.edit in ("both", what) else 0
+
+    @property
+    def _round(self) -> int:
+        return sum(map(self._steps, LOOPS))
 
     def edits(self, what: str) -> bool:
         """Whether there are steps on "features", or on "edges"."""
@@ -146,27 +126,22 @@ class GTrans(BaseMethod):
         edited = frozenset({Modifies.FEATURES, Modifies.EDGES})
         return edited | {Modifies.NORM} if self.drift else edited
 
+    @override
     def require(self, model: Backbone) -> None:
-        """A model that is differentiable in the edge weights, if edges are edited."""
         if self.drift and not running_statistics(model):
             raise IncompatibleError(
                 f"gtrans: {model.name} has no batch norm with statistics to drift"
             )
-        if isinstance(model, Foreign):
-            self._require_weights(model)
-        elif not isinstance(model, LayeredBackbone):
+        if not isinstance(model, Foreign | LayeredBackbone):
             raise IncompatibleError(
                 f"GTrans does not support {model.name}: it is no LayeredBackbone or FilterBackbone"
             )
-
-    def _require_weights(self, model: Foreign) -> None:
-        if not self.edits("edges"):
-            return
-        instead = 'use edit="features"'
-        if not takes_edge_weight(model.net):
-            raise IncompatibleError(f"GTrans: {model.name} takes no edge weights; {instead}")
-        if isinstance(model, AddedHops):
-            raise IncompatibleError(f"GTrans: added hops have no gradient in edges; {instead}")
+        if isinstance(model, Foreign) and self.edits("edges"):
+            instead = 'use edit="features"'
+            if not takes_edge_weight(model.net):
+                raise IncompatibleError(f"GTrans: {model.name} takes no edge weights; {instead}")
+            if isinstance(model, AddedHops):
+                raise IncompatibleError(f"GTrans: added hops have no gradient in edges; {instead}")
 
     def prepare(self, view: View) -> Prepared:
         """The edit at the source γ, unless every round edits again."""
@@ -198,8 +173,7 @@ class GTrans(BaseMethod):
 
     def _edited(self, view: View, drifted: Values) -> "EditedGraph":
         editor = editor_of(self, view)
-        rounds = self.epochs // (self._steps("features") + self._steps("edges"))
-        for _ in range(rounds):
+        for _ in range(self.epochs // self._round):
             for _ in range(self._steps("features")):
                 editor.feature_step()
             for _ in range(self._steps("edges")):
@@ -226,12 +200,13 @@ class EditedGraph:
     age: int = 0
 
 
-def editor_of(method: GTrans, view: View) -> Editor:
+def editor_of(method: GTrans, view: View) -> GraphEditor:
     """The fastest editor for this model."""
     model = view.model
     if isinstance(model, Foreign):
         return ForeignEditor(method, view)
-    if isinstance(model, FilterBackbone):
+    enters_linearly = isinstance(model, NormedEncoder) and model.has_published("before_norm")
+    if isinstance(model, FilterBackbone) and (enters_linearly or not method.edits("features")):
         return FilterEditor(method, view, model)
     return LayersEditor(method, view)
 
