@@ -17,7 +17,6 @@ from unknown_models import UnknownNet
         (mg.Matcha, {"optimizer": "lbfgs"}, "optimizer: got 'lbfgs'; allowed: sgd, adam"),
         (mg.Matcha, {"features": "base", "moves": "both"}, "features: got 'base'; allowed: source"),
         (mg.T3A, {"k": True}, "k: got True; allowed: an integer >= 1, or None or -1 for all"),
-        (mg.T3A, {"k": 5, "drop_worst": True}, "drop_worst: got True; allowed: False unless k is"),
         (mg.AdaNPC, {"threshold": 0.5}, "threshold: got 0.5; allowed: 0.1 unless passes is 2 or "),
         (
             mg.AdaNPC,
@@ -88,7 +87,6 @@ def deep():
         (without_norm, mg.Tent(), None, "tent: GPRGNN has no batch norm with scale and shift"),
         (without_statistics, mg.GTrans(drift=5), None, "no batch norm with statistics to drift"),
         (deep, mg.Tent(), None, "tent: GCNII has no batch norm"),
-        (deep, mg.SOGA(statistics="target"), None, "soga: GCNII has no batch norm"),
         (trained_model, mg.AdaNPC(), None, r"fit\(..., methods=\[AdaNPC\(\)\]\)"),
         (trained_model, mg.GraphPatcher(), None, r"methods=\[GraphPatcher\(\)\]"),
         (lambda: other_patcher(True), mg.GraphPatcher(), None, "does not fit"),

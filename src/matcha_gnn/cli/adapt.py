@@ -10,8 +10,8 @@ from matcha_gnn.errors import InvalidArgumentError, MatchaError, require_whole
 
 def adapt(
     context: typer.Context,
-    files: options.ModelAndGraph,
     output: options.Output,
+    files: options.OnGraph = None,
     network: options.Network = None,
     weights: options.Weights = None,
     probs: options.Probs = None,
@@ -35,6 +35,10 @@ def adapt(
     ] = None,
     table: options.Table = None,
     device: options.Device = "cpu",
+    nodes: options.Nodes = None,
+    edges: options.Edges = None,
+    memory: options.Memory = None,
+    undirected: options.Undirected = False,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -44,8 +48,24 @@ def adapt(
     --ask also questions.csv, questions.html and questions.safetensors. Exits with 3 where the
     features cannot be what the source's are.
     """
-    import matcha_gnn as mg
+    from rich.text import Text
+
     from matcha_gnn.cli import console
+
+    if options.in_tables(
+        files, nodes, edges, network=network, weights=weights, logits=logits, strategy=strategy,
+        table=table, classes=classes,
+    ):  # fmt: skip
+        from matcha_gnn.tables.command import adapt_command
+
+        tables = str(nodes), str(edges), options.needed("--source", source)
+        said = adapt_command(
+            *tables, output, memory=memory or "2GB", probs=str(probs or "probs"),
+            undirected=undirected, ask=ask, force=force, as_json=json,
+        )  # fmt: skip
+        console.out.print(Text(said))
+        return
+    import matcha_gnn as mg
     from matcha_gnn.cli.networks import given_model, usable_device
     from matcha_gnn.cli.output import BROKEN, print_questions, print_run, require_free
     from matcha_gnn.cli.outputs import can_report, write_outputs

@@ -6,7 +6,7 @@ from matcha_gnn.cli import options
 
 
 def estimate(
-    files: options.ModelAndGraph,
+    files: options.OnGraph = None,
     network: options.Network = None,
     weights: options.Weights = None,
     probs: options.Probs = None,
@@ -16,6 +16,10 @@ def estimate(
     positive: options.Positive = None,
     classes: options.Classes = None,
     device: options.Device = "cpu",
+    nodes: options.Nodes = None,
+    edges: options.Edges = None,
+    memory: options.Memory = None,
+    undirected: options.Undirected = False,
     json: options.Json = False,
 ) -> None:
     """Estimate how right a model is on an unlabelled graph, and say how the graph differs.
@@ -24,9 +28,20 @@ def estimate(
     """
     from rich.text import Text
 
+    from matcha_gnn.cli import console
+
+    if options.in_tables(files, nodes, edges, network=network, weights=weights, logits=logits):
+        from matcha_gnn.tables.command import estimate_command
+
+        tables = str(nodes), str(edges), options.needed("--source", source)
+        said = estimate_command(
+            *tables, memory=memory or "2GB", probs=str(probs or "probs"), undirected=undirected,
+            as_json=json,
+        )  # fmt: skip
+        console.out.print(Text(said))
+        return
     import matcha_gnn as mg
     from matcha_gnn.api import compare, estimated, wanted_by
-    from matcha_gnn.cli import console
     from matcha_gnn.cli.networks import given_model, usable_device
     from matcha_gnn.cli.output import BROKEN
     from matcha_gnn.sentences import headline, spread

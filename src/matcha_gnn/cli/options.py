@@ -67,19 +67,75 @@ Positive = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:0, …")]
+OnGraph = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[MODEL] GRAPH",
+        help="A .safetensors file of a model, or of an answer with --network or --probs; and a "
+        ".npz or .pt graph file. None with --nodes and --edges.",
+    ),
+]
+Nodes = Annotated[
+    str | None,
+    typer.Option(
+        help="In place of a graph file: the table of its nodes, with columns id, x and probs, as "
+        "Parquet or CSV; a folder or a pattern of names will do."
+    ),
+]
+Edges = Annotated[
+    str | None, typer.Option(help="With --nodes: the table of edges, with columns src and dst.")
+]
+Memory = Annotated[
+    str | None, typer.Option(help="With --nodes: the most that may be resident; default 2GB.")
+]
+Undirected = Annotated[
+    bool, typer.Option("--undirected", help="With --nodes: an edge stands for both directions.")
+]
 Table = Annotated[
     Path | None,
     typer.Option(help="With --ask: a CSV file with a line for each node, to show with it."),
 ]
 
 
-def model_and_graph(files: list[Path]) -> tuple[Path | None, Path]:
+def needed(name: str, path: Path | None) -> Path:
+    """An option that must be given here."""
+    if path is None:
+        raise InvalidArgumentError(name, "none", "a file")
+    return path
+
+
+def in_tables(
+    files: list[Path] | None, nodes: str | None, edges: str | None, **others: object
+) -> bool:
+    """Whether the graph is in tables; refuses what does not go with them.
+
+    Args:
+        files: what stands for a graph file.
+        nodes: as --nodes says.
+        edges: as --edges says.
+        others: further options by name, which need the graph in memory.
+    """
+    if nodes is None and edges is None:
+        return False
+    if nodes is None or edges is None:
+        raise InvalidArgumentError("--nodes, --edges", "one of them", "both, or a graph file")
+    if files:
+        raise InvalidArgumentError("GRAPH", files[0], "none beside --nodes and --edges")
+    for name, value in others.items():
+        if value:
+            raise InvalidArgumentError(f"--{name}", value, "none with --nodes and --edges")
+    return True
+
+
+def model_and_graph(files: list[Path] | None) -> tuple[Path | None, Path]:
     """A model file, which may be left out, and a graph file; told apart in either order.
 
     Example:
         >>> [str(path) for path in model_and_graph([Path("g.npz"), Path("m.safetensors")])]
         ['m.safetensors', 'g.npz']
     """
+    if not files:
+        raise InvalidArgumentError("GRAPH", "none", "a graph file, or --nodes and --edges")
     if len(files) > 2:
         raise InvalidArgumentError("arguments", f"{len(files)} files", "MODEL GRAPH, or GRAPH")
     if len(files) == 1:

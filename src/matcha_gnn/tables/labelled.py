@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from matcha_gnn.errors import InvalidArgumentError, InvalidGraphError
-from matcha_gnn.evidence.posterior import network_logs
 from matcha_gnn.evidence.summarising import summarise_source
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.tables.engines import OWN_BYTES, bytes_of, engine_of
@@ -94,18 +93,7 @@ def summarise(
         y=_labels(whole, label),
     )
     mask = torch.tensor(pc.fill_null(known, False).to_numpy(zero_copy_only=False))
-    return summarise_source(_Given(torch.from_numpy(p)), data, mask)
-
-
-class _Given(nn.Module):
-    """Answers with the probabilities that it was given, on whatever edges."""
-
-    def __init__(self, probs: Tensor) -> None:
-        super().__init__()
-        self.logs = network_logs(probs)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.logs
+    return summarise_source(torch.from_numpy(p), data, mask)
 
 
 def _width(first: pa.Table, name: str) -> int:
