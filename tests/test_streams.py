@@ -39,7 +39,6 @@ ROOT_STREAMS = {
     "matcha_paper/datasets/twitch.py",
     "matcha_paper/studies/broken.py",
     "matcha_paper/studies/evidence_cases.py",
-    "matcha_paper/studies/gate.py",
     "matcha_paper/studies/harm_cases.py",
     "matcha_paper/studies/networks.py",
     "matcha_paper/studies/shared_rows.py",
