@@ -35,7 +35,7 @@ from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import evaluate
 from matcha_paper.experiments.run import worker_pool
 from matcha_paper.studies.evidence_cases import TEST_SEEDS, TUNING_SEEDS, pairs
-from matcha_paper.studies.shared import arguments, run_study, show_record
+from matcha_paper.studies.shared import arguments, run_study, show_record, source_of
 
 NETWORKS = {"gcn": GCN, "sage": GraphSAGE, "gat": GAT}
 ALONE = ("gpr", "gcn")
@@ -168,7 +168,8 @@ def _shown(interval: Any) -> list[float]:
 def estimators(model: mg.Backbone, again: nn.Module | None, source: Data, target: Data) -> Record:
     """What others would say of the accuracy of a model on the target, in percent."""
     plain_source, plain_target = mg.unlabelled(source), mg.unlabelled(target)
-    held = held_out_nodes(source, source.y, source.train_mask, model.head.out_features)
+    classes = len(source_of(model).class_prior)
+    held = held_out_nodes(source, source.y, source.train_mask, classes)
     truth = source.y[held].cpu().numpy()
 
     def logits(network: mg.Backbone, graph: mg.Graph) -> Tensor:
