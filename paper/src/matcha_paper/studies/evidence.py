@@ -33,9 +33,10 @@ from matcha_gnn.evidence.simulated import simulated_shifts
 from matcha_gnn.evidence.summarising import held_out_nodes
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import evaluate
+from matcha_gnn.network.network import Network
 from matcha_paper.experiments.run import worker_pool
 from matcha_paper.studies.evidence_cases import TEST_SEEDS, TUNING_SEEDS, pairs
-from matcha_paper.studies.shared import arguments, run_study, show_record, source_of
+from matcha_paper.studies.shared import arguments, run_study, show_record
 
 NETWORKS = {"gcn": GCN, "sage": GraphSAGE, "gat": GAT}
 ALONE = ("gpr", "gcn")
@@ -165,18 +166,17 @@ def _shown(interval: Any) -> list[float]:
 
 
 @torch.no_grad()
-def estimators(model: mg.Backbone, again: nn.Module | None, source: Data, target: Data) -> Record:
+def estimators(model: Network, again: nn.Module | None, source: Data, target: Data) -> Record:
     """What others would say of the accuracy of a model on the target, in percent."""
     plain_source, plain_target = mg.unlabelled(source), mg.unlabelled(target)
-    classes = len(source_of(model).class_prior)
-    held = held_out_nodes(source, source.y, source.train_mask, classes)
+
+    def logits(network: Network, graph: mg.Graph) -> Tensor:
+        return network.logits(graph).double().cpu()
+
+    at_home = logits(model, plain_source)
+    held = held_out_nodes(source, source.y, source.train_mask, at_home.shape[1])
     truth = source.y[held].cpu().numpy()
-
-    def logits(network: mg.Backbone, graph: mg.Graph) -> Tensor:
-        found: Tensor = network.head(network.representation(graph)).double().cpu()
-        return found
-
-    at_home = logits(model, plain_source)[held.cpu()]
+    at_home = at_home[held.cpu()]
     away = logits(model, plain_target)[target.scored.cpu()]
     factor = temperature_of(at_home.numpy(), truth)
     confidence, sure = ((factor * each).softmax(1).amax(1) for each in (at_home, away))
