@@ -86,10 +86,8 @@ def deep():
     ("build", "method", "strategy", "said"),
     [
         (without_norm, mg.Tent(), None, "tent: GPRGNN has no batch norm with scale and shift"),
-        (without_statistics, mg.Tent(statistics="source"), None, "no source statistics"),
         (without_statistics, mg.GTrans(drift=5), None, "no batch norm with statistics to drift"),
         (deep, mg.Tent(), None, "tent: GCNII has no batch norm"),
-        (deep, mg.SOGA(statistics="target"), None, "soga: GCNII has no batch norm"),
         (trained_model, mg.AdaNPC(), None, r"fit\(..., methods=\[AdaNPC\(\)\]\)"),
         (trained_model, mg.GraphPatcher(), None, r"methods=\[GraphPatcher\(\)\]"),
         (lambda: other_patcher(True), mg.GraphPatcher(), None, "does not fit"),
