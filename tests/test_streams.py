@@ -40,7 +40,6 @@ ROOT_STREAMS = {
     "matcha_paper/datasets/twitch.py",
     "matcha_paper/studies/broken.py",
     "matcha_paper/studies/evidence_cases.py",
-    "matcha_paper/studies/gate.py",
     "matcha_paper/studies/harm_cases.py",
     "matcha_paper/studies/natural.py",
     "matcha_paper/studies/networks.py",

@@ -106,6 +106,27 @@ def test_a_record_without_a_setting_that_came_later_is_of_its_default(finished, 
     assert {cell.row for cell in todo} == {"ERM + Matcha"}
 
 
+def test_the_default_is_run_and_its_rows_around_base_methods_are_refused(tmp_path):
+    table = json.loads(json.dumps(SMALL))
+    table["seeds"] = [0]
+    ours, belief = ({"method": "erm", "loss": loss} for loss in ("ours", "belief"))
+    table["rows"] = {"ours": ours, "belief": belief, "T3A + ours": ours | {"method": "t3a"}}
+    run(parse("small", table), tmp_path, jobs=1)
+    found = store.read("small", tmp_path)
+    records = {row: found["a", row, 0] for row in table["rows"]}
+    assert {row: record["algorithm"]["name"] for row, record in records.items()} == {
+        "ours": "guarded",
+        "belief": "belief",
+        "T3A + ours": "guarded",
+    }
+    model, target = trained_by_hand()
+    assert records["ours"]["numbers"]["status"] == mg.adapt(model, target).status
+    assert records["belief"]["numbers"]["accuracy"] is not None
+    refused = records["T3A + ours"]["numbers"]
+    assert refused["accuracy"] is None
+    assert refused["incompatible"].startswith("the default takes no base method, such as t3a")
+
+
 def test_a_stream_carries_on_from_the_graph_before(finished, tmp_path):
     streamed = json.loads(json.dumps(SMALL))
     streamed["seeds"] = [0]

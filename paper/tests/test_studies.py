@@ -21,6 +21,7 @@ from matcha_paper.studies import (
     base_settings,
     choosing_rounds,
     data_checks,
+    evidence,
     gate,
     gtrans_csbm,
     held_out,
@@ -81,6 +82,20 @@ def test_a_shift_changes_the_target_alone():
     assert source.num_nodes == target.num_nodes == 200
     alike = [mg.metrics.edge_homophily(g.edge_index, g.y) for g in (source, target)]
     assert alike == pytest.approx([0.8, 0.2], abs=0.1)
+
+
+@pytest.mark.parametrize("kind", ["gpr", "gcn"])
+def test_estimates_stand_beside_those_of_others(kind, monkeypatch):
+    monkeypatch.setattr(evidence, "EPOCHS", 20)
+    source, target = (source_graph(TINY, 0), target_graph(SHIFT, 0))
+    source.train_mask = torch.arange(200) % 2 == 0
+    target.scored = torch.ones(200, dtype=torch.bool)
+    model, again = evidence.trained(kind, source, 2, 0), evidence.plain("gcn", source, 2, 1)
+    record = evidence.run(model, target) | evidence.estimators(model, again, source, target)
+    assert {0 <= record[name] <= 110 for name in ("before", "after", *evidence.BASELINES)} == {True}
+    low, value, high = sorted(record["source"])
+    assert record["source"] == [value, low, high]
+    assert evidence.alone(model, target)["alone_chosen"] in ("source", "pool", "belief", "probe")
 
 
 @pytest.mark.parametrize("kind", ["sage", "gprgnn"])
