@@ -4,7 +4,6 @@ Degrees are recomputed from the weights, so the gradient of an edge counts what 
 the normalisation of its receiver. Memory is O(E) plus the hops: no message per edge is kept.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,15 +35,6 @@ class EdgePattern:
         order: the entries in the order of the transpose, [M].
         crow_t: where each row of the transpose starts, [N+1].
         col_t: its columns, [M].
-
-    Example:
-        >>> pattern = EdgePattern.of(torch.tensor([[0, 1, 2], [1, 0, 2]]), 3, None, torch.float32)
-        >>> pattern.pair
-        tensor([1, 0, 0, 1, 1])
-        >>> pattern.matrix(pattern.normalise(pattern.weight)[0]).to_dense()
-        tensor([[0.5000, 0.5000, 0.0000],
-                [0.5000, 0.5000, 0.0000],
-                [0.0000, 0.0000, 1.0000]])
     """
 
     crow: Tensor
@@ -90,12 +80,12 @@ class EdgePattern:
     def matrix(self, values: Tensor) -> Tensor:
         """A CSR tensor with these entries, [N, N]."""
         crow, col, _, _ = self._narrow
-        return self._csr(crow, col, values)
+        return csr_of(crow, col, values, (len(crow) - 1, len(crow) - 1))
 
     def transpose(self, values: Tensor) -> Tensor:
         """The transpose of `matrix`, as a CSR tensor too."""
         _, _, crow, col = self._narrow
-        return self._csr(crow, col, values.index_select(0, self.order))
+        return csr_of(crow, col, values[self.order], (len(crow) - 1, len(crow) - 1))
 
     @cached_property
     def _narrow(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -132,9 +122,6 @@ class EdgePattern:
     def _column_sums(self, values: Tensor) -> Tensor:
         return torch.segment_reduce(values.index_select(0, self.order), "sum", offsets=self.crow_t)
 
-    def _csr(self, crow: Tensor, col: Tensor, values: Tensor) -> Tensor:
-        return csr_of(crow, col, values, (len(crow) - 1, len(crow) - 1))
-
 
 def numbered_pairs(row: Tensor, col: Tensor, num_nodes: int) -> tuple[Tensor, int]:
     """The number of the unordered pair that each entry joins [M], and how many there are.
@@ -157,9 +144,6 @@ def weighted_filter(pattern: EdgePattern, weight: Tensor, h: Repr, hop_weights: 
         weight: raw weight of each entry of the pattern, at least 0, [M].
         h: what is propagated, [N, D].
         hop_weights: [K+1].
-
-    Returns:
-        The filtered features, [N, D].
     """
     result: Repr = _WeightedFilter.apply(weight, h, hop_weights, pattern)  # type: ignore[no-untyped-call]
     return result
@@ -210,7 +194,9 @@ class _WeightedFilter(torch.autograd.Function):
                 sampled = torch.sparse.sampled_addmm(sampled, next(slopes), hop.T)
             of_weight = pattern.weight_gradient(sampled.values(), weight)
         if needs_h:
-            of_h = _last(slopes)
+            # The last one; the others are released at once, so that their memory is reused.
+            for of_h in slopes:  # noqa: B007
+                pass
         return of_weight, of_h, of_hop_weights, None
 
 
@@ -225,8 +211,3 @@ def _steps(matrix: Adjacency, h: Tensor, hop_weights: list[float]) -> Iterator[T
     for share in reversed(hop_weights[:-1]):
         mixed = matrix.plus(mixed, share, h)
         yield mixed
-
-
-def _last(results: Iterator[Tensor]) -> Tensor:
-    """The last result; the others are released at once, so that their memory is reused."""
-    return deque(results, maxlen=1).pop()

@@ -45,7 +45,7 @@ class AdaNPC(BaseMethod):
         >>> graph = mg.datasets.csbm(num_nodes=100, num_features=8, seed=0)
         >>> model = mg.GPRGNN(8, 2)
         >>> run = mg.fit(model, graph, epochs=5, methods=[AdaNPC()])
-        >>> mg.adapt(model, graph, AdaNPC(k=10)).probs.shape
+        >>> mg.adapt(model, graph, strategy=AdaNPC(k=10)).probs.shape
         torch.Size([100, 2])
     """
 
