@@ -7,19 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from matcha_gnn.errors import (
-    IncompatibleError,
-    InvalidFileError,
-    require_kind,
-)
+from matcha_gnn.errors import IncompatibleError, InvalidFileError, require_kind
 from matcha_gnn.evidence.summary import SourceSummary
-from matcha_gnn.gamma.models import (
-    BACKBONES,
-    GROUP,
-    Backbone,
-    TrainableBackbone,
-    resolve_backbone,
-)
+from matcha_gnn.gamma.models import BACKBONES, GROUP, Backbone, TrainableBackbone, resolve_backbone
 from matcha_gnn.io.jsontext import json_object
 from matcha_gnn.io.tensorfiles import TensorFormat
 from matcha_gnn.kernels.contexts import plain_torch, seeded

@@ -23,12 +23,7 @@ class HopsKey(NamedTuple):
 
 
 class MixedSums(NamedTuple):
-    """Sums over Z at one c, from which σ²_inter and its gradient at this c follow.
-
-    Attributes:
-        hop_weights: c, [K+1].
-        sums: Σ_i Y_ic z_i, [C, D].
-    """
+    """Σ_i Y_ic z_i, [C, D], at one c, [K+1]: σ²_inter and its gradient at this c follow."""
 
     hop_weights: FloatArray
     sums: FloatArray
@@ -190,12 +185,8 @@ class Hops:
     ) -> FloatArray:  # fmt: skip
         """B c with σ²_inter = cᵀ B c, [K+1]: half the gradient of σ²_inter in the hop weights.
 
-        Args:
-            hop_weights: c, [K+1].
-            probs: predictions, [N, C].
-            mass: Σ_i Y_ic, [C].
-            sums: from `classify` or `sums`; where they are of Z, at the same c.
-            min_share: see `functional.between_form`.
+        Of c [K+1], predictions [N, C], their mass Σ_i Y_ic [C], and sums from `classify` or `sums`;
+        where these are of Z, at the same c. `min_share` as in `functional.between_form`.
         """
         if not isinstance(sums, MixedSums):
             return functional.between_slope(hop_weights, sums, mass, self.mean, min_share)

@@ -45,11 +45,7 @@ class NodeStatistics(NamedTuple):
 
     @classmethod
     def of(cls, summary: SourceSummary | None, model: Backbone) -> "NodeStatistics":
-        """Those that a summary has.
-
-        Raises:
-            IncompatibleError: there are none.
-        """
+        """Those that a summary has; IncompatibleError where there are none."""
         try:
             assert summary is not None
             return cls(*(summary.own[name] for name in cls._fields))
@@ -83,11 +79,6 @@ def node_statistics(
 @torch.no_grad()
 def feature_shift(model: Backbone, graph: Graph, classes: int) -> FeatureShift:
     """How the network's node features differ between source and target; no edge is looked at.
-
-    Args:
-        model: with a source summary.
-        graph: the target.
-        classes: C.
 
     Raises:
         IncompatibleError: there is no source summary, or one of other features or classes.

@@ -1,6 +1,7 @@
 """What a strategy returns: a result with γ, the PIC loss and the trace of its rounds."""
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,6 @@ from torch import Tensor
 
 from matcha_gnn.alarms import Severity, class_alarms
 from matcha_gnn.errors import IncompatibleError, optional_imports
-from matcha_gnn.gamma.losses import Loss
 from matcha_gnn.gamma.methods import BaseMethod
 from matcha_gnn.gamma.models import Backbone, TrainableBackbone
 from matcha_gnn.gamma.status import DOUBTFUL, NOT_CHECKED, Status
@@ -183,7 +183,8 @@ class MatchaResult(Result):
     @property
     def call(self) -> str:
         """The call that gives this result again."""
-        return f"mg.adapt(model, graph, strategy={code_of(self.strategy)})"
+        strategy = re.sub(r"\b(?=[A-Za-z]\w*\()", "mg.", repr(self.strategy))
+        return f"mg.adapt(model, graph, strategy={strategy})"
 
     @plain_torch()
     def report(
@@ -204,20 +205,3 @@ class MatchaResult(Result):
     def gamma_moved(self) -> bool:
         """Whether hop weights differ from the source's."""
         return not torch.equal(self.gamma, self.gamma_before)
-
-
-def code_of(value: object) -> str:
-    """Python code that builds a method, loss, strategy or plain value.
-
-    Example:
-        >>> from matcha_gnn.gamma.strategies import ClosedForm
-        >>> code_of(ClosedForm())
-        'mg.ClosedForm(method=mg.ERM(), seed=0, loss=mg.SURE(noise_share=None), rounds=1)'
-    """
-    if isinstance(value, tuple):
-        return f"({', '.join(map(code_of, value))}{',' if len(value) == 1 else ''})"
-    if not isinstance(value, BaseMethod | Loss | Strategy):
-        return repr(value)
-    given = vars(value) if isinstance(value, Strategy) else value.settings()
-    own = ", ".join(f"{name}={code_of(each)}" for name, each in given.items())
-    return f"mg.{type(value).__name__}({own})"

@@ -34,14 +34,12 @@ class Trace:
     def add(self, loss: float, gamma: Tensor, class_shares: FloatArray) -> None:
         """Record one round of a loss."""
         self.loss.append(loss)
-        self._add(gamma, class_shares)
+        self.gamma.append(gamma.detach().clone())
+        self.class_shares.append(class_shares)
 
     def add_estimate(self, expected: float, gamma: Tensor, class_shares: FloatArray) -> None:
         """Record a model and its expected accuracy."""
         self.expected_accuracy.append(expected)
-        self._add(gamma, class_shares)
-
-    def _add(self, gamma: Tensor, class_shares: FloatArray) -> None:
         self.gamma.append(gamma.detach().clone())
         self.class_shares.append(class_shares)
 

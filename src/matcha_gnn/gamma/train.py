@@ -168,14 +168,8 @@ def add_source_arrays(
 ) -> None:
     """Add to a trained model what further methods need of the source graph.
 
-    The same as `methods` of `fit` would have added, where it was trained with `holdout=0`.
-
-    Args:
-        model: trained; `model.source_arrays` grows, its weights stay.
-        graph: the labelled source graph.
-        methods: those whose arrays are computed.
-        train_mask: the nodes it was trained on, bool [N]; default `graph.train_mask`, else all.
-        seed: of methods that draw at random.
+    The same as `methods` of `fit` would have added, where it was trained with `holdout=0` on the
+    nodes of `train_mask`, by default `graph.train_mask`, else all. The model's weights stay.
     """
     source = unlabelled(graph)
     labels, trained = known_labels(graph, source, train_mask, model.head.out_features)
@@ -297,11 +291,7 @@ def _diverged(lr: float, when: str) -> InvalidArgumentError:
 
 
 def _step(
-    model: Backbone,
-    graph: Graph,
-    labels: Tensor,
-    labelled: Tensor,
-    steps: torch.optim.Optimizer,
+    model: Backbone, graph: Graph, labels: Tensor, labelled: Tensor, steps: torch.optim.Optimizer
 ) -> float:
     model.train()
     steps.zero_grad()

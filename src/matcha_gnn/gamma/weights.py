@@ -21,13 +21,7 @@ from there ends below the tolerance, as its error is about the square of the one
 
 
 class Fit(NamedTuple):
-    """γ and an intercept.
-
-    Attributes:
-        gamma: hop-aggregation parameters.
-        intercept: to add to the logits, [C]; zero unless it is fitted.
-        passes: how often the hops of all nodes were read.
-    """
+    """γ, an intercept of the logits [C], zero unless it is fitted, and how often hops were read."""
 
     gamma: Tensor
     intercept: Tensor
@@ -185,12 +179,10 @@ class _Regression(NamedTuple):
         return _Sums(float(total[0]), of_slope, of_curvature.reshape(len(point), -1))
 
     def _inputs(self, hop_logits: Tensor, mixed: Tensor, slopes: Tensor | None) -> Tensor:
-        """Derivatives of the logits [C−1, n] in the numbers of a point, [P, C−1, n].
+        """Derivatives of the logits in the numbers of a point, [P, C−1, n].
 
-        Args:
-            hop_logits: of each hop, [K+1, C−1, n].
-            mixed: the logits without the intercept, [C−1, n].
-            slopes: of the scaled hop weights in γ; None where γ are the hop weights.
+        From the logits of each hop [K+1, C−1, n], those without the intercept [C−1, n], and the
+        slopes of the scaled hop weights in γ; None where γ are the hop weights.
         """
         of_gamma = hop_logits if slopes is None else torch.tensordot(slopes.T, hop_logits, 1)
         if not (self.free or self.has_scale):

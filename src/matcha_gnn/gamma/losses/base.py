@@ -49,11 +49,6 @@ class Loss(Configured, abc.ABC):
         """The loss alone, at a view."""
         return self.from_sums(view, prediction, self.prepare(view))[0]
 
-    @property
-    def has_minimiser(self) -> bool:
-        """Whether its minimum for fixed predictions is known."""
-        return type(self).minimiser is not Loss.minimiser
-
     def minimiser(self, view: View, prediction: Prediction, prepared: Prepared) -> FloatArray:
         """The hop weights [K+1] that minimise the loss for fixed predictions, in closed form.
 

@@ -92,15 +92,7 @@ class SURE(Loss):
 
 
 def stein_forms(view: View, noise_share: float | None = None) -> SteinForms:
-    """Compute the estimate's few numbers on a target graph.
-
-    Args:
-        view: the model on the target graph.
-        noise_share: see `SURE`.
-
-    Raises:
-        IncompatibleError: no `noise_share`, and the model has no source summary.
-    """
+    """Compute the estimate's few numbers on a target graph; `noise_share` as in `SURE`."""
     head = view.model.head.weight.detach()
     own_mean = (head[:-1] - head[-1]) @ torch.from_numpy(view.hops.mean[0]).to(head)
     ones, traces = _powers(view)
@@ -138,12 +130,8 @@ def half_way(
 ) -> tuple[Tensor, FloatArray]:
     """P^k 1, [K+1, N], and Σ ⟨s, P^k s⟩ over columns of signs s, [K+1], for a symmetric P.
 
-    Signs go half as far: ⟨s, P^2j s⟩ is ⟨P^j s, P^j s⟩, and likewise for odd powers.
-
-    Args:
-        adjacency: P.
-        ones_and_signs: ones, then signs, [N, 1+S].
-        num_hops: K+1.
+    Signs go half as far: ⟨s, P^2j s⟩ is ⟨P^j s, P^j s⟩, and likewise for odd powers. Given are
+    ones and S columns of signs, [N, 1+S]; `num_hops` is K+1.
     """
     h = ones_and_signs
     powers, sums = h.new_ones(num_hops, len(h)), [_dot(h[:, 1:], h[:, 1:])]

@@ -38,14 +38,10 @@ class Modifies(enum.Enum):
 class Prediction:
     """The prediction of a base method in one round.
 
-    Attributes:
+    Args:
         probs: class probabilities, [N, C], detached.
         hops: the method's own hops where it modified the norm, encoder, features or edges; they
-            enter the loss when `adapt` is called with `features="base"`.
-
-    Args:
-        probs: as above.
-        hops: as above.
+            enter the loss of `Matcha(features="base")`.
         mass: Σ_i probs[i, c], [C], where it is known already.
         class_sums: hops and their sums from `Hops.classify`, where they are known already.
     """

@@ -173,21 +173,11 @@ def _patcher(arrays: Arrays, num_features: int) -> Patcher:
 class PatcherTraining:
     """One training run of a patcher on the source graph; the model does not change.
 
-    Args:
-        model: the trained model.
-        source: the source graph.
-        labels: classes, [N]; they choose weights and the number of patches, and enter no loss.
-        labelled: bool [N].
-        method: the settings.
+    Labels [N], valid where labelled, choose weights and the number of patches; no loss has them.
     """
 
     def __init__(
-        self,
-        model: Backbone,
-        source: Graph,
-        labels: Tensor,
-        labelled: Tensor,
-        method: GraphPatcher,
+        self, model: Backbone, source: Graph, labels: Tensor, labelled: Tensor, method: GraphPatcher
     ) -> None:
         self.model = copy.deepcopy(model).frozen()
         self.source, self.labels, self.labelled = source, labels, labelled

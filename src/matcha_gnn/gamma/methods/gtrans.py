@@ -101,10 +101,13 @@ class GTrans(BaseMethod):
             if self.edit not in ("both", what):
                 unless = f"edit is both or {what}"
                 require_default(name, getattr(self, name), getattr(GTrans, name), unless)
-        if self.refresh not in ("once", "each") and not _at_least(1, self.refresh):
+        if not isinstance(self.refresh, str):
+            require_whole("refresh", self.refresh, least=1)
+        elif self.refresh not in ("once", "each"):
             allowed = "once, each or an integer >= 1"
             raise InvalidArgumentError("refresh", repr(self.refresh), allowed)
-        if not _at_least(0, self.epochs) or 0 < self.epochs < self._round:
+        require_whole("epochs", self.epochs, least=0)
+        if 0 < self.epochs < self._round:
             allowed = f"0, or an integer >= {self._round}, the steps of one round"
             raise InvalidArgumentError("epochs", repr(self.epochs), allowed)
 
@@ -209,7 +212,3 @@ def editor_of(method: GTrans, view: View) -> GraphEditor:
     if isinstance(model, FilterBackbone) and (enters_linearly or not method.edits("features")):
         return FilterEditor(method, view, model)
     return LayersEditor(method, view)
-
-
-def _at_least(least: int, value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least

@@ -57,12 +57,7 @@ class Entries(NamedTuple):
 
 
 class GraphEditor(abc.ABC):
-    """The variables of one edit, and the steps on them.
-
-    Args:
-        method: the settings.
-        view: what is edited, and at which γ.
-        entries: its edges.
+    """The variables of one edit of the view's graph at its γ, and the steps on them.
 
     Attributes:
         removal: p of each pair, [pairs].
@@ -342,12 +337,7 @@ class Features:
 
 
 class Adam:
-    """Adam's two moments for numbers [N, F], in blocks of rows: twice the memory of the numbers.
-
-    Args:
-        like: what is edited, [N, F].
-        lr: step size.
-    """
+    """Adam's two moments for numbers [N, F], in blocks of rows: twice the memory of the numbers."""
 
     def __init__(self, like: Tensor, lr: float) -> None:
         self.lr, self.steps = lr, 0
@@ -371,11 +361,8 @@ class Adam:
 def contrast(clean_and_shuffled: Tensor, dropped: Repr) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """d(dropped, clean) − d(clean, shuffled), d the mean over nodes of 1 − cos, and its slopes.
 
-    A row of zeros has no direction: its cosine counts as 0 and has no slope.
-
-    Args:
-        clean_and_shuffled: Z on the edited graph, and with shuffled feature rows, [N, 2D].
-        dropped: Z without some of the edges, [N, D].
+    A row of zeros has no direction: its cosine counts as 0 and has no slope. Clean and shuffled
+    representations lie side by side, [N, 2D].
     """
     clean, shuffled = clean_and_shuffled.chunk(2, dim=1)
     per_c, per_s, per_d = map(_per_length, (clean, shuffled, dropped))

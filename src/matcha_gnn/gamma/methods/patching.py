@@ -134,16 +134,9 @@ def encode_virtual(model: FilterBackbone, patcher: Patcher, hidden: Tensor) -> R
 def patched_adjacency(
     graph: Graph, centres: Tensor, patches: int, dtype: torch.dtype
 ) -> tuple[Adjacency, Tensor]:
-    """P' between real nodes, and 1/√(d_i + patches), by which node i receives each virtual one.
+    """P' [N, N], and by which factor 1/√(d_i + patches) node i receives each virtual one, [N].
 
-    Args:
-        graph: the graph without virtual nodes.
-        centres: nodes that have them, ascending, [B].
-        patches: how many each of them has, at least 1.
-        dtype: of the result.
-
-    Returns:
-        The matrix [N, N] and the factors [N]; zero for nodes that are no centres.
+    The factors are zero for nodes that are none of the centres, [B], ascending.
     """
     nodes, edges, weight = graph.num_nodes, graph.edge_index, graph.edge_weight
     # One sender of weight p stands for p senders of weight 1: the degrees are the same.
@@ -163,14 +156,7 @@ def patched_adjacency(
 
 
 def propagate_patched(adjacency: Adjacency, h: Repr, pushed: Repr, num_hops: int) -> HopStack:
-    """Hops of the real nodes of a patched graph, [N, K+1, D].
-
-    Args:
-        adjacency: P' of `patched_adjacency`.
-        h: H_0, [N, D].
-        pushed: what virtual nodes add to each node at every hop, [N, D].
-        num_hops: K.
-    """
+    """Hops of the real nodes of a patched graph, [N, K+1, D]: H_{k+1} = P' H_k + pushed [N, D]."""
     stack = h.new_empty(h.shape[0], num_hops + 1, h.shape[1])
     stack[:, 0] = h
     for k in range(1, num_hops + 1):
@@ -190,12 +176,9 @@ def filter_patched(adjacency: Adjacency, h: Repr, pushed: Repr, hop_weights: Hop
 
 
 def patched_graph(graph: Graph, centres: Tensor, virtual: Sequence[Tensor]) -> Graph:
-    """The graph with virtual nodes after its own, differentiable in their features.
+    """The graph with virtual nodes after its own, patch by patch one for each centre [B].
 
-    Args:
-        graph: the graph without them.
-        centres: nodes that have them, [B].
-        virtual: features of one for each centre, patch by patch, each [B, F].
+    It is differentiable in their features, [B, F] for each patch.
     """
     own = graph.x if graph.x.layout == torch.strided else graph.x.to_dense()
     x = torch.cat([own.to(virtual[0].dtype), *virtual])

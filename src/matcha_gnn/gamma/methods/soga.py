@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.errors import require_flag, require_number
-from matcha_gnn.gamma.methods.base import BaseMethod, Modifies, Prediction, State, View
+from matcha_gnn.gamma.methods.base import Modifies, Prediction, State, View
 from matcha_gnn.gamma.methods.tuning import (
+    DescentMethod,
     FilterTuner,
     Tuned,
     Tuner,
     WholeTuner,
-    check_descent,
     descend,
 )
 from matcha_gnn.gamma.methods.whole import Values, run_with
@@ -28,7 +28,7 @@ NODE_EPS, MEAN_EPS = 1e-5, 1e-8
 
 
 @dataclass(frozen=True)
-class SOGA(BaseMethod):
+class SOGA(DescentMethod):
     """Train encoder and head on mutual information and agreement along edges; γ is optional.
 
     With p_i the prediction of node i and q = mean_i p_i, the loss is
@@ -62,17 +62,14 @@ class SOGA(BaseMethod):
     name = "soga"
     modifies = frozenset({Modifies.ENCODER, Modifies.NORM, Modifies.HEAD})
     draws_at_random = True
-    needs_linear_head = True
 
-    steps: int = 1
     lr: float = 0.1
-    optimizer: str = "sgd"
     lambda_struct: float = 1.0
     lambda_neigh: float = 1.0
     moves_gamma: bool = False
 
     def __post_init__(self) -> None:
-        check_descent(self)
+        super().__post_init__()
         require_number("lambda_struct", self.lambda_struct, least=0)
         require_number("lambda_neigh", self.lambda_neigh, least=0)
         require_flag("moves_gamma", self.moves_gamma)

@@ -116,16 +116,9 @@ class T3A(BaseMethod):
 
 
 def lowest(values: Tensor, labels: Tensor, counts: list[int], limit: int) -> Tensor:
-    """Mark the lowest values of each class, the earlier one where two are equal; no sorting.
+    """Mark the lowest values [M] of each class up to a limit, bool [M]; no sorting.
 
-    Args:
-        values: finite numbers, [M].
-        labels: their classes, [M].
-        counts: how many there are of each class, [C].
-        limit: how many to mark of each class, at least 1.
-
-    Returns:
-        bool [M].
+    The earlier one where two are equal. `counts` has how many there are of each class, [C].
     """
     thresholds = values.new_full((len(counts),), math.inf)
     for c, count in enumerate(counts):

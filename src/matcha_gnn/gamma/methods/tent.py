@@ -10,15 +10,15 @@ from typing_extensions import override
 
 from matcha_gnn import kernels
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.gamma.methods.base import BaseMethod, Modifies, Prediction, State, View
+from matcha_gnn.gamma.methods.base import Modifies, Prediction, State, View
 from matcha_gnn.gamma.methods.tuning import (
+    DescentMethod,
     FilterTuner,
     Logits,
     Point,
     Tuned,
     Tuner,
     WholeTuner,
-    check_descent,
     descend,
 )
 from matcha_gnn.gamma.methods.whole import Values, norms_of
@@ -31,7 +31,7 @@ SCALE, SHIFT = "norm.weight", "norm.bias"
 
 
 @dataclass(frozen=True)
-class Tent(BaseMethod):
+class Tent(DescentMethod):
     """Normalise by the target's mean and variance, then minimise entropy over scale and shift.
 
     With û the normalised input of the batch norm and s, t its scale and shift,
@@ -61,15 +61,7 @@ class Tent(BaseMethod):
     """
 
     name = "tent"
-    needs_linear_head = True
     modifies = frozenset({Modifies.NORM})
-
-    steps: int = 1
-    lr: float = 1.0
-    optimizer: str = "sgd"
-
-    def __post_init__(self) -> None:
-        check_descent(self)
 
     def require(self, model: Backbone) -> None:
         """A linear head, and batch norms with scale and shift."""
@@ -108,12 +100,7 @@ class Tent(BaseMethod):
 
 
 class AffineTuner(Tuner):
-    """For H_0 = s·û + t: the hops of û and of a column of ones are computed once.
-
-    Args:
-        view: the source model and the target.
-        normal: û, [N, D].
-    """
+    """For H_0 = s·û + t: the hops of û [N, D] and of a column of ones are computed once."""
 
     def __init__(self, view: View, normal: Tensor) -> None:
         super().__init__(view)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from typing_extensions import override
 from matcha_gnn import kernels
 from matcha_gnn.errors import require_number, require_whole
 from matcha_gnn.gamma.hops import Hops
-from matcha_gnn.gamma.methods.base import Prediction, View
+from matcha_gnn.gamma.methods.base import BaseMethod, Prediction, View
 from matcha_gnn.gamma.methods.settings import require_choice
 from matcha_gnn.gamma.methods.whole import Values, require_two_nodes, run_with, target_statistics
 from matcha_gnn.gamma.models import Backbone
@@ -33,22 +33,20 @@ Slope: TypeAlias = Callable[[Tensor], Tensor]
 """From log probabilities, class-major [C, N], to a loss's derivative in the logits, [C, N]."""
 
 
-class Descent(Protocol):
-    """Gradient steps: how many, their size, and "sgd" or "adam"."""
+@dataclass(frozen=True)
+class DescentMethod(BaseMethod):
+    """A base method that takes gradient steps in each round: how many, their size, and by what."""
 
-    @property
-    def steps(self) -> int: ...  # noqa: D102
-    @property
-    def lr(self) -> float: ...  # noqa: D102
-    @property
-    def optimizer(self) -> str: ...  # noqa: D102
+    needs_linear_head = True
 
+    steps: int = 1
+    lr: float = 1.0
+    optimizer: str = "sgd"
 
-def check_descent(descent: Descent) -> None:
-    """Refuse what cannot be a number of steps, a step size or an optimizer."""
-    require_whole("steps", descent.steps, least=0)
-    require_number("lr", descent.lr, above=0)
-    require_choice("optimizer", descent.optimizer, ("sgd", "adam"))
+    def __post_init__(self) -> None:
+        require_whole("steps", self.steps, least=0)
+        require_number("lr", self.lr, above=0)
+        require_choice("optimizer", self.optimizer, ("sgd", "adam"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +106,7 @@ class FilterTuner(Tuner):
     """For any encoder: K sparse products forward and K backward, on the narrower side of the head.
 
     The head acts on rows and P on columns, so they commute: with C − 1 < D the columns of H_0 Wᵀ
-    are propagated instead of those of H_0.
-
-    Args:
-        view: the source model and the target.
-        encode: H_0 from the trained values.
+    are propagated instead of those of H_0. `encode` gives H_0 from the trained values.
     """
 
     def __init__(self, view: View, encode: Callable[[Values], Repr]) -> None:
@@ -152,9 +146,7 @@ class FilterTuner(Tuner):
 class WholeTuner(Tuner):
     """Runs the whole model: for models that are no filter, and where γ is trained too.
 
-    Args:
-        view: the source model and the target.
-        on_target: whether batch norms go by the statistics of the target.
+    With `on_target` batch norms go by the statistics of the target.
     """
 
     def __init__(self, view: View, *, on_target: bool) -> None:
@@ -239,7 +231,9 @@ class Tuned(NamedTuple):
             return self._replace(point=self.tuner.at(self.point.values | leaves))
 
 
-def descend(tuned: Tuned, view: View, slope: Slope, descent: Descent) -> tuple[Prediction, Tuned]:
+def descend(
+    tuned: Tuned, view: View, slope: Slope, descent: DescentMethod
+) -> tuple[Prediction, Tuned]:
     """Take steps down a loss of the logits, and predict after the last one."""
     tuner, point, moments = tuned
     logits_at = tuner.mixer(view)

@@ -123,11 +123,13 @@ class Backbone(Network, abc.ABC):
         return HopsKey(unlabelled(graph).fingerprint, content_hash(*self._hop_tensors()))
 
     def _hop_tensors(self) -> list[Tensor]:
-        """All that decides the hops in this model: γ too, as Z is the only one."""
-        return [*self._encoder_tensors(), self.gamma]
-
-    def _encoder_tensors(self) -> list[Tensor]:
-        return [*self.encoder_parameters(), *self.buffers(), torch.tensor(self.num_hops)]
+        """All that decides the hops in this model but γ; where Z is the only one, γ too."""
+        return [
+            *self.encoder_parameters(),
+            *self.buffers(),
+            torch.tensor(self.num_hops),
+            self.gamma,
+        ]
 
     def logits(self, graph: Graph) -> Tensor:
         """Logits at the model's γ, [N, C]."""

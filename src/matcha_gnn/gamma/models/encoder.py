@@ -16,15 +16,8 @@ from matcha_gnn.gamma.models.products import product_apart
 class LinearEncoder(TrainableBackbone):
     """A backbone whose features meet one linear layer first, after dropout.
 
-    A subclass keeps each argument of its constructor as an attribute of the same name.
-
-    Args:
-        in_channels: features F.
-        out_channels: classes C, at least 2.
-        hidden_channels: width D.
-        dropout: rate.
-        bias: whether the first layer has one.
-        head_bias: whether the head has one.
+    A subclass keeps each argument of its constructor as an attribute of the same name. `bias` is
+    that of the first layer.
     """
 
     def __init__(
@@ -39,25 +32,15 @@ class LinearEncoder(TrainableBackbone):
     ) -> None:
         super().__init__()
         self.in_channels = as_whole("in_channels", in_channels, least=1)
-        width = as_whole("hidden_channels", hidden_channels, least=1)
-        classes = as_whole("out_channels", out_channels, least=2)
+        self.hidden_channels = as_whole("hidden_channels", hidden_channels, least=1)
+        self.out_channels = as_whole("out_channels", out_channels, least=2)
         require_flag("head_bias", head_bias)
         self.dropout = as_number("dropout", dropout, "a rate in [0, 1)", least=0, most=1)
         if self.dropout == 1:
             raise InvalidArgumentError("dropout", dropout, "a rate in [0, 1)")
-        self.linear = nn.Linear(self.in_channels, width, bias)
-        self.head = nn.Linear(width, classes, head_bias)
+        self.linear = nn.Linear(self.in_channels, self.hidden_channels, bias)
+        self.head = nn.Linear(self.hidden_channels, self.out_channels, head_bias)
         self._dropped: Tensor | None = None
-
-    @property
-    def out_channels(self) -> int:
-        """Classes C."""
-        return self.head.out_features
-
-    @property
-    def hidden_channels(self) -> int:
-        """Width D."""
-        return self.head.in_features
 
     @property
     def head_bias(self) -> bool:

@@ -21,14 +21,6 @@ class NormedEncoder(LinearEncoder, FilterBackbone):
     """H_0 = ReLU(BatchNorm(X Wᵀ + b)), Z = Σ_k c_k(γ) P^k H_0, logits = Z W_headᵀ.
 
     Dropout acts on X, on H_0, and once more before propagation, as in the published runs.
-
-    Args:
-        in_channels: features F.
-        out_channels: classes C, at least 2.
-        hidden_channels: width D.
-        dropout: rate at all three places.
-        relu: False for the paper's text, which has none.
-        head_bias: whether the head has a bias; the published one has none.
     """
 
     def __init__(

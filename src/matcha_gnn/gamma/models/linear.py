@@ -47,7 +47,7 @@ class LinearBackbone(Backbone):
         return self.mixed([*self.stack(graph).unbind(1)])
 
     def _hop_tensors(self) -> list[Tensor]:
-        return self._encoder_tensors()
+        return super()._hop_tensors()[:-1]
 
 
 class LayeredBackbone(Backbone):

@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from typing_extensions import override
 
 from matcha_gnn.errors import IncompatibleError, as_whole
 from matcha_gnn.gamma.models.base import Backbone
@@ -28,8 +29,8 @@ class AddedHops(Foreign):
         self.gamma = nn.Parameter(torch.eye(1, as_whole("K", num_hops, least=1) + 1)[0].to(like))
 
     @torch.no_grad()
+    @override
     def constants(self, graph: Graph) -> HopStack | None:
-        """The hops."""
         return self.added_hops(graph)
 
     def representation(self, graph: Graph, constants: HopStack | None = None) -> Repr:
@@ -50,17 +51,15 @@ class LinearAddedHops(AddedHops, LinearBackbone):
         super().__init__(net, head, num_hops)
         self.num_hops = len(self.gamma) - 1
 
-    @property
-    def gamma_is_hop_weights(self) -> bool:
-        """No: a fit has a scale of the logits beside γ, so that γ is not spent on sureness."""
-        return False
+    # A fit has a scale of the logits beside γ, so that γ is not spent on sureness.
+    gamma_is_hop_weights = False
 
+    @override
     def constants(self, graph: Graph) -> None:
-        """None: rounds need sums over the hops alone."""
         return None
 
+    @override
     def stack(self, graph: Graph) -> HopStack:
-        """Z and K hops from there, [N, K+1, D]."""
         return self.added_hops(graph)
 
 

@@ -67,12 +67,7 @@ def find_head(net: nn.Module, path: str | None) -> Head:
 
 
 class Run(NamedTuple):
-    """What a network made of a graph.
-
-    Attributes:
-        output: what it returned.
-        entered: what entered the head, once for each time that it was called.
-    """
+    """What a network returned, and what entered its head, once for each time it was called."""
 
     output: Any
     entered: list[Tensor]
@@ -102,13 +97,7 @@ def representation_of(
 ) -> Tensor:
     """Z [N, D]: what entered the head, or the logits that `read_output` finds.
 
-    Args:
-        net: the network.
-        head: its classifying layer.
-        run: what the network made of the graph.
-        graph: what it ran on.
-        seeds: rows that count, the first ones; all by default. A network may return them alone.
-        classes: how many there are, where that is known; see `read_output`.
+    The first `seeds` rows count, all by default; a network may return them alone.
     """
     if head.path is None:
         output, rows = run.output, graph.num_nodes

@@ -121,25 +121,23 @@ def find_gamma(net: nn.Module) -> Found:
         head 0.lin: the last linear layer behind them
     """
     require_module(net)
-    found, last = [], -1
-    remarks = []
+    sites, last = dict[str, str](), -1
     for place, (path, module) in enumerate(net.named_modules()):
-        for site_path, remark in _known_sites(net, path, module):
-            found.append(site_path)
-            remarks.append(f"{site_path}: {remark}")
-            last = place
+        known = dict(_known_sites(net, path, module))
+        sites |= known
+        last = place if known else last
     heads = [path for place, path in _linear_layers(net) if place > last]
-    head = heads[-1] if found and heads else None
-    if not found:
-        remarks.append(
-            f"{type(net).__name__} has no hop weights that are known here: name some by path, or "
-            "put neutral ones on its representation with add_hops"
+    head = heads[-1] if sites and heads else None
+    if not sites:
+        end = (
+            f"{_name(net)} has no hop weights that are known here: name some by path, or put "
+            "neutral ones on its representation with add_hops"
         )
     elif head:
-        remarks.append(f"head {head}: the last linear layer behind them")
+        end = f"head {head}: the last linear layer behind them"
     else:
-        remarks.append("no head: no linear layer is listed behind them, so Z is the output itself")
-    return Found(tuple(found), head, tuple(remarks))
+        end = "no head: no linear layer is listed behind them, so Z is the output itself"
+    return Found(tuple(sites), head, (*(f"{path}: {sites[path]}" for path in sites), end))
 
 
 def require_path(argument: str, path: object) -> None:

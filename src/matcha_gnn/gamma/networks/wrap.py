@@ -6,12 +6,9 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
-from matcha_gnn.errors import (
-    IncompatibleError,
-    InvalidArgumentError,
-    require_kind,
-)
+from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, require_kind
 from matcha_gnn.gamma.models.base import Backbone
 from matcha_gnn.gamma.networks.heads import (
     Head,
@@ -51,8 +48,8 @@ class Foreign(ModuleNetwork, Backbone):
         self._head_checked = False
 
     @property
+    @override
     def like(self) -> Tensor:
-        """γ."""
         return self.gamma
 
     def expect(self, classes: int | None) -> None:
@@ -61,12 +58,12 @@ class Foreign(ModuleNetwork, Backbone):
         if classes and isinstance(self.head, OutputHead) and not self.head.out_features:
             self.head.widen(classes, self.gamma.detach())
 
+    @override
     def logits(self, graph: Graph) -> Tensor:
-        """The head on the representation, [N, C]."""
         return Backbone.logits(self, graph)
 
+    @override
     def probs(self, graph: Graph) -> Probs:
-        """Class probabilities from the hops, [N, C]."""
         return Backbone.probs(self, graph)
 
     def seen(self, graph: Graph, patches: Callable[[], Iterable[Patch]] = tuple) -> Repr:
@@ -74,10 +71,7 @@ class Foreign(ModuleNetwork, Backbone):
         return self.rows(graph, lambda part, seeds: self._seen(part, patches, seeds))
 
     def _seen(
-        self,
-        graph: Graph,
-        patches: Callable[[], Iterable[Patch]],
-        seeds: int | None,
+        self, graph: Graph, patches: Callable[[], Iterable[Patch]], seeds: int | None
     ) -> Repr:
         entered: list[Tensor] = []
         head = Head(self.head_path, self.head)

@@ -25,12 +25,8 @@ def fit_by_autograd(run: Run, targets: Probs) -> Tensor:
     length comes from an interpolation: between points that are near each other it would turn
     rounding errors, and with them the order of the nodes, into another γ.
 
-    Args:
-        run: of the model to start from; it is not changed.
-        targets: probabilities to agree with, [N, C].
-
-    Returns:
-        The γ with the least cross entropy among those tried; the model's own where none is finite.
+    Of the γ tried for targets [N, C] that of the least cross entropy is returned; the model of the
+    run does not change.
     """
     gamma, wanted = run.gamma.detach().clone(), targets.to(run.gamma)
     point = torch.cat([gamma.flatten(), gamma.new_zeros(1)]).double()

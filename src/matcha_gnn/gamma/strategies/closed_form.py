@@ -48,7 +48,7 @@ class ClosedForm(Strategy):
     def require(self, model: Backbone) -> None:
         """Hop weights must be free, and the loss must know its minimum."""
         require_loss(self.loss, model)
-        if not self.loss.has_minimiser:
+        if type(self.loss).minimiser is Loss.minimiser:
             raise IncompatibleError(f"loss {self.loss.name!r} has no minimum in closed form")
         if not model.gamma_is_hop_weights:
             raise IncompatibleError(

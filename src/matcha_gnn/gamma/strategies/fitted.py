@@ -71,16 +71,11 @@ class Fitted(Strategy):
             with base.watch.stage("fit"):
                 return with_gamma(model, fit_by_autograd(base, evidence.probs))
         shift = feature_shift(model, task.graph, evidence.probs.shape[1])
-        intercept = shift.kind.moves_shares and isinstance(model, LinearEncoder)
-        return _fit(model, base, evidence, intercept=intercept)
-
-
-def _fit(model: Backbone, base: Run, evidence: Posterior, *, intercept: bool) -> Backbone:
-    view = base.prediction.own_view(base.view)
-    with base.watch.stage("fit"):
-        fit = fit_hop_weights(view, evidence.probs, intercept=intercept)
-    fitted = with_gamma(model, fit.gamma)
-    if intercept:
-        assert isinstance(fitted, LinearEncoder), "no other model is given an intercept"
-        fitted.add_intercept(fit.intercept)
-    return fitted
+        moved = shift.kind.moves_shares and isinstance(model, LinearEncoder)
+        view = base.prediction.own_view(base.view)
+        with base.watch.stage("fit"):
+            fit = fit_hop_weights(view, evidence.probs, intercept=moved)
+        fitted = with_gamma(model, fit.gamma)
+        if moved and isinstance(fitted, LinearEncoder):
+            fitted.add_intercept(fit.intercept)
+        return fitted

@@ -19,6 +19,7 @@ from matcha_gnn.errors import (
 )
 from matcha_gnn.gamma.losses import PIC, Loss
 from matcha_gnn.gamma.methods import Modifies
+from matcha_gnn.gamma.methods.settings import require_choice
 from matcha_gnn.gamma.models import Backbone, FilterBackbone, LinearBackbone
 from matcha_gnn.gamma.result import MatchaResult
 from matcha_gnn.gamma.status import outcome
@@ -26,8 +27,6 @@ from matcha_gnn.gamma.strategies.run import Run, Ways, finished
 from matcha_gnn.gamma.strategy import Strategy, Task
 from matcha_gnn.gamma.trace import Trace
 
-MOVES = ("gamma", "theta", "both")
-FEATURES = ("source", "base")
 Move = Callable[[], object]
 
 
@@ -90,11 +89,9 @@ class Matcha(Strategy):
         require_number("lr", self.lr, above=0, below=1e30)
         require_whole("rounds", self.rounds, least=1)
         require_kind("restart", self.restart, bool, "True or False")
-        choices = {"optimizer": OPTIMIZERS, "moves": MOVES, "features": FEATURES}
-        for name, allowed in choices.items():
-            if getattr(self, name) not in tuple(allowed):
-                got = repr(getattr(self, name))
-                raise InvalidArgumentError(name, got, ", ".join(allowed))
+        require_choice("optimizer", self.optimizer, tuple(OPTIMIZERS))
+        require_choice("moves", self.moves, ("gamma", "theta", "both"))
+        require_choice("features", self.features, ("source", "base"))
         if self.features == "base" and self.moves != "gamma":
             raise InvalidArgumentError("features", "'base'", "source, unless moves is gamma")
 
@@ -102,15 +99,16 @@ class Matcha(Strategy):
         """The loss may need a filter, and the method's features need cached hops."""
         method = self.method
         require_loss(self.loss, model, self.moves)
-        if self.features == "base" and not isinstance(model, LinearBackbone):
-            raise IncompatibleError(
-                f"features: 'base' needs cached hops, which {model.name} has not"
-            )
-        if self.features == "base" and not method.modifies - {Modifies.HEAD}:
-            raise IncompatibleError(
-                f"features: 'base' has no effect with {method.name}, which leaves the "
-                "representation as it is"
-            )
+        if self.features == "base":
+            if not isinstance(model, LinearBackbone):
+                raise IncompatibleError(
+                    f"features: 'base' needs cached hops, which {model.name} has not"
+                )
+            if not method.modifies - {Modifies.HEAD}:
+                raise IncompatibleError(
+                    f"features: 'base' has no effect with {method.name}, which leaves the "
+                    "representation as it is"
+                )
         if not (self.restart or method.keeps_state):
             raise IncompatibleError(
                 f"restart: False has no effect with {method.name}, which keeps nothing from round "

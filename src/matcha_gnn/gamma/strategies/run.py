@@ -32,14 +32,7 @@ from matcha_gnn.typing import Repr
 
 
 class Ways(NamedTuple):
-    """Points that the paper leaves open, as in its published runs.
-
-    Attributes:
-        moves: which parameters take the steps: "gamma"; "theta", the encoder; or "both".
-        restart: run the base method from its start in each round; otherwise it carries on.
-        features: whose representation enters the loss where the base method changes it: the
-            "source" model's at the current γ, or the "base" method's.
-    """
+    """Points that the paper leaves open, as in its published runs; `Matcha` explains them."""
 
     moves: str = "gamma"
     restart: bool = True
@@ -84,7 +77,10 @@ class Run:
             self.encoder_stays = ways.moves == "gamma"
             self.hops_stay = self.encoder_stays and isinstance(model, LinearBackbone)
             self.keeps_z_alone = gamma_stays and not method.needs_hops
-            self.moving = _moving_parameters(self.model, ways.moves)
+            theta, gamma = self.model.encoder_parameters(), [self.gamma]
+            self.moving = {"gamma": gamma, "theta": theta, "both": gamma + theta}[ways.moves]
+            for parameter in self.moving:
+                parameter.requires_grad_(True)
             self.constants = self.model.constants(graph) if self.encoder_stays else None
             self.hops = task.hops or self._fresh_hops()
         with self.watch.stage("setup"), torch.no_grad():
@@ -217,16 +213,9 @@ def finished(
     status: Status,
     before: tuple[Prediction, float] | None = None,
 ) -> MatchaResult:
-    """The result of a strategy.
+    """The result of a strategy, from its last run and its first, which is around the source model.
 
-    Args:
-        strategy: that ran.
-        task: what it ran on.
-        run: the base method around the model that is returned.
-        first: the base method around the source model.
-        trace: of its rounds.
-        status: how it ended.
-        before: prediction and PIC loss of the source model where `first` has moved on.
+    `before` has the source model's prediction and PIC loss, where `first` has moved on.
     """
     with run.watch.stage("loss"):
         source, pic = before or (first.prediction, pic_value(first.view, first.prediction))
@@ -257,11 +246,3 @@ def _untested(name: str, answer: Prediction, source: Prediction, model: Backbone
     unknown = NO_ESTIMATE, NO_ESTIMATE, NO_ESTIMATE
     changed = float(answer.labels.ne(source.labels).sum()) / len(answer.labels)
     return Candidate(name, *unknown, changed, answer.probs, model)
-
-
-def _moving_parameters(model: Backbone, moves: str) -> list[torch.nn.Parameter]:
-    gamma, theta = [model.gamma], model.encoder_parameters()
-    moving = {"gamma": gamma, "theta": theta, "both": gamma + theta}[moves]
-    for parameter in moving:
-        parameter.requires_grad_(True)
-    return moving

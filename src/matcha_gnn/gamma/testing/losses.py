@@ -48,17 +48,15 @@ def _view(model: Backbone, graph: object) -> View:
 
 
 def _predictions(num_nodes: int) -> dict[str, Probs]:
-    draw = torch.Generator().manual_seed(0)
+    draw, eye = torch.Generator().manual_seed(0), torch.eye(3, dtype=torch.float64)
     soft = torch.rand(num_nodes, 3, generator=draw, dtype=torch.float64)
     soft = soft / soft.sum(1, keepdim=True)
-    hard = torch.eye(3, dtype=torch.float64)[soft.argmax(1)]
-    empty = soft.clone()
-    empty[:, 2] = 0
+    two = soft * torch.tensor([1.0, 1.0, 0.0])
     return {
         "soft predictions": soft,
-        "hard predictions": hard,
-        "a class without mass": empty / empty.sum(1, keepdim=True),
-        "one class only": torch.eye(3, dtype=torch.float64)[torch.zeros(num_nodes).long()],
+        "hard predictions": eye[soft.argmax(1)],
+        "a class without mass": two / two.sum(1, keepdim=True),
+        "one class only": eye[torch.zeros(num_nodes).long()],
         "uniform predictions": torch.full_like(soft, 1 / 3),
     }
 
