@@ -81,7 +81,7 @@ def trained(name):
 
 NEED_ARRAYS = ("adanpc", "graphpatcher")
 GIVEN = {
-    "gtrans": {"epochs": 5, "samples": 2},
+    "gtrans": {"epochs": 5},
     "graphpatcher": {"hidden_channels": 8, "iterations": 20},
     "lame": {"k": 24},
     "matcha": {"rounds": 3},

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn.io import outputs
+from matcha_gnn.cli import outputs
 
 OWN = {"predictions.npz", "changed.csv", "answer.safetensors", "report.html", "summary.json"}
 
