@@ -2,12 +2,13 @@
 
 import inspect
 import re
+import shutil
 
 import pytest
 import yaml
 
 import matcha_gnn as mg
-from documents import PROJECT, build_site, code_blocks, run_block
+from documents import PROJECT, build_site, code_blocks, commands, run_block, run_line
 
 DOCS = PROJECT / "docs"
 
@@ -15,6 +16,17 @@ DOCS = PROJECT / "docs"
 @pytest.mark.parametrize("block", code_blocks(DOCS))
 def test_code_blocks_run(block, tmp_path, monkeypatch):
     run_block(block, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+def test_commands_run_one_after_the_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for line in commands(DOCS / "ask.md"):
+        run_line(line, monkeypatch)
+    shutil.copy("target.npz", "next.npz")
+    for line in commands(DOCS / "production.md"):
+        run_line(line, monkeypatch)
+    assert {"out", "out-next", "tonight"} <= {path.name for path in (tmp_path / "files").iterdir()}
 
 
 def test_the_site_builds_and_every_link_resolves(tmp_path):

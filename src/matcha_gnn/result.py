@@ -284,11 +284,14 @@ class Result:
 
         Example:
             >>> import matcha_gnn as mg
-            >>> graph = mg.datasets.csbm(num_nodes=50, num_features=4, seed=0)
-            >>> probs = torch.full((50, 2), 0.5)
-            >>> result = mg.adapt(probs, graph, source=mg.summarise_source(probs, graph))
-            >>> sorted(result.metrics())[0]
-            'changed'
+            >>> source = mg.datasets.csbm(1000, 64, homophily=0.9, signal=2, seed=0)
+            >>> target = mg.datasets.csbm(1000, 64, homophily=0.1, signal=2, seed=1)
+            >>> model = mg.GPRGNN(64, 2)
+            >>> _ = mg.fit(model, source, epochs=50)
+            >>> figures = mg.adapt(model, target).metrics()
+            >>> [name for name in sorted(figures) if not name.startswith("seconds_")]
+            ['accuracy', 'accuracy_high', 'accuracy_low', 'changed', 'source_accuracy', \
+'source_accuracy_high', 'source_accuracy_low']
         """
         values = {"changed": self.changed}
         for name, one in (("source_", self.candidates[0]), ("", self.taken)):

@@ -80,7 +80,7 @@ class Questions(Sequence[Question]):
         >>> result = mg.adapt(model, target)
         >>> questions = result.ask(20)
         >>> answered = result.answer({q.node: int(target.y[q.node]) for q in questions})
-        >>> answered.decision.verdict.answered
+        >>> answered.verdict.answered
         20
     """
 

@@ -101,7 +101,7 @@ def draw_order(weights: FloatArray, count: int, seed: int) -> IntArray:
 
     Example:
         >>> draw_order(np.array([0.0, 1.0, 1.0, 0.0]), 3, seed=0)
-        array([2, 1, 3])
+        array([1, 2, 0])
     """
     keys = numpy_stream(seed, Purpose.QUESTIONS).exponential(size=len(weights))
     disputed = np.flatnonzero(weights > 0)
