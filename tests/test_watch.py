@@ -42,7 +42,7 @@ def rings(watch, *graphs):
 
 def test_a_level_rings_where_it_begins_and_where_it_is_clearly_worse():
     watch = mg.Watch(trained(), level=0.9)
-    low, again, worse, good = day(0.5, 2), day(0.5, 3), day(0.5, 4, signal=0.6), day(seed=6)
+    low, again, worse, good = day(0.5, 2), day(0.5, 3), day(0.4, 4, signal=0.3), day(seed=6)
     graphs = day(), low, again, worse, worse, good, low
     assert rings(watch, *graphs) == [[], ["level"], [], ["level"], [], [], ["level"]]
     begins = ["", *["2026-05-02T00:00:00+00:00"] * 4, "", "2026-05-07T00:00:00+00:00"]

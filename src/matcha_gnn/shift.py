@@ -75,8 +75,8 @@ class ShiftCard:
         if self.features is not None:
             rows.append(Row("features of a node", "", FEATURES[self.features]))
         if self.errors is not None:
-            off = (f"± {100 * error:.1f} points" for error in self.errors)
-            rows.append(Row("error of estimates, on parts of it and here", *off))
+            off = (f"± {100 * error:.1f}" for error in self.errors)
+            rows.append(Row("error of estimates, in points", *off))
         return rows + _class_rows(*self.class_shares, self.classes)
 
     def __repr__(self) -> str:

@@ -63,7 +63,7 @@ def test_the_third_party_method_passes_the_checks():
     check_method(label_shift())
     bare = mg.GPRGNN(6, 3)
     with pytest.raises(mg.IncompatibleError, match="source summary"):
-        mg.adapt(bare, tiny_graph(), label_shift())
+        mg.adapt(bare, tiny_graph(), strategy=label_shift())
 
 
 def test_the_third_party_method_ends_at_shares_that_agree_with_themselves():
@@ -86,7 +86,7 @@ def test_an_installed_package_brings_its_method_to_the_command(tmp_path):
     path = os.pathsep.join([str(place), str(Path(mg.__file__).parents[1])])
     adapt = ["-m", "matcha_gnn", "adapt", "m.safetensors", "g.npz", "-o", "out", "--json"]
     done = subprocess.run(
-        [sys.executable, *adapt, "--method", "label_shift", "--option", "iterations=5"],
+        [sys.executable, *adapt, "--strategy", "label_shift(iterations=5)"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": path},
         capture_output=True,

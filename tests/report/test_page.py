@@ -105,7 +105,9 @@ def test_names_and_settings_are_escaped(make):
     result, _ = make()
     evil = "<script>alert('x')</script>"
     method, loss = mg.T3A(), mg.PIC()
-    method.name = loss.name = method.scale = loss.min_share = evil
+    for given, names in ((method, ("name", "scale")), (loss, ("name", "min_share"))):
+        for name in names:
+            object.__setattr__(given, name, evil)
     text = render_page(replace(result, strategy=mg.Matcha(method, loss=loss)))
     assert text.count("<script") == 1  # ours, which sorts tables
     assert "<script>alert" not in text

@@ -7,6 +7,7 @@ import pytest
 
 import matcha_gnn as mg
 from matcha_gnn import cli
+from tensor_files import metadata_of
 
 SIZE = {"num_nodes": 600, "num_features": 32, "signal": 2}
 CLASSES = ["bot", 'human, "verified"', "<none>"]
@@ -141,7 +142,7 @@ def test_answers_of_one_graph_do_not_show_up_on_another(folder, opened, tmp_path
     page, _ = opened(page_of(folder))
     page.keyboard.press("1")
     text = page_of(folder).read_text()
-    mark = json.loads((folder / "out" / "asked.json").read_text())["graph"]
+    mark = json.loads(metadata_of(folder / "out" / "questions.safetensors")["content"])["graph"]
     other = tmp_path / "other.html"
     other.write_text(text.replace(mark, "0" * 32))
     second, _ = opened(other, context=page.context)

@@ -9,7 +9,7 @@ STRATEGIES: tuple[type[Strategy], ...] = (Unadapted, Matcha, ClosedForm)
 DEFAULT = "guarded"
 """What records call the default of `adapt`, which compares answers around a base method in them."""
 PRESENT = {strategy.name: strategy.version for strategy in STRATEGIES} | {DEFAULT: 9, BELIEF: 3}
-"""Present version of every algorithm; of the last two that of the records' last run."""
+"""Present version of every algorithm."""
 
 
 def algorithm_of(row: RowSpec) -> dict[str, Any]:

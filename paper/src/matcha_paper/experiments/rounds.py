@@ -28,7 +28,8 @@ def watched(method: "BaseMethod", keep: Callable[["Tensor"], T]) -> tuple["BaseM
             return prediction, state
 
     observed = copy.copy(method)
-    observed.__class__ = Watched
+    # A method with settings is a frozen dataclass.
+    object.__setattr__(observed, "__class__", Watched)
     return observed, rounds
 
 
