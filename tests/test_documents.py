@@ -24,9 +24,10 @@ def test_commands_run_one_after_the_other(tmp_path, monkeypatch):
     for line in commands(DOCS / "ask.md"):
         run_line(line, monkeypatch)
     shutil.copy("target.npz", "next.npz")
-    for line in commands(DOCS / "production.md"):
+    for line in commands(DOCS / "production.md") + commands(DOCS / "your-model.md"):
         run_line(line, monkeypatch)
-    assert {"out", "out-next", "tonight"} <= {path.name for path in (tmp_path / "files").iterdir()}
+    written = {path.name for path in (tmp_path / "files").iterdir()}
+    assert {"out", "out-next", "tonight", "adapted", "by-probs"} <= written
 
 
 def test_the_site_builds_and_every_link_resolves(tmp_path):
