@@ -152,6 +152,7 @@ def test_the_extras_are_those_of_the_project_file():
         "xxhash",
         "lazy_loader",
         "tqdm",
+        "typing_extensions",
     ]
     names = {"sklearn": "scikit-learn"}
     for package, extra in EXTRAS.items():

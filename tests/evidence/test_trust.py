@@ -10,10 +10,11 @@ from sklearn.linear_model import LogisticRegression
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
+from matcha_gnn.evidence.goals import Wanted
 from matcha_gnn.evidence.parts import measure_parts, thirds
 from matcha_gnn.evidence.posterior import infer
 from matcha_gnn.evidence.probe import fit_probe, logits_without, rows_of
-from matcha_gnn.evidence.rating import per_error
+from matcha_gnn.evidence.rating import per_error, rater_of
 from matcha_gnn.evidence.trust import (
     BEYOND_FACTOR,
     CONTRADICTION,
@@ -249,3 +250,21 @@ def test_parts_are_a_file_of_numbers_alone(fitted, tmp_path):
     known = torch.ones(900, dtype=torch.bool)
     found = measure_parts(again.evidence, mg.unlabelled(source), fit, labels, known)
     assert found.shape == (9, 2, 2)
+
+
+def test_a_gain_of_a_rare_class_may_be_lost_on_nodes_that_keep_their_label():
+    options = {"num_nodes": 1500, "num_features": 16, "degree": 6, "signal": 2}
+    source = mg.datasets.csbm(**options, shares=(0.9, 0.1), seed=0)
+    target = mg.datasets.csbm(**options, shares=(0.8, 0.2), seed=1)
+    model = mg.GPRGNN(16, 2)
+    mg.fit(model, source, epochs=60)
+    summary = mg.summarise_source(model, source)
+    never = torch.tensor([[0.9, 0.1]]).expand(1500, 2)
+    posterior = infer(summary, mg.unlabelled(target), mg.predict(model, target).probs)
+    rater = rater_of(Wanted("f1", positive=1).goal(2, None), posterior)
+    good, none = (rater.rate(probs) for probs in (posterior.probs, never))
+    value, gain = rater.value(good), rater.gain(good, none)
+    assert gain.value == value.value > 0.5
+    changed = float((good.labels != 0).double().mean())
+    assert gain.value - gain.low > changed * posterior.trust.error * good.per_error
+    assert gain.low < value.low + 0.7 * (value.value - value.low)

@@ -12,9 +12,11 @@ import matcha_gnn as mg
 from table_worlds import files, world
 
 PROGRAM = """
-import resource, sys
+import resource, signal, sys
 import matcha_gnn as mg
 from matcha_gnn.tables.program import Program
+# A shell that starts tests in the background has them ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 nodes, edges, source, out, how = sys.argv[1:]
 whole = Program._propagated
 

@@ -136,7 +136,10 @@ class _CountedRater(Rater):
         place = rated.slopes.device
         rows = rated.slopes[rated.labels.to(place)] - over.slopes[over.labels.to(place)]
         changed = float((rated.labels != over.labels).double().mean())
-        off = changed * self.posterior.trust.error * max(rated.per_error, over.per_error)
+        # Of a rare class F1 may be lost on nodes whose label stays, too, as the slopes there tell.
+        spread = 0.5 * float((rows.amax(1) - rows.amin(1)).sum())
+        lost = max(changed * max(rated.per_error, over.per_error), spread)
+        off = self.posterior.trust.error * lost
         return _around(rated.values - over.values, self._chance(rows) + off)
 
     def _error(self, slopes: Tensor) -> float:
