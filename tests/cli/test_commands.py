@@ -7,6 +7,9 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from torch_geometric.data import HeteroData
@@ -18,6 +21,7 @@ from matcha_gnn.cli import demo
 from running import run
 
 NET = ("--network", "network:net", "--weights", "weights.pt", "--source", "source.safetensors")
+TABLES = ("--nodes", "nodes.parquet", "--edges", "edges.parquet", *NET[4:])
 DECIDED = {"predictions.npz", "changed.csv", "answer.safetensors", "report.html", "summary.json"}
 ASKED = {"questions.csv", "questions.html", "questions.safetensors"}
 
@@ -138,6 +142,32 @@ def test_an_installed_package_brings_a_method(place, capsys, monkeypatch):
     sys.modules.pop("other_package", None)
 
 
+def test_tables_take_names_of_columns_and_labelled_questions(place, capsys):
+    target = mg.read_graph("target.npz")
+    with torch.no_grad():
+        probs = network()(target.x, target.edge_index).softmax(1)
+    src, dst = target.edge_index.numpy()
+    pq.write_table(pa.table({"src": src, "dst": dst}), "edges.parquet")
+    for name, scale in (("nodes", 1), ("broken", 100)):
+        rows = {"name": range(2000), "f": list(scale * target.x.numpy()), "p": list(probs.numpy())}
+        pq.write_table(pa.table(rows), f"{name}.parquet")
+    named = (*TABLES, "--id", "name", "--features", "f", "--probs", "p", "--json")
+    code, said, _ = run(capsys, "adapt", *named, "-o", "out", "--ask", 6)
+    assert (code, json.loads(said)["nodes"]) == (0, 2000)
+    asked = pd.read_csv("out/questions.csv")
+    asked["label"] = target.y[asked["id"].to_numpy()].numpy()
+    asked.to_csv("answers.csv", index=False)
+    again = ("adapt", *named, "-o", "out", "--force", "--answers", "answers.csv")
+    assert run(capsys, *again)[0] == 0
+    page = (place / "out" / "report.html").read_text()
+    assert "decided by 6 answers" in page
+    found = json.loads(run(capsys, "estimate", *named)[1])
+    assert found["low"] < found["value"] < found["high"]
+    given = ["broken.parquet" if each == "nodes.parquet" else each for each in named]
+    code, said, _ = run(capsys, "adapt", *given, "-o", "other")
+    assert (code, json.loads(said)["broken"]) == (3, True)
+
+
 def test_broken_features_exit_with_3_and_write_all_files(place, capsys):
     graph = mg.read_graph("target.npz")
     graph.x = 100 * graph.x
@@ -221,6 +251,9 @@ BAD = {
     "metric: got 'roc'; allowed: accuracy": adapt(*NET, "--metric", "roc"),
     "classes: got ('a',)": adapt(*NET, "--classes", "a"),
     "--device: got 'tpu9'": adapt(*NET, "--device", "tpu9"),
+    "--id: got name; allowed: none without --nodes and --edges": adapt(*NET, "--id", "name"),
+    "--nodes, --edges: got one of them": ("estimate", "--nodes", "n.parquet"),
+    "--metric: got f1; allowed: none with --nodes": ("estimate", *TABLES, "--metric", "f1"),
     "No such option: --epochs": adapt("--epochs", "3"),
     "No such command 'frob'": ("frob",),
     "a file named .safetensors": ("summarise", "source.npz", "-o", "s.npz", *NET[:4]),

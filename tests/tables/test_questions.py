@@ -112,7 +112,8 @@ def test_the_command_from_questions_to_answers(made, truth, tmp_path):
     nodes, edges = files(made, tmp_path)
     source, folder = tmp_path / "source.safetensors", tmp_path / "out"
     made.summary.save(source)
-    said = adapt_command(nodes, edges, source, folder, ask=40)
+    said, broken = adapt_command(nodes, edges, source, folder, ask=40)
+    assert not broken
     assert "40 questions" in said
     assert {path.name for path in folder.iterdir()} == {
         *("answers.parquet", "questions.csv", "report.html", "summary.json")
@@ -129,7 +130,7 @@ def test_the_command_from_questions_to_answers(made, truth, tmp_path):
         adapt_command(nodes, edges, source, folder, ask=40, force=True)
     answers = folder / "questions.csv"
     figures = json.loads(
-        adapt_command(nodes, edges, source, folder, answers=answers, force=True, as_json=True)
+        adapt_command(nodes, edges, source, folder, answers=answers, force=True, as_json=True)[0]
     )
     result = in_memory(made)
     asked = {each.node: truth[each.node] for each in result.ask(40)}

@@ -1,5 +1,6 @@
 """The command `matcha adapt`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -39,6 +40,12 @@ def adapt(
     edges: options.Edges = None,
     memory: options.Memory = None,
     undirected: options.Undirected = False,
+    id: options.IdColumn = None,
+    features: options.FeatureColumns = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option(help="With --nodes: questions.csv with labels filled in, which decide."),
+    ] = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -51,23 +58,31 @@ def adapt(
     from rich.text import Text
 
     from matcha_gnn.cli import console
+    from matcha_gnn.cli.output import BROKEN
 
     if options.in_tables(
         files, nodes, edges, network=network, weights=weights, logits=logits, strategy=strategy,
-        table=table, classes=classes,
+        table=table, positive=positive, classes=classes, metric=options.unless(metric, "accuracy"),
+        device=options.unless(device, "cpu"),
     ):  # fmt: skip
         from matcha_gnn.tables.command import adapt_command
 
         tables = str(nodes), str(edges), options.needed("--source", source)
-        said = adapt_command(
-            *tables, output, memory=memory or "2GB", probs=str(probs or "probs"),
-            undirected=undirected, ask=ask, force=force, as_json=json,
+        said, broken = adapt_command(
+            *tables, output, memory=memory or "2GB", id=id or "id", features=features or "x",
+            probs=str(probs or "probs"), undirected=undirected, ask=ask, answers=answers,
+            force=force, as_json=json,
         )  # fmt: skip
         console.out.print(Text(said))
+        if broken:
+            raise typer.Exit(BROKEN)
         return
+    options.need_tables(
+        memory=memory, undirected=undirected, id=id, features=features, answers=answers
+    )
     import matcha_gnn as mg
     from matcha_gnn.cli.networks import given_model, usable_device
-    from matcha_gnn.cli.output import BROKEN, print_questions, print_run, require_free
+    from matcha_gnn.cli.output import print_questions, print_run, require_free
     from matcha_gnn.cli.outputs import can_report, write_outputs
     from matcha_gnn.cli.strategies import strategy_of
     from matcha_gnn.io.files import output_folder

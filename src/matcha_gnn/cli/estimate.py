@@ -20,6 +20,8 @@ def estimate(
     edges: options.Edges = None,
     memory: options.Memory = None,
     undirected: options.Undirected = False,
+    id: options.IdColumn = None,
+    features: options.FeatureColumns = None,
     json: options.Json = False,
 ) -> None:
     """Estimate how right a model is on an unlabelled graph, and say how the graph differs.
@@ -30,16 +32,21 @@ def estimate(
 
     from matcha_gnn.cli import console
 
-    if options.in_tables(files, nodes, edges, network=network, weights=weights, logits=logits):
+    if options.in_tables(
+        files, nodes, edges, network=network, weights=weights, logits=logits, positive=positive,
+        classes=classes, metric=options.unless(metric, "accuracy"),
+        device=options.unless(device, "cpu"),
+    ):  # fmt: skip
         from matcha_gnn.tables.command import estimate_command
 
         tables = str(nodes), str(edges), options.needed("--source", source)
         said = estimate_command(
-            *tables, memory=memory or "2GB", probs=str(probs or "probs"), undirected=undirected,
-            as_json=json,
+            *tables, memory=memory or "2GB", id=id or "id", features=features or "x",
+            probs=str(probs or "probs"), undirected=undirected, as_json=json,
         )  # fmt: skip
         console.out.print(Text(said))
         return
+    options.need_tables(memory=memory, undirected=undirected, id=id, features=features)
     import matcha_gnn as mg
     from matcha_gnn.api import compare, estimated, wanted_by
     from matcha_gnn.cli.networks import given_model, usable_device

@@ -91,6 +91,16 @@ Memory = Annotated[
 Undirected = Annotated[
     bool, typer.Option("--undirected", help="With --nodes: an edge stands for both directions.")
 ]
+IdColumn = Annotated[
+    str | None, typer.Option("--id", help="With --nodes: the column of ids; default id.")
+]
+FeatureColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--features",
+        help="With --nodes: the column of features, or several with commas between; default x.",
+    ),
+]
 Table = Annotated[
     Path | None,
     typer.Option(help="With --ask: a CSV file with a line for each node, to show with it."),
@@ -125,6 +135,18 @@ def in_tables(
         if value:
             raise InvalidArgumentError(f"--{name}", value, "none with --nodes and --edges")
     return True
+
+
+def need_tables(**given: object) -> None:
+    """Refuse options by name that a graph file has no use for."""
+    for name, value in given.items():
+        if value:
+            raise InvalidArgumentError(f"--{name}", value, "none without --nodes and --edges")
+
+
+def unless(value: str, default: str) -> str | None:
+    """None where an option is left at its default."""
+    return None if value == default else value
 
 
 def model_and_graph(files: list[Path] | None) -> tuple[Path | None, Path]:

@@ -108,6 +108,7 @@ class Answer:
             "nodes": self.num_nodes,
             "chosen": self.decision.chosen,
             "obstacle": self.decision.obstacle,
+            "broken": self.decision.broken,
             "candidates": [each.figures() for each in self.decision.candidates],
             "seconds": self.seconds,
         }

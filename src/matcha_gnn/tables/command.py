@@ -28,7 +28,7 @@ def adapt_command(
     answers: Path | None = None,
     force: bool = False,
     as_json: bool = False,
-) -> str:
+) -> tuple[str, bool]:
     """Adapt to a graph in files, and write answers, a page and figures into a folder.
 
     Args:
@@ -47,7 +47,7 @@ def adapt_command(
         as_json: return figures in place of sentences.
 
     Returns:
-        What to print.
+        What to print, and whether the features cannot be what the source's are.
     """
     folder = output_folder(output)
     if any(folder.iterdir()) and not force:
@@ -76,7 +76,9 @@ def adapt_command(
         if number and answers is None:
             said.append(f"{number} questions: fill in the column label of {folder / QUESTIONS}")
         said.append(f"wrote {folder / ANSWERS}")
-        return (folder / SUMMARY).read_text().strip() if as_json else "\n".join(said)
+        if as_json:
+            said = [(folder / SUMMARY).read_text().strip()]
+        return "\n".join(said), answer.decision.broken
 
 
 def estimate_command(
