@@ -31,22 +31,6 @@ def lock(handle: int, *, wait: bool) -> None:
 
 
 @contextmanager
-def holding(path: str | Path, refused: Exception) -> Iterator[None]:
-    """Lock a file, created if needed, while the block runs.
-
-    Args:
-        path: of the file.
-        refused: raised where another process holds it.
-    """
-    with open(path, "w") as file:
-        try:
-            lock(file.fileno(), wait=False)
-        except OSError as error:
-            raise refused from error
-        yield
-
-
-@contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Give a fresh path beside `path`; rename it over `path` if the block ends well.
 
