@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import matcha_gnn as mg
+from matcha_gnn.tables import program
 from table_worlds import WIDTH, edge_table, files, in_memory, node_table, world
 
 KINDS = [(2, 1500, "plain"), (5, 1500, "odd"), (5, 1500, "directed"), (40, 1500, "odd")]
@@ -39,6 +40,16 @@ def test_tables_are_memory(classes, nodes, kind, tmp_path):
         "nodes.parquet",
         "out.parquet",
     ]
+
+
+def test_a_graph_larger_than_its_samples_is_judged_by_all_its_edges(tmp_path, monkeypatch):
+    monkeypatch.setattr(program, "MOST_NODES", 500)
+    monkeypatch.setattr(program, "MOST_PAIRS", 100)
+    made, out = world(2, 1500), str(tmp_path / "out.parquet")
+    assert made.target.num_edges > 1000
+    with mg.tables.adapt(*files(made, tmp_path), source=made.summary, out=out) as answer:
+        assert answer.decision.obstacle == ""
+        compare(answer, in_memory(made), out)
 
 
 def test_texts_as_ids(tmp_path):

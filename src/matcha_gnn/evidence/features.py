@@ -163,7 +163,9 @@ def profile(graph: Graph, labels: Tensor, labelled: Tensor) -> FeatureProfile:
     )
 
 
-def compare(source: FeatureProfile, graph: Graph, rows: Tensor | None = None) -> Comparison:
+def compare(
+    source: FeatureProfile, graph: Graph, rows: Tensor | None = None, degree: float | None = None
+) -> Comparison:
     """Compare a target's features with the source's; its labels are not read.
 
     Args:
@@ -171,6 +173,7 @@ def compare(source: FeatureProfile, graph: Graph, rows: Tensor | None = None) ->
         graph: the target, with as many columns.
         rows: features of some nodes on which columns are compared, where the graph holds only ends
             of some edges, [n, F].
+        degree: edges per node without loops, likewise.
     """
     rows = graph.x if rows is None else rows
     if len(rows) < FEWEST_NODES:
@@ -195,8 +198,9 @@ def compare(source: FeatureProfile, graph: Graph, rows: Tensor | None = None) ->
         if float(source.linked_each) * math.sqrt(found.pairs) >= LINKED:
             linked = found.errors
     usual = float(source.degree)
-    degree = _degree(graph) / usual if usual > 0 else math.nan
-    return Comparison(scale, offset, linked, ranked, degree)
+    here = _degree(graph) if degree is None else degree
+    share = here / usual if usual > 0 else math.nan
+    return Comparison(scale, offset, linked, ranked, share)
 
 
 def _degree(graph: Graph) -> float:

@@ -179,7 +179,9 @@ class Program:
         ends = [pc.index_in(pairs.column(end), whole.column("id")) for end in ("src", "dst")]
         edge_index = torch.tensor([each.to_pylist() for each in ends]).long().view(2, -1)
         alone = torch.from_numpy(whole.column("alone").to_numpy() == 1)
-        return compare(profile, memory.Graph(x, edge_index), x[alone]).problem
+        links = engine.fetch(f"select count(*) as number from {self.graph.links}")
+        degree = links.to_pylist()[0]["number"] / self.graph.number
+        return compare(profile, memory.Graph(x, edge_index), x[alone], degree).problem
 
     def _node_law(self, scored: str) -> NodeLaw:
         """How features moved, fitted to a sample."""
