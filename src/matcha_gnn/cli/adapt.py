@@ -73,7 +73,7 @@ def adapt(
             probs=str(probs or "probs"), undirected=undirected, ask=ask, answers=answers,
             force=force, as_json=json,
         )  # fmt: skip
-        console.out.print(Text(said))
+        console.out.print(Text(said), soft_wrap=json)
         if broken:
             raise typer.Exit(BROKEN)
         return

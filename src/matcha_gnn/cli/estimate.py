@@ -44,7 +44,7 @@ def estimate(
             *tables, memory=memory or "2GB", id=id or "id", features=features or "x",
             probs=str(probs or "probs"), undirected=undirected, as_json=json,
         )  # fmt: skip
-        console.out.print(Text(said))
+        console.out.print(Text(said), soft_wrap=json)
         return
     options.need_tables(memory=memory, undirected=undirected, id=id, features=features)
     import matcha_gnn as mg
