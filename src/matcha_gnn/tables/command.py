@@ -74,7 +74,9 @@ def adapt_command(
         answer.to_json(folder / SUMMARY)
         said = [answer.summary()]
         if number and answers is None:
-            said.append(f"{number} questions: fill in the column label of {folder / QUESTIONS}")
+            file = folder / QUESTIONS
+            again = f"run this again with --answers {file} --force in place of --ask"
+            said.append(f"{number} questions: fill in the column label of {file}, then {again}")
         said.append(f"wrote {folder / ANSWERS}")
         if as_json:
             said = [(folder / SUMMARY).read_text().strip()]
