@@ -72,6 +72,39 @@ def test_intervals_hold_the_truth_nine_times_in_ten(world, count):
     assert (covered / 300 >= 0.87).all()
 
 
+def test_what_evidence_said_narrows_accuracies_that_still_hold_the_truth():
+    rng = np.random.default_rng(0)
+    prior = rng.dirichlet([0.3] * 4, size=500)
+    truth = (prior.cumsum(1) < rng.random((500, 1))).sum(1)
+    noisy = [prior + rng.gumbel(size=prior.shape) * noise for noise in (0.3, 0.1, 0.6)]
+    labels = np.stack([each.argmax(1) for each in noisy])
+    own = prior[np.arange(500), labels[0]].mean()
+    # Off by as much as its bounds allow.
+    believed = Interval(own + 0.05, own - 0.1, own + 0.13)
+    design, covered, widths = Design(labels, prior), np.zeros(3), np.zeros(2)
+    for seed in range(100):
+        asked = draw_order(design.weights, 20, seed)
+        known = {int(n): int(truth[n]) for n in asked}
+        alone, both = (decide(design, asked, known, None, each) for each in (None, believed))
+        _, low, high = np.array(both.accuracies).T
+        true = (labels == truth).mean(1)
+        covered += (low <= true) & (true <= high)
+        widths += [each.accuracies[0].high - each.accuracies[0].low for each in (alone, both)]
+        assert (alone.taken, alone.gains) == (both.taken, both.gains)
+    assert (covered >= 90).all()
+    assert widths[1] < 0.6 * widths[0]
+
+
+def test_evidence_that_answers_contradict_is_not_believed(world):
+    labels, truth = world
+    prior = np.eye(4)[(truth + 3) % 4]
+    design = Design(labels, prior)
+    asked = design.order(40)
+    known = {int(n): int(truth[n]) for n in asked}
+    wrong = Interval(0.0, 0.0, 0.05)
+    assert decide(design, asked, known, None, wrong) == decide(design, asked, known)
+
+
 def test_bounds_never_cross_and_hold_what_is_estimated(world):
     labels, truth = world
     design, orders = repeated(labels, 60, 60)

@@ -70,7 +70,7 @@ def answer(result: Result, answers: Mapping[int, int | str] | str | Path) -> Res
     tried = questions.candidates
     # Answers test accuracy. Another metric is known from the evidence alone.
     wanted = None if result.goal == ACCURACY else [one.goal.value for one in tried]
-    verdict = decide(questions.design, questions.asked, known, wanted)
+    verdict = decide(questions.design, questions.asked, known, wanted, tried[0].accuracy)
     return _with_verdict(result, tried, verdict, replace(questions, items=items, answers=known))
 
 

@@ -13,12 +13,14 @@ from matcha_gnn.questions.estimates import (
     combined,
     importance_weights,
     share_estimate,
+    updated_share,
     weighted_mean,
 )
 from matcha_gnn.questions.sampling import (
     ERROR_RATE,
     MARGIN,
     IntArray,
+    Mask,
     believed_gains,
     candidate_shares,
     draw_order,
@@ -66,6 +68,7 @@ def decide(
     asked: IntArray,
     answers: Mapping[int, int],
     wanted: Sequence[float] | None = None,
+    believed: Interval | None = None,
 ) -> Verdict:
     """Test every candidate against the source and take the best that is permitted.
 
@@ -81,8 +84,10 @@ def decide(
         answers: true class by node, for some of them.
         wanted: what is expected of each candidate in the order of the design, by which the best
             permitted one is taken; None for accuracy, which answers tell.
+        believed: accuracy of the source by the evidence of `design.prior`, whose bounds say how far
+            that is to be believed; None where it is not. It counts for accuracies alone.
     """
-    found = _Comparisons(design, asked, answers, wanted)
+    found = _Comparisons(design, asked, answers, wanted, believed)
     tests, wealths = found.tests, found.wealths
     return Verdict(
         taken=found.best,
@@ -110,8 +115,9 @@ class _Comparisons:
         asked: IntArray,
         answers: Mapping[int, int],
         wanted: Sequence[float] | None = None,
+        believed: Interval | None = None,
     ) -> None:
-        self.wanted = wanted
+        self.wanted, self.believed = wanted, believed
         known = np.array([answers.get(node, -1) for node in asked.tolist()], dtype=np.int64)
         last = int(np.flatnonzero(known >= 0).max(initial=-1)) + 1
         self.design, self.nodes, self.known = design, asked[:last], known[:last]
@@ -152,16 +158,38 @@ class _Comparisons:
     def accuracy(self, labels: IntArray) -> Interval:
         """Of one candidate: the disputed nodes and the others are estimated apart."""
         disputed = self.design.weights > 0
+        groups = [(disputed, self.design.weights), (~disputed, np.ones(len(disputed)))]
+        shares = [float(inside.mean()) for inside, _ in groups]
         right = (labels[self.nodes] == self.known).astype(float)
-        parts, shares = [], []
-        for inside, weights in (
-            (disputed, self.design.weights),
-            (~disputed, np.ones(len(disputed))),
-        ):
-            bets = Bets(self.nodes, weights, inside)
-            parts.append(share_estimate(right, _importance(bets, self.known), bets.size))
-            shares.append(float(inside.mean()))
-        return combined(parts, shares)
+        drawn = [Bets(self.nodes, weights, inside) for inside, weights in groups]
+        counts = [(right, _importance(bets, self.known), bets.size) for bets in drawn]
+        likely = self._likely(labels, disputed)
+        if likely is not None:
+            updated = [
+                updated_share(*each, part) for each, part in zip(counts, likely, strict=True)
+            ]
+            if None not in updated:
+                # The error of the evidence is the same in both parts, so that bounds add up.
+                ends = np.array(updated).T @ shares
+                return Interval(*ends.tolist())
+        return combined([share_estimate(*each) for each in counts], shares)
+
+    def _likely(self, labels: IntArray, disputed: Mask) -> list[Interval] | None:
+        """What evidence says of the disputed nodes and of the others."""
+        prior, believed = self.design.prior, self.believed
+        if prior is None or believed is None or not math.isfinite(believed.high - believed.low):
+            return None
+        hits, own = (
+            prior[np.arange(len(each)), each].astype(np.float64)
+            for each in (labels, self.design.labels[0])
+        )
+        shift = believed.value - own.mean()
+        below, above = believed.value - believed.low, believed.high - believed.value
+        means = [
+            float(np.clip(hits[part].mean() + shift, 0, 1)) if part.any() else 0.5
+            for part in (disputed, ~disputed)
+        ]
+        return [Interval(mean, max(0, mean - below), min(1, mean + above)) for mean in means]
 
 
 def _importance(bets: Bets, known: IntArray) -> FloatArray:

@@ -1,11 +1,16 @@
-"""Accuracy from answers: importance-weighted means, and intervals around them."""
+"""Accuracy from answers, and from answers and evidence together.
+
+Answers alone give importance-weighted means, with intervals. What evidence said before them counts
+as a Beta distribution with its mean and width, which the answers update. Where the answers would be
+rare under it, it is not believed, and they stand alone.
+"""
 
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import beta
+from scipy.stats import beta, betabinom
 
-from matcha_gnn.evidence.posterior import Interval
+from matcha_gnn.evidence.posterior import NORMAL_90, Interval
 from matcha_gnn.questions.sampling import Mask
 from matcha_gnn.typing import FloatArray
 
@@ -49,17 +54,56 @@ def share_estimate(hits: FloatArray, weights: FloatArray, size: int) -> Interval
         >>> share_estimate(np.array([1.0, 1.0, 0.0]), np.ones(3), 100)  # doctest: +ELLIPSIS
         Interval(value=0.66..., low=0.13..., high=0.98...)
     """
-    answered = int((weights != 0).sum())
-    if not answered:
+    if not weights.any():
         return Interval(np.nan, 0.0, 1.0)
-    value = float(np.clip(weighted_mean(hits, weights), 0, 1))
-    if answered == size:
+    right, wrong = _even_draws(hits, weights)
+    value = right / (right + wrong)
+    if int((weights != 0).sum()) == size:
         return Interval(value, value, value)
-    draws = float(weights.sum() ** 2 / (weights**2).sum())
-    right, wrong = value * draws, (1 - value) * draws
     low = float(beta.ppf(ERROR, right, wrong + 1)) if right else 0.0
     high = float(beta.ppf(1 - ERROR, right + 1, wrong)) if wrong else 1.0
     return Interval(value, low, high)
+
+
+def _even_draws(hits: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Hits and misses of as many even draws as the weights are worth."""
+    value = float(np.clip(weighted_mean(hits, weights), 0, 1))
+    draws = float(weights.sum() ** 2 / (weights**2).sum())
+    return value * draws, (1 - value) * draws
+
+
+def updated_share(
+    hits: FloatArray, weights: FloatArray, size: int, believed: Interval
+) -> Interval | None:
+    """The share of hits by evidence and answers together; None where they contradict each other.
+
+    Args:
+        hits: of the answers, [T].
+        weights: of importance, [T].
+        size: nodes in the set.
+        believed: what evidence says of the share, with bounds of 90%.
+
+    Example:
+        >>> few = np.array([1.0, 0.0]), np.ones(2)
+        >>> [round(each, 2) for each in updated_share(*few, 100, Interval(0.8, 0.65, 0.95))]
+        [0.77, 0.62, 0.9]
+        >>> updated_share(np.zeros(5), np.ones(5), 100, Interval(0.95, 0.9, 1.0)) is None
+        True
+    """
+    mean = min(max(believed.value, 1e-3), 1 - 1e-3)
+    variance = ((believed.high - believed.low) / (2 * NORMAL_90)) ** 2
+    strength = mean * (1 - mean) / max(variance, 1e-9) - 1
+    if strength <= 0 or int((weights != 0).sum()) == size:
+        return share_estimate(hits, weights, size)
+    first, second = mean * strength, (1 - mean) * strength
+    right, wrong = _even_draws(hits, weights) if weights.any() else (0.0, 0.0)
+    number, seen = round(right + wrong), round(right)
+    foretold = betabinom(number, first, second)
+    if min(foretold.cdf(seen), foretold.sf(seen - 1)) < ERROR / 2:
+        return None
+    first, second = first + right, second + wrong
+    low, high = beta.ppf(np.array([ERROR, 1 - ERROR]), first, second).tolist()
+    return Interval(first / (first + second), low, high)
 
 
 def combined(parts: Sequence[Interval], shares: Sequence[float]) -> Interval:

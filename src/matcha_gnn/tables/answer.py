@@ -198,8 +198,9 @@ class Answer:
             known[places[node]] = class_number(f"answers of id {node!r}", label, names)
         if not known:
             raise InvalidArgumentError("answers", "none", "at least one")
-        verdict = decide(asked.design, asked.places, known)
-        by_answers = zip(_compared(self, asked), verdict.accuracies, verdict.gains, strict=True)
+        tried = _compared(self, asked)
+        verdict = decide(asked.design, asked.places, known, believed=tried[0].accuracy)
+        by_answers = zip(tried, verdict.accuracies, verdict.gains, strict=True)
         candidates = tuple(
             replace(one, accuracy=accuracy, gain=gain) for one, accuracy, gain in by_answers
         )
