@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 WITHOUT_SOURCE = " There is no source summary: the network's own labels stood in for it."
 WOULD_DECIDE = " The classes of a few nodes would decide: ask(20), or --ask 20, says of which."
+"""Where natural graphs kept the network though a candidate gained over a point, 20 answers gained in
+65% of runs, 50 in 82% (`matcha_paper.studies.natural_answers`)."""
 
 
 def summary(result: "Result") -> str:
@@ -25,7 +27,7 @@ def summary(result: "Result") -> str:
         help_text = WOULD_DECIDE if len(result.candidates) > 1 and not result.broken else ""
         return f"Kept the source model: {result.obstacle}{stop}{help_text}"
     said = _adapted(result) if result.adapted else _kept(result)
-    return f"{said} {result.assumption}".rstrip()
+    return f"{said} {result.assumption}".rstrip() + (WOULD_DECIDE if _promising(result) else "")
 
 
 def headline(result: "Result") -> str:
@@ -93,6 +95,14 @@ def _kept(result: "Result") -> str:
         return f"{kept} No other candidate could be tried.{_without_source(result)}"
     missed = f"{_gain(result, best)}; {_missed(best)} zero"
     return f"{kept} Best candidate ({best.name}): {missed}.{_without_source(result)}"
+
+
+def _promising(result: "Result") -> bool:
+    """Whether another candidate is expected to be more accurate, but not surely."""
+    best = result.compared
+    return (
+        not result.adapted and result.goal == ACCURACY and best is not None and best.gain.value > 0
+    )
 
 
 def _by_hand(result: "Result") -> str:

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from matcha_gnn.evidence.posterior import Interval
+from matcha_gnn.evidence.posterior import NORMAL_90, Interval
 from matcha_gnn.questions.decision import Design, decide
 from matcha_gnn.questions.estimates import (
-    combined,
+    beta_of,
     importance_weights,
-    share_estimate,
+    updated_share,
     weighted_mean,
 )
 from matcha_gnn.questions.sampling import (
@@ -135,17 +136,25 @@ def test_without_an_answer_nothing_is_known(world):
     labels, _ = world
     verdict = decide(Design(labels, None), np.array([3, 4]), {})
     assert (verdict.taken, verdict.answered, verdict.more) == (0, 0, None)
-    assert np.isnan(verdict.accuracies[0].value)
-    assert (verdict.accuracies[0].low, verdict.accuracies[0].high) == (0, 1)
-    assert np.isnan(share_estimate(np.zeros(0), np.zeros(0), 10).value)
+    value, low, high = verdict.accuracies[0]
+    assert value == pytest.approx(0.5)
+    assert low < 0.01
+    assert high > 0.99
 
 
-def test_a_part_of_which_nothing_is_known_adds_all_of_its_share():
-    unknown = Interval(np.nan, 0.0, 1.0)
-    found = combined([Interval(0.5, 0.5, 0.5), unknown], [0.9, 0.1])
-    assert np.isnan(found.value)
-    assert found[1:] == pytest.approx((0.45, 0.55))
-    assert combined([Interval(0.5, 0.4, 0.6), unknown], [1.0, 0.0]) == (0.5, 0.4, 0.6)
+def test_a_share_is_updated_as_bayes_does():
+    believed = Interval(0.8, 0.65, 0.95)
+    counts = beta_of(believed)
+    assert stats.beta(*counts).mean() == pytest.approx(0.8)
+    assert stats.beta(*counts).std() == pytest.approx(0.3 / (2 * NORMAL_90))
+    points = np.linspace(0.0005, 0.9995, 1000)
+    density = stats.beta(*counts).pdf(points) * stats.binom(7, points).pmf(3)
+    density /= density.sum()
+    found = updated_share(3, 7, 100, counts)
+    assert found.value == pytest.approx((points * density).sum(), abs=1e-3)
+    below = density.cumsum()[[np.searchsorted(points, each) for each in found[1:]]]
+    assert below == pytest.approx([0.05, 0.95], abs=0.01)
+    assert updated_share(3, 7, 7, counts) == Interval(3 / 7, 3 / 7, 3 / 7)
 
 
 def test_every_tenth_question_is_about_an_undisputed_node(world):

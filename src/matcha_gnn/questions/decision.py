@@ -10,9 +10,10 @@ import numpy as np
 from matcha_gnn.evidence.posterior import Interval
 from matcha_gnn.questions.estimates import (
     ERROR,
-    combined,
+    JEFFREYS,
+    beta_of,
+    contradicted,
     importance_weights,
-    share_estimate,
     updated_share,
     weighted_mean,
 )
@@ -20,7 +21,6 @@ from matcha_gnn.questions.sampling import (
     ERROR_RATE,
     MARGIN,
     IntArray,
-    Mask,
     believed_gains,
     candidate_shares,
     draw_order,
@@ -57,6 +57,13 @@ class Design:
     def weights(self) -> FloatArray:
         """With which nodes are drawn, [N]; zero where all candidates agree."""
         return node_weights(self.labels, self.shares)
+
+    @cached_property
+    def strata(self) -> IntArray:
+        """Nodes that are drawn equally often, by the number of their stratum, [N]."""
+        largest = max(float(self.weights.max()), 1e-300)
+        found: IntArray = np.unique((self.weights / largest).round(9), return_inverse=True)[1]
+        return found
 
     def order(self, count: int) -> IntArray:
         """The first nodes to ask about, [T], T ≤ count."""
@@ -156,26 +163,25 @@ class _Comparisons:
         return min(found, default=None)
 
     def accuracy(self, labels: IntArray) -> Interval:
-        """Of one candidate: the disputed nodes and the others are estimated apart."""
-        disputed = self.design.weights > 0
-        groups = [(disputed, self.design.weights), (~disputed, np.ones(len(disputed)))]
-        shares = [float(inside.mean()) for inside, _ in groups]
-        right = (labels[self.nodes] == self.known).astype(float)
-        drawn = [Bets(self.nodes, weights, inside) for inside, weights in groups]
-        counts = [(right, _importance(bets, self.known), bets.size) for bets in drawn]
-        likely = self._likely(labels, disputed)
-        if likely is not None:
-            updated = [
-                updated_share(*each, part) for each, part in zip(counts, likely, strict=True)
-            ]
-            if None not in updated:
-                # The error of the evidence is the same in both parts, so that bounds add up.
-                ends = np.array(updated).T @ shares
-                return Interval(*ends.tolist())
-        return combined([share_estimate(*each) for each in counts], shares)
+        """Of one candidate, by strata of nodes that are drawn equally often."""
+        strata = self.design.strata
+        sizes = np.bincount(strata)
+        known = self.known >= 0
+        place = strata[self.nodes[known]]
+        right = labels[self.nodes[known]] == self.known[known]
+        drawn = np.bincount(place, minlength=len(sizes)).astype(float)
+        hits = np.bincount(place, right, minlength=len(sizes)).astype(float)
+        likely = self._likely(labels, sizes)
+        if likely is None or contradicted(hits, drawn, likely):
+            counts = [(JEFFREYS, JEFFREYS)] * len(sizes)
+        else:
+            counts = [beta_of(each) for each in likely]
+        parts = [updated_share(*each) for each in zip(hits, drawn, sizes, counts, strict=True)]
+        # Evidence errs in the same direction everywhere, so that bounds add up.
+        return Interval(*(np.array(parts).T @ sizes / len(labels)).tolist())
 
-    def _likely(self, labels: IntArray, disputed: Mask) -> list[Interval] | None:
-        """What evidence says of the disputed nodes and of the others."""
+    def _likely(self, labels: IntArray, sizes: IntArray) -> list[Interval] | None:
+        """Share of true labels in each stratum by evidence; None where it is not believed."""
         prior, believed = self.design.prior, self.believed
         if prior is None or believed is None or not math.isfinite(believed.high - believed.low):
             return None
@@ -183,13 +189,11 @@ class _Comparisons:
             prior[np.arange(len(each)), each].astype(np.float64)
             for each in (labels, self.design.labels[0])
         )
-        shift = believed.value - own.mean()
+        means = np.bincount(self.design.strata, hits) / sizes + believed.value - own.mean()
         below, above = believed.value - believed.low, believed.high - believed.value
-        means = [
-            float(np.clip(hits[part].mean() + shift, 0, 1)) if part.any() else 0.5
-            for part in (disputed, ~disputed)
+        return [
+            Interval(mean, mean - below, mean + above) for mean in np.clip(means, 0, 1).tolist()
         ]
-        return [Interval(mean, max(0, mean - below), min(1, mean + above)) for mean in means]
 
 
 def _importance(bets: Bets, known: IntArray) -> FloatArray:

@@ -93,6 +93,4 @@ def _points(gain: Interval) -> str:
 
 
 def _percent(accuracy: Interval) -> str:
-    if not math.isfinite(accuracy.value):
-        return f"between {accuracy.low:.0%} and {accuracy.high:.0%}"
     return f"{accuracy.value:.0%} (90% interval {accuracy.low:.0%} to {accuracy.high:.0%})"

@@ -5,15 +5,15 @@ Pairs and networks of `natural`. The default runs on each; then the classes of t
 share of runs that are hurt, and whether the interval of accuracy holds. GPRGNN is adapted by T3A
 and by Tent as well, for comparison.
 
-Run: python -m matcha_paper.studies.natural_answers run first --out FILE.npz [--jobs 2]
-     python -m matcha_paper.studies.natural_answers show FILE.npz [FILE.npz]
+Run: python -m matcha_paper.studies.natural_answers run first --out FILE.json [--jobs 2]
+     python -m matcha_paper.studies.natural_answers show FILE.json [FILE.json]
 """
 
 import math
 import multiprocessing
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,11 +25,11 @@ from torch_geometric.data import Data
 import matcha_gnn as mg
 from matcha_gnn.errors import MatchaError
 from matcha_gnn.evidence.posterior import Interval
-from matcha_gnn.io.files import replacing
+from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.questions.asking import compared_candidates
 from matcha_gnn.questions.decision import Design, decide
 from matcha_paper.studies.natural import FAMILIES, NETWORKS, Source, natural_pairs, trained
-from matcha_paper.studies.shared import arguments, run_study
+from matcha_paper.studies.shared import arguments, read_record, run_study
 
 COUNTS, ORDERS = (10, 20, 50), (0, 1, 2, 3, 4)
 METHODS = ("T3A", "Tent")
@@ -133,58 +133,70 @@ def _outcome(said: Interval, true: float, before: float) -> Outcome:
     )
 
 
-def _row(outcomes: Sequence[Outcome]) -> str:
-    hurt = np.mean([each.gain < -HURT for each in outcomes])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        gain, cover, width, off = np.nanmean(np.array(outcomes), 0)
-    return f"{gain:+.1f}, {hurt:.1%}, {cover:.0%}, {width:.0f}, {off:.1f}"
+def judged(run: Record) -> Record:
+    """What is true of a run: accuracies and outcomes, without and with answers."""
+    right = (run["labels"] == run["truth"]).mean(1)
+    names = ("family", "source", "target", "network", "obstacle", *(f"by {m}" for m in METHODS))
+    return {name: run[name] for name in names if name in run} | {
+        "before": _rounded(100 * right[0]),
+        "best": _rounded(100 * right.max()),
+        "alone": _rounded(without_answers(run)),
+        "answered": {
+            str(count): [_rounded(after_answers(run, count, order)) for order in ORDERS]
+            for count in COUNTS
+        },
+    }
+
+
+def _rounded(values: Any) -> Any:
+    """Two digits, and None for what is not told."""
+    if np.ndim(values):
+        return [_rounded(each) for each in values]
+    return round(float(values), 2) if math.isfinite(values) else None
 
 
 def show(records: Sequence[Record]) -> None:
     """By family and number of answers."""
     families = list(dict.fromkeys(run["family"] for run in records))
-    head = " | ".join(f"{count} answers: gain, hurt, cover, width, error" for count in COUNTS)
-    first = "cannot tell | none: gain, hurt, cover, width, error"
-    print(f"| | runs | best | {first} | {head} |\n{'|---' * (5 + len(COUNTS))}|")
+    head = " | ".join(f"{count} answers" for count in COUNTS)
+    print("gain in points, runs hurt by more than a point, intervals that hold, width, error\n")
+    print(f"| | runs | best | cannot tell | no answer | {head} |\n{'|---' * (5 + len(COUNTS))}|")
     groups = {name: [run for run in records if run["family"] == name] for name in families}
     for name, own in (groups | {"all": list(records)}).items():
-        right = [(run["labels"] == run["truth"]).mean(1) for run in own]
-        best = 100 * np.mean([each.max() - each[0] for each in right])
+        best = np.mean([run["best"] - run["before"] for run in own])
         silent = np.mean([bool(run["obstacle"]) for run in own])
-        cells = [f"{silent:.0%}", _row([without_answers(run) for run in own])]
-        for count in COUNTS:
-            outcomes = [after_answers(run, count, order) for run in own for order in ORDERS]
-            cells.append(_row(outcomes))
-        print(f"| {name} | {len(own)} | {best:+.1f} | {' | '.join(cells)} |")
+        cells = [_row([run["alone"] for run in own])]
+        cells += [_row([one for run in own for one in run["answered"][str(c)]]) for c in COUNTS]
+        print(f"| {name} | {len(own)} | {best:+.1f} | {silent:.0%} | {' | '.join(cells)} |")
+    back = [run for run in records if run["alone"][0] == 0 and run["best"] - run["before"] > HURT]
+    shares = [
+        f"{np.mean([one[0] > 0 for run in back for one in run['answered'][str(count)]]):.0%} of "
+        f"{count}"
+        for count in COUNTS
+    ]
+    print(
+        f"\n{len(back)} runs were kept where a candidate gains over a point: answers that gained, "
+        f"{', '.join(shares)} answers"
+    )
     for method in METHODS:
-        tried = [run for run in records if np.isfinite(run.get(f"by {method}", np.nan))]
-        change = [
-            run[f"by {method}"] - 100 * float((run["labels"][0] == run["truth"]).mean())
-            for run in tried
-        ]
-        if tried:
-            hurt = sum(each < -HURT for each in change)
-            print(f"\n{method}: {len(tried)} runs, {np.mean(change):+.1f}, hurt {hurt}", end="")
+        change = [run[f"by {method}"] - run["before"] for run in records if f"by {method}" in run]
+        known = np.array([each for each in change if math.isfinite(each)])
+        print(
+            f"\n{method} around GPRGNN: {len(known)} runs, {known.mean():+.1f}, "
+            f"hurt {int((known < -HURT).sum())}",
+            end="",
+        )
     print()
 
 
-def write(path: Path, records: Sequence[Record]) -> None:
-    """All runs in one file."""
-    arrays = {f"{k}/{name}": value for k, run in enumerate(records) for name, value in run.items()}
-    with replacing(path) as beside, open(beside, "wb") as file:
-        np.savez_compressed(file, **arrays)
-
-
-def read(path: Path) -> Iterator[Record]:
-    """What `write` wrote."""
-    with np.load(path) as arrays:
-        found: dict[int, Record] = {}
-        for key in arrays.files:
-            number, name = key.split("/", 1)
-            value = arrays[key]
-            found.setdefault(int(number), {})[name] = value if value.ndim else value.item()
-    yield from found.values()
+def _row(outcomes: Sequence[Sequence[float | None]]) -> str:
+    values = np.array(outcomes, dtype=float)
+    hurt = (values[:, 0] < -HURT).mean()
+    told = values[~np.isnan(values[:, 1])]
+    if not len(told):
+        return f"{values[:, 0].mean():+.1f}, {hurt:.1%}"
+    _, cover, width, off = told.mean(0)
+    return f"{values[:, 0].mean():+.1f}, {hurt:.1%}, {cover:.0%}, {width:.0f}, {off:.1f}"
 
 
 def main() -> None:
@@ -196,16 +208,17 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     if args.what == "show":
-        show([run for name in args.names for run in read(Path(name))])
+        show([run for name in args.names for run in read_record(Path(name))["runs"]])
         return
     if args.names[0] not in FAMILIES or args.out is None:
         parser.error(f"run needs one of {', '.join(FAMILIES)}, and --out")
     pairs, records = list(natural_pairs(args.names[0])), list[Record]()
     with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
         for done in pool.imap_unordered(runs, pairs):
-            records += done
+            records += [judged(run) for run in done]
             print(*(done[0][name] for name in ("family", "source")), flush=True)
-    write(args.out, records)
+            write_json(args.out, {"runs": records}, indent=0)
+    show(records)
 
 
 if __name__ == "__main__":
