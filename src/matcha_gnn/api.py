@@ -30,8 +30,7 @@ from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.network.batches import Loader
-from matcha_gnn.network.checks import require_finite, require_precision
-from matcha_gnn.network.network import Network, as_network
+from matcha_gnn.network.network import Network, as_network, require_finite, require_precision
 from matcha_gnn.result import Result
 from matcha_gnn.shift import ShiftCard, shift_card
 from matcha_gnn.typing import Parameters, Probs

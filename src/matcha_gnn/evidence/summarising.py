@@ -21,8 +21,14 @@ from matcha_gnn.evidence.summary import SourceSummary, enough_held_out, summaris
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.network.batches import Loader
-from matcha_gnn.network.checks import first_non_finite, require_finite, require_precision
-from matcha_gnn.network.network import Network, as_network, evaluating
+from matcha_gnn.network.modules import first_non_finite
+from matcha_gnn.network.network import (
+    Network,
+    as_network,
+    evaluating,
+    require_finite,
+    require_precision,
+)
 
 Nodes: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 """Some of the nodes: a mask [N], or their indices."""

@@ -13,7 +13,7 @@ from matcha_gnn.evidence.features import FeatureProfile
 from matcha_gnn.evidence.source import SourceEvidence, require_shapes
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.contexts import plain_torch
-from matcha_gnn.network.fingerprint import FINGERPRINT_BYTES
+from matcha_gnn.network.modules import FINGERPRINT_BYTES
 from matcha_gnn.typing import FloatArray, Probs
 
 DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
@@ -49,7 +49,7 @@ class SourceSummary:
             they are taken on the training nodes.
         evidence: how far features, edges and network are right.
         features: what features of other graphs are compared with.
-        network: fingerprint of the network that it is of, see `network.fingerprint`, uint8 [16];
+        network: fingerprint of the network that it is of, see `network.modules`, uint8 [16];
             None where nothing is known of what made the probabilities.
         own: what the network's own room keeps of the source, by name; none for a plain network.
     """

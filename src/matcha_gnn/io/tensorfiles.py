@@ -14,7 +14,7 @@ from torch import Tensor
 
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.io.files import existing_file, replacing, unwritten
-from matcha_gnn.network.checks import first_non_finite
+from matcha_gnn.network.modules import first_non_finite
 
 CHECKSUM = "checksum"
 
