@@ -41,7 +41,7 @@ class DegreeLaw(NamedTuple):
 def incoming_degrees(graph: Graph) -> Tensor:
     """Number of edges that each node receives, self loops left out, [N] in float64."""
     ones = torch.ones(graph.num_nodes, 1, dtype=torch.float64, device=graph.device)
-    return graph.neighbour_sums(ones)[:, 0]
+    return graph.incoming.sums(ones)[:, 0]
 
 
 def fit_degree_law(edge_shares: Tensor, shares: Tensor, degrees: Tensor) -> DegreeLaw:

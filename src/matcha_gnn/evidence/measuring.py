@@ -257,7 +257,7 @@ def _some(mask: Tensor) -> Tensor:
 def _exposed(graph: Graph, known: Known) -> Tensor:
     """Share of each node's neighbours that the network was trained on, [N]."""
     trained = (known.labelled & ~known.held_out).double()[:, None]
-    sums = graph.neighbour_sums(torch.cat([trained, torch.ones_like(trained)], 1))
+    sums = graph.incoming.sums(torch.cat([trained, torch.ones_like(trained)], 1))
     return sums[:, 0] / sums[:, 1].clamp_min(1)
 
 

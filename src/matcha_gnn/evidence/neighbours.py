@@ -224,13 +224,13 @@ def neighbour_evidence(
         return message.of(belief.T.contiguous()).T
 
     sent_before = sent(evidence)
-    found = graph.neighbour_sums(sent_before)
+    found = graph.incoming.sums(sent_before)
     for number in range(1, ROUNDS):
         belief = evidence + found
         if graph.reciprocal:
-            new = graph.message_sums(message, sent=belief, received=sent_before)
+            new = graph.incoming.message_sums(message, sent=belief, received=sent_before)
         else:
-            new = graph.neighbour_sums(sent(belief))
+            new = graph.incoming.sums(sent(belief))
         found = (1 - DAMPING) * new + DAMPING * found
         if number < ROUNDS - 1:
             sent_before = sent(belief)

@@ -213,7 +213,7 @@ class Messages:
             receivers = rows.column("id").dictionary_encode()
             place = torch.tensor(receivers.indices.to_numpy()).long()
             sums = torch.zeros(len(receivers.dictionary), number, dtype=torch.float64)
-            sums.index_add_(0, place, self.message(own, back).T)
+            sums.index_add_(0, place, self.message.of(own - back).T)
             yield batch(
                 pa.RecordBatch.from_pydict({"id": receivers.dictionary}), ["id"], {"m": sums}
             )
