@@ -15,9 +15,8 @@ from torch import Tensor
 from matcha_gnn import sentences
 from matcha_gnn.alarms import Severity, class_alarms
 from matcha_gnn.candidates import SOURCE, Candidate
-from matcha_gnn.class_names import numbered
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, optional_imports
-from matcha_gnn.evidence.goals import ACCURACY, Goal
+from matcha_gnn.evidence.goals import ACCURACY, Goal, numbered
 from matcha_gnn.evidence.posterior import Posterior
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.graphs.memory import Graph

@@ -5,13 +5,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from matcha_gnn.evidence.degrees import DegreeLaw, fit_degree_law, incoming_degrees
 from matcha_gnn.evidence.neighbours import (
     SAMPLE,
+    DegreeLaw,
     Ends,
     Residuals,
     edge_ends,
+    fit_degree_law,
     fit_edge_shares,
+    incoming_degrees,
     neighbour_evidence,
     shrunk_edge_shares,
 )
@@ -23,7 +25,7 @@ from matcha_gnn.evidence.shift_kinds import (
     estimate_shift,
     stride,
 )
-from matcha_gnn.evidence.source import SourceEvidence
+from matcha_gnn.evidence.summary import SourceEvidence
 from matcha_gnn.functional import class_log_softmax
 from matcha_gnn.graphs.memory import Graph
 

@@ -1,14 +1,14 @@
-"""What a user wants to be high on the target: accuracy, F1 and others."""
+"""What a user wants to be high on the target: accuracy, F1 and others; and names of classes."""
 
 import abc
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from matcha_gnn.class_names import checked_names, class_title, numbered
 from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.functional import average_precision, f1, recall
 from matcha_gnn.kernels.devices import device_of
@@ -235,6 +235,47 @@ class Wanted:
         known = ", ".join(names[:10]) + (", …" if number > 10 else "")
         allowed = f"the class that {self.metric} is of: {known}"
         raise InvalidArgumentError("positive", repr(self.positive), allowed)
+
+
+def checked_names(given: Sequence[str] | None, number: int = 0) -> tuple[str, ...]:
+    """Names as a tuple; empty where none are given.
+
+    Args:
+        given: different names that are not empty.
+        number: of classes; 0 where it is not known yet.
+
+    Example:
+        >>> checked_names(["licit", "fraud"], 2)
+        ('licit', 'fraud')
+    """
+    if given is None:
+        return ()
+    one_text = isinstance(given, str) or not isinstance(given, Sequence)
+    names = () if one_text else tuple(str(name).strip() for name in given)
+    count = f"{number} different names" if number else "different names"
+    if not names or "" in names or len(set(names)) != len(names) or number not in (0, len(names)):
+        raise InvalidArgumentError("classes", repr(given), f"{count}, one for each class")
+    return names
+
+
+def numbered(names: Sequence[str], number: int) -> tuple[str, ...]:
+    """The names, or the numbers of the classes where there are none.
+
+    Example:
+        >>> numbered((), 2)
+        ('0', '1')
+    """
+    return tuple(names) or tuple(map(str, range(number)))
+
+
+def class_title(names: Sequence[str], number: int) -> str:
+    """How a sentence calls a class.
+
+    Example:
+        >>> class_title(("licit", "fraud"), 1), class_title((), 1)
+        ('fraud', 'class 1')
+    """
+    return names[number] if names else f"class {number}"
 
 
 def expected_confusion(labels: Tensor, posterior: Probs) -> Tensor:

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from matcha_gnn.errors import NoEvidenceError
 from matcha_gnn.evidence.gathering import Gathered, gather
-from matcha_gnn.evidence.source import SourceEvidence
-from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.evidence.summary import SourceEvidence, SourceSummary
 from matcha_gnn.evidence.trust import UPWARD, Trust, trust_in
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
 from matcha_gnn.graphs.memory import Graph

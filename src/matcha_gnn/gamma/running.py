@@ -9,7 +9,7 @@ import torch
 
 from matcha_gnn.api import checked
 from matcha_gnn.errors import InvalidArgumentError, require_kind
-from matcha_gnn.evidence.given import Source
+from matcha_gnn.evidence.summary import Source
 from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.methods import ERM, METHODS, BaseMethod
 from matcha_gnn.gamma.models import Backbone

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from matcha_gnn.answering import Answer, AnsweringNetwork
-from matcha_gnn.class_names import checked_names
+from matcha_gnn.candidates import Answer, AnsweringNetwork
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.evidence.goals import checked_names
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
 from matcha_gnn.graphs.memory import Graph

@@ -51,11 +51,13 @@ class Network(nn.Module, abc.ABC):
         source: what the labelled graph taught, where it travels with the network.
         class_names: where they were saved with it, [C]; or empty.
         reruns: it can be run on other graphs than the one that it was given for.
+        origin: the fingerprint that it had when it was given, where it has weights.
     """
 
     source: Any = None
     class_names: tuple[str, ...] = ()
     reruns: bool = True
+    origin: Tensor | None = None
 
     @property
     def name(self) -> str:
@@ -133,7 +135,6 @@ class ModuleNetwork(Network):
         net: the copy, in evaluation mode and without cached graphs.
         classes: how many the source shows, to tell logits from other outputs; None where unknown.
         batches: of the network's own loader, where it runs through one.
-        origin: the fingerprint of the network as it was given.
     """
 
     classes: int | None = None

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.candidates import NO_ESTIMATE, SOURCE, Candidate
-from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import NonFiniteError
+from matcha_gnn.evidence.goals import checked_names
 from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.losses import PIC, Loss
 from matcha_gnn.gamma.methods import Prediction, View
