@@ -21,7 +21,7 @@ from inference import PlainGPRGNN
 from torch_geometric.nn import GAT, GCN, GraphSAGE
 
 import matcha_gnn as mg
-from matcha_gnn import functional
+from matcha_gnn.gamma import functional
 from matcha_gnn.monitoring.timing import Stopwatch
 
 # nodes, features

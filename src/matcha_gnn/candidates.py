@@ -18,8 +18,9 @@ from matcha_gnn.evidence.posterior import Interval, Posterior, infer, network_lo
 from matcha_gnn.evidence.rating import rater_of
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.evidence.weighing import BiasedPool
-from matcha_gnn.functional import class_softmax, f1, recall
 from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.kernels.softmax import class_softmax
+from matcha_gnn.metrics import f1, recall
 from matcha_gnn.network.network import Network
 from matcha_gnn.typing import Parameters, Probs
 

@@ -14,8 +14,9 @@ import torch
 from torch import nn
 
 import matcha_gnn as mg
-from matcha_gnn import functional, kernels
+from matcha_gnn import kernels
 from matcha_gnn.evidence.goals import by_products, sums_by_label
+from matcha_gnn.gamma import functional
 from matcha_gnn.gamma.hops import Hops, MixedSums
 from matcha_gnn.kernels import Adjacency, cpu, reference, two_pass
 from matcha_gnn.kernels.devices import DEVICES

@@ -26,8 +26,8 @@ from matcha_gnn.evidence.shift_kinds import (
     stride,
 )
 from matcha_gnn.evidence.summary import SourceEvidence
-from matcha_gnn.functional import class_log_softmax
 from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.kernels.softmax import class_log_softmax
 
 NOISE_FROM = 1.25
 """Variance within classes from which a target counts as noisier than the source: out-of-fold logits

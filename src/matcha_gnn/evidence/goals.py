@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.functional import average_precision, f1, recall
 from matcha_gnn.kernels.devices import device_of
+from matcha_gnn.metrics import average_precision, f1, recall
 from matcha_gnn.typing import Parameters, Probs
 
 

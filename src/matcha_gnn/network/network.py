@@ -24,9 +24,9 @@ from matcha_gnn.errors import (
     require_flag,
     require_kind,
 )
-from matcha_gnn.functional import class_softmax
 from matcha_gnn.graphs.extras import Extras
 from matcha_gnn.graphs.memory import FLOATS, Graph, GraphLike, unlabelled
+from matcha_gnn.kernels.softmax import class_softmax
 from matcha_gnn.network.batches import Batches, Loader, collected
 from matcha_gnn.network.calling import call, densified, read_output
 from matcha_gnn.network.modules import fingerprint, first_non_finite, private_copy, unwrapped
