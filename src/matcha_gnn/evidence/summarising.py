@@ -88,7 +88,7 @@ def source_summary(
     features = profile(graph, labels, labelled | trained)
     parts = evidence.to(torch.device("cpu")), features
     summary = summarise(probs, labels, trained, held_out, graph.edge_index, *parts)
-    summary = replace(summary, network=network.fingerprint, own=own)
+    summary = replace(summary, network=network.fingerprint, own=own, as_given=not network.reruns)
     refuse_overflow(first_non_finite(summary.tensors()))
     return summary
 

@@ -35,6 +35,10 @@ _PLAIN = (
     *("class_prior", "degree_histogram", "mean_degree", "confidence_histogram", "class_edges"),
     *("accuracy", "held_out"),
 )
+AS_GIVEN = (
+    "probabilities were not made again on changed copies of the source, so that estimates are less "
+    "sure where edges change"
+)
 LEAST_CLASS = 0.0075
 """Classes without a labelled source node that a model gives to fewer nodes do no harm."""
 GAUSSIAN_WITHIN = 1.15
@@ -170,6 +174,8 @@ class SourceSummary:
         network: fingerprint of the network that it is of, see `network.modules`, uint8 [16];
             None where nothing is known of what made the probabilities.
         own: what the network's own room keeps of the source, by name; none for a plain network.
+        as_given: probabilities were given as they are, and not made again on changed copies of the
+            source: estimates are less sure where edges change.
     """
 
     class_prior: Tensor
@@ -183,12 +189,15 @@ class SourceSummary:
     features: FeatureProfile
     network: Tensor | None = None
     own: Mapping[str, Tensor] = field(default_factory=dict)
+    as_given: bool = False
 
     def tensors(self) -> dict[str, Tensor]:
         """Every field by name; those of parts behind "evidence.", "features." and "own."."""
         tensors: dict[str, Tensor] = {name: getattr(self, name) for name in _PLAIN}
         if self.network is not None:
             tensors["network"] = self.network
+        if self.as_given:
+            tensors["as_given"] = torch.tensor(True)
         parts = (self.evidence.tensors(), self.features.tensors(), self.own)
         for prefix, part in zip((_EVIDENCE, _FEATURES, _OWN), parts, strict=True):
             tensors |= {prefix + name: tensor for name, tensor in part.items()}
@@ -214,6 +223,7 @@ class SourceSummary:
             features=FeatureProfile.from_tensors(features),
             network=network,
             own=own,
+            as_given="as_given" in tensors,
         )
 
     def save(self, path: str | Path) -> None:
@@ -317,7 +327,7 @@ class SourceSummary:
         return (
             f"SourceSummary({len(self.class_prior)} classes, homophily {self.edge_homophily:.2f}, "
             f"mean degree {float(self.mean_degree):.1f}, accuracy {float(self.accuracy):.1%} on "
-            f"{self.basis})"
+            f"{self.basis}{'; ' + AS_GIVEN if self.as_given else ''})"
         )
 
     @property
