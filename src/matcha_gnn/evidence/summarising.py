@@ -47,10 +47,11 @@ def labelled_nodes(graph: GraphLike, labels: Tensor, classes: int) -> Tensor:
     """Nodes with a class that are no test nodes, bool [N]."""
     labelled = (labels >= 0) & (labels < classes)
     test = getattr(graph, "test_mask", None)
-    _require_one_split("graph.test_mask", test, len(labels))
-    if isinstance(test, Tensor) and test.dtype == torch.bool and test.shape == labels.shape:
-        labelled &= ~test
-    return labelled
+    if test is None:
+        return labelled
+    nodes = _as_tensor("graph.test_mask", test, len(labels))
+    none = not len(nodes) or (nodes.dtype == torch.bool and not bool(nodes.any()))
+    return labelled if none else labelled & ~node_mask("graph.test_mask", nodes, labels)
 
 
 def held_out_nodes(graph: GraphLike, labels: Tensor, trained: Tensor, classes: int) -> Tensor:
@@ -244,9 +245,7 @@ def node_mask(name: str, nodes: Nodes, labels: Tensor) -> Tensor:
         tensor([ True, False,  True])
     """
     allowed = f"bool [{len(labels)}] with at least one set, or indices, each node once"
-    if not isinstance(nodes, Tensor):
-        nodes = _as_tensor(name, nodes, allowed)
-    nodes = nodes.to(labels.device)
+    nodes = _as_tensor(name, nodes, len(labels)).to(labels.device)
     _require_one_split(name, nodes, len(labels))
     if nodes.dtype == torch.int32:
         nodes = nodes.long()
@@ -266,13 +265,16 @@ def node_mask(name: str, nodes: Nodes, labels: Tensor) -> Tensor:
     return mask
 
 
-def _as_tensor(name: str, nodes: object, allowed: str) -> Tensor:
-    """A list or an array as a tensor."""
+def _as_tensor(name: str, nodes: object, number: int) -> Tensor:
+    """A mask or indices of so many nodes: a tensor, or a list or an array as one."""
+    if isinstance(nodes, Tensor):
+        return nodes
     try:
         if not isinstance(nodes, Sequence | np.ndarray):
             raise TypeError("neither")
         return torch.from_numpy(np.array(nodes))
     except (TypeError, ValueError) as error:
+        allowed = f"bool [{number}], or indices of nodes, as a tensor, an array or a list"
         raise InvalidArgumentError(name, f"a {type(nodes).__name__}", allowed) from error
 
 
