@@ -18,7 +18,6 @@ from matcha_gnn.errors import (
     NoEvidenceError,
     NonFiniteError,
     NotAdaptedWarning,
-    require_one_graph,
 )
 from matcha_gnn.evidence.alone import stand_in_summary
 from matcha_gnn.evidence.features import compare as compare_features
@@ -279,14 +278,13 @@ def checked(
     logits: bool = False,
 ) -> tuple[Network, Graph]:
     """A private copy of the network with its source summary, and the graph without labels."""
-    require_one_graph(graph)
-    network = as_network(model, graph, loader, logits=logits)
+    target = unlabelled(graph)
+    network = as_network(model, target, loader, logits=logits)
     network.source = known_source(network, source)
     if network.source is not None:
         network.expect(len(network.source.class_prior))
     require_precision(network)
     require_finite(network)
-    target = unlabelled(graph)
     network.accept(target.x)
     return network, target
 
@@ -373,7 +371,7 @@ def compare(
         posterior=posterior,
         obstacle=obstacle,
         broken=broken,
-        class_names=checked_names(wanted.classes or None, own.shape[1]),
+        class_names=wanted.classes,
         seconds=seconds,
     )
 
