@@ -25,8 +25,8 @@ from matcha_gnn.gamma.models import Backbone, LinearBackbone
 from matcha_gnn.gamma.result import MatchaResult
 from matcha_gnn.gamma.status import Status
 from matcha_gnn.gamma.strategy import Strategy, Task
+from matcha_gnn.gamma.timing import Stopwatch
 from matcha_gnn.gamma.trace import Trace
-from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.network.modules import Patch, patched
 from matcha_gnn.typing import Repr
 
