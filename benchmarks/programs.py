@@ -101,7 +101,7 @@ def products(nodes: int, width: int, classes: int) -> Iterator[tuple[str, Call, 
         yield (
             "message_sums",
             partial(gpu.message_sums, links.crow, links.sender, message.lift, sent, received),
-            partial(links.message_sums, lambda *ends: message(*ends), sent, received),
+            partial(links.plain_sums, message, sent, received),
         )
 
 

@@ -16,7 +16,7 @@ import torch
 from common import arguments, copy_bandwidth, peak_memory, repeats_for, store
 
 import matcha_gnn as mg
-from matcha_gnn import functional
+from matcha_gnn.gamma import functional
 from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.kernels import reference
 from matcha_paper.timing import best_seconds

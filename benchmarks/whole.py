@@ -21,8 +21,8 @@ from inference import PlainGPRGNN
 from torch_geometric.nn import GAT, GCN, GraphSAGE
 
 import matcha_gnn as mg
-from matcha_gnn import functional
-from matcha_gnn.monitoring.timing import Stopwatch
+from matcha_gnn.gamma import functional
+from matcha_gnn.gamma.timing import Stopwatch
 
 # nodes, features
 SIZES = [(5_000, 2_000), (100_000, 128), (1_000_000, 32)]

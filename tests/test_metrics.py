@@ -15,7 +15,6 @@ from matcha_gnn.metrics import (
     confusion_matrix,
     edge_homophily,
     evaluate,
-    node_homophily,
 )
 
 pytestmark = pytest.mark.filterwarnings(
@@ -138,23 +137,11 @@ def test_homophily_is_that_of_pyg(num_classes, num_edges):
     assert edge_homophily(edges, labels) == pytest.approx(
         homophily(edges, labels, method="edge"), abs=1e-6
     )
-    # PyG counts nodes without incoming edges as 0; the definition leaves them out.
-    receives = degree(edges[1], 100) > 0
-    theirs = homophily(edges, labels, method="node") * 100 / int(receives.sum())
-    assert node_homophily(edges, labels) == pytest.approx(theirs, abs=1e-6)
-
-
-def test_node_homophily_weighs_nodes_and_edge_homophily_edges():
-    labels = torch.tensor([0, 0, 1, 1])
-    edges = torch.tensor([[1, 0, 1, 3], [0, 2, 2, 2]])  # node 0: 1 of 1; node 2: 1 of 3
-    assert node_homophily(edges, labels) == pytest.approx((1 + 1 / 3) / 2)
-    assert edge_homophily(edges, labels) == pytest.approx(2 / 4)
 
 
 def test_homophily_without_edges_is_undefined():
     none = torch.empty(2, 0, dtype=torch.int64)
     labels = torch.zeros(3, dtype=torch.int64)
-    assert math.isnan(node_homophily(none, labels))
     assert math.isnan(edge_homophily(none, labels))
 
 

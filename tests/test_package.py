@@ -84,7 +84,7 @@ def test_a_source_tree_that_is_not_installed_says_so(monkeypatch):
     assert mg.__version__ == "0+unknown"
 
 
-@pytest.mark.parametrize("module", ["gamma", "kernels", "functional", "network", "evidence"])
+@pytest.mark.parametrize("module", ["gamma", "kernels", "metrics", "network", "evidence"])
 def test_any_module_may_be_the_first_import(module):
     code = f"import matcha_gnn.{module}; from matcha_gnn import {module}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

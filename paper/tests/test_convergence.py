@@ -53,7 +53,7 @@ def test_the_gradient_through_predictions_stays_below_the_lemma(shifted, scale):
     z, weight = mixed(hops, gamma), scale * weight
     through = z.clone().requires_grad_()
     probs = (through @ weight.T).softmax(1)
-    loss = mg.functional.pic(z, probs, mg.PIC().min_share)
+    loss = mg.gamma.functional.pic(z, probs, mg.PIC().min_share)
     (slope,) = torch.autograd.grad(loss, through)
     # The proof's own constant, which has the loss as a factor, is smaller.
     assert 0 < float(slope.norm()) <= lipschitz(weight) * loss.item() <= lipschitz(weight)

@@ -5,7 +5,7 @@ Start reading at `api`: `adapt`, `estimate`, `diagnose`. They use, in the order 
 1. `graphs`     check a graph, take its labels away
 2. `network`    call the classifier: a module, a function, or its probabilities
 3. `evidence`   what features, edges and network say of the classes; what the source has taught
-4. `answering`, `candidates`   what is tried, rated and chosen
+4. `candidates` what is tried, rated and chosen
 5. `result`     predictions and the reasons; `questions`, a few labels that decide
 6. `watch`, `report`, `cli`    graphs day by day, pages, the command
 

@@ -1,5 +1,4 @@
 from . import datasets as datasets
-from . import functional as functional
 from . import gamma as gamma
 from . import metrics as metrics
 from . import tables as tables

@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Sequence
 
-from matcha_gnn.class_names import class_title
+from matcha_gnn.evidence.goals import class_title
 from matcha_gnn.typing import FloatArray
 
 JUMP = 0.25

@@ -4,35 +4,32 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from matcha_gnn.answering import AnsweringNetwork, Proposal, proposals
-from matcha_gnn.candidates import SOURCE, Rating, choose
-from matcha_gnn.class_names import checked_names
+from matcha_gnn.candidates import SOURCE, AnsweringNetwork, Proposal, Rating, choose, proposals
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
     NoEvidenceError,
     NonFiniteError,
     NotAdaptedWarning,
-    require_one_graph,
 )
 from matcha_gnn.evidence.alone import stand_in_summary
-from matcha_gnn.evidence.features import problem_of
-from matcha_gnn.evidence.given import Source, given_source
-from matcha_gnn.evidence.goals import Wanted
+from matcha_gnn.evidence.features import compare as compare_features
+from matcha_gnn.evidence.goals import Wanted, checked_names
 from matcha_gnn.evidence.posterior import Posterior, infer
-from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.evidence.summarising import summarised
+from matcha_gnn.evidence.summary import Source, SourceSummary
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.network.batches import Loader
-from matcha_gnn.network.checks import require_finite, require_precision
-from matcha_gnn.network.network import Network, as_network
-from matcha_gnn.result import Result
+from matcha_gnn.network.network import Network, as_network, require_finite, require_precision
+from matcha_gnn.result import Result, class_counts_of
 from matcha_gnn.shift import ShiftCard, shift_card
 from matcha_gnn.typing import Parameters, Probs
 
@@ -281,17 +278,36 @@ def checked(
     logits: bool = False,
 ) -> tuple[Network, Graph]:
     """A private copy of the network with its source summary, and the graph without labels."""
-    require_one_graph(graph)
-    network = as_network(model, graph, loader, logits=logits)
-    if source is not None:
-        network.source = given_source(network, source)
+    target = unlabelled(graph)
+    network = as_network(model, target, loader, logits=logits)
+    network.source = known_source(network, source)
     if network.source is not None:
         network.expect(len(network.source.class_prior))
     require_precision(network)
     require_finite(network)
-    target = unlabelled(graph)
     network.accept(target.x)
     return network, target
+
+
+def known_source(network: Network, source: Source | None) -> SourceSummary | None:
+    """The source summary as a caller gives it, or that the network carries.
+
+    Args:
+        network: a private copy.
+        source: a summary, the path of one, or the labelled graph that the network was trained on.
+
+    Raises:
+        IncompatibleError: the summary is of another network.
+    """
+    if source is None:
+        carried: SourceSummary | None = network.source
+        return carried
+    if isinstance(source, str | Path):
+        source = SourceSummary.load(source)
+    if not isinstance(source, SourceSummary):
+        return summarised(network, source)
+    source.require_network(network)
+    return source
 
 
 @plain_torch()
@@ -325,7 +341,12 @@ def compare(
 
     start = perf_counter()
     own = inner.probs(target)
-    require_finite_probs(inner, own)
+    if not bool(own.isfinite().all()):
+        # They would still have a largest class.
+        raise NonFiniteError(
+            f"the predictions of {inner.name} on this graph are not finite: its features or edge "
+            "weights are too large for the model's weights"
+        )
     goal = wanted.goal(own.shape[1], network.source.class_prior if network.source else None)
     seconds["network"] = perf_counter() - start
 
@@ -350,7 +371,7 @@ def compare(
         posterior=posterior,
         obstacle=obstacle,
         broken=broken,
-        class_names=checked_names(wanted.classes or None, own.shape[1]),
+        class_names=wanted.classes,
         seconds=seconds,
     )
 
@@ -363,13 +384,15 @@ def evidence_of(
     Without a source summary the network's own labels of the target stand in, where that is safe.
     """
     summary, broken = network.source, ""
-    if summary is not None and summary.fits(graph):
-        broken = problem_of(summary.features, graph)
     try:
         if summary is None:
             summary, posterior = alone(graph, probs)
         else:
-            require_known_classes(summary, graph, probs, wanted.classes)
+            summary.require(graph.num_features, probs.shape[1])
+            broken = compare_features(summary.features, graph).problem
+            unknown = summary.without_label(class_counts_of(probs), wanted.classes)
+            if unknown:
+                raise NoEvidenceError(unknown)
             posterior = infer(summary, graph, probs)
         if not bool(posterior.probs.isfinite().all()):
             raise NoEvidenceError("accuracy cannot be estimated: the estimate is not finite")
@@ -385,23 +408,3 @@ def alone(graph: Graph, probs: Probs) -> tuple[SourceSummary, Posterior]:
     except NoEvidenceError as reason:
         raise NoEvidenceError(f"{NO_SUMMARY}. Without them: {reason}") from reason
     return stand_in.summary, infer(stand_in.summary, graph, probs, stand_in.logits)
-
-
-def require_known_classes(
-    source: SourceSummary, graph: Graph, probs: Probs, names: Sequence[str]
-) -> None:
-    """Raise NoEvidenceError where the network gives classes without a labelled source node."""
-    source.require(graph.num_features, probs.shape[1])
-    counts = torch.bincount(probs.argmax(1), minlength=probs.shape[1]).double().cpu().numpy()
-    reason = source.without_label(counts, names)
-    if reason:
-        raise NoEvidenceError(reason)
-
-
-def require_finite_probs(network: Network, probs: Probs) -> None:
-    """Refuse to go on from numbers that are not finite: they would still have a largest class."""
-    if not bool(probs.isfinite().all()):
-        raise NonFiniteError(
-            f"the predictions of {network.name} on this graph are not finite: its features or edge "
-            "weights are too large for the model's weights"
-        )

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.errors import InvalidArgumentError, require_kind
-from matcha_gnn.functional import f1, recall
+
+HALF_A_NODE = 0.5
+"""Expected nodes from which a class counts as one that occurs."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,50 @@ def confusion_matrix(rows: Tensor, columns: Tensor) -> Tensor:
     return torch.bincount(rows * size + columns, minlength=size**2).view(size, size).double()
 
 
+def recall(hits: Tensor, true: Tensor) -> Tensor:
+    """Share of the nodes of each class that is found, [..., C]; NaN for a class that has none.
+
+    Counts may be expected ones: a class of less than half a node has none.
+
+    Args:
+        hits: nodes of each class that are given it, [..., C].
+        true: nodes of each class, [..., C]. With nodes that are given each class, precision.
+
+    Example:
+        >>> recall(torch.tensor([3.0, 0.0]), torch.tensor([4.0, 0.0]))
+        tensor([0.7500,    nan])
+    """
+    return torch.where(true >= HALF_A_NODE, hits / true.clamp_min(HALF_A_NODE), torch.nan)
+
+
+def f1(hits: Tensor, true: Tensor, given: Tensor) -> Tensor:
+    """F1 of each class, 2 hits / (true + given), [..., C]; NaN for a class that does not occur."""
+    return recall(2 * hits, true + given)
+
+
+def average_precision(scores: Tensor, true: Tensor) -> float:
+    """Σ (R_k − R_{k−1}) P_k over falling scores, equal scores at once; 0 without a true node.
+
+    Args:
+        scores: higher where a node is likelier to be true, [N].
+        true: bool [N].
+
+    Example:
+        >>> average_precision(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([True, False, True]))
+        0.8333333333333333
+    """
+    order = scores.argsort(descending=True, stable=True)
+    ranked, hits = scores[order], true[order].double().cumsum(0)
+    last = torch.ones_like(true)
+    last[:-1] = ranked[1:] != ranked[:-1]
+    places = torch.arange(1, len(scores) + 1, device=scores.device)[last]
+    found = hits[last]
+    if not len(found) or not found[-1] > 0:
+        return 0.0
+    gained = found.diff(prepend=found.new_zeros(1)) / found[-1]
+    return float((gained * found / places).sum())
+
+
 @dataclass(frozen=True)
 class Scorable:
     """The nodes of a target that can be scored.
@@ -173,15 +219,6 @@ def _one_per_node(values: object, num_nodes: int) -> tuple[Tensor | None, str]:
         return None, f"shape {list(values.shape)} instead of one for each of {num_nodes:,} nodes"
     wide = torch.float64 if values.is_floating_point() else torch.int64
     return values.detach().reshape(-1).cpu().to(wide), ""
-
-
-def node_homophily(edge_index: Tensor, labels: Tensor) -> float:
-    """Mean over nodes with incoming edges of the share that comes from the same class."""
-    sender, receiver = edge_index
-    degree = torch.bincount(receiver, minlength=len(labels)).double()
-    same = (labels[sender] == labels[receiver]).double()
-    alike = torch.zeros_like(degree).index_add_(0, receiver, same)
-    return float((alike / degree)[degree > 0].mean())
 
 
 def edge_homophily(edge_index: Tensor, labels: Tensor) -> float:

@@ -15,11 +15,10 @@ from torch import Tensor
 from matcha_gnn import sentences
 from matcha_gnn.alarms import Severity, class_alarms
 from matcha_gnn.candidates import SOURCE, Candidate
-from matcha_gnn.class_names import numbered
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, optional_imports
-from matcha_gnn.evidence.goals import ACCURACY, Goal
+from matcha_gnn.evidence.goals import ACCURACY, Goal, numbered
 from matcha_gnn.evidence.posterior import Posterior
-from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.evidence.summary import AS_GIVEN, SourceSummary
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.network.network import Network
@@ -175,10 +174,13 @@ class Result:
 
     @property
     def assumption(self) -> str:
-        """What the estimates assume, in a sentence; empty where nothing is estimated."""
+        """What the estimates assume, in a sentence or two; empty where nothing is estimated."""
         if self.posterior is None or self.stood_in:
             return ""
-        return self.posterior.trust.assumption
+        said = self.posterior.trust.assumption
+        if self.source is not None and self.source.as_given:
+            said += f" {AS_GIVEN[0].upper()}{AS_GIVEN[1:]}."
+        return said
 
     @property
     def believed(self) -> Posterior | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from matcha_gnn.class_names import class_title
+from matcha_gnn.evidence.goals import class_title
 from matcha_gnn.evidence.shift_kinds import ShiftKind
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS, SourceSummary
 from matcha_gnn.metrics import average_degree, edge_homophily

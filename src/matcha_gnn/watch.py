@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from matcha_gnn.api import adapt, wanted_by
+from matcha_gnn.api import adapt, known_source, wanted_by
 from matcha_gnn.errors import (
     InvalidArgumentError,
     InvalidFileError,
@@ -18,7 +18,7 @@ from matcha_gnn.errors import (
     require_kind,
     require_number,
 )
-from matcha_gnn.evidence.given import Source, given_source
+from matcha_gnn.evidence.summary import Source
 from matcha_gnn.graphs.memory import GraphLike
 from matcha_gnn.io.files import existing_file, replacing
 from matcha_gnn.network.batches import Loader
@@ -130,7 +130,7 @@ class Watch:
         if level is not None:
             require_number("level", level, above=0, below=1)
         network = as_network(model, None)
-        self.source = network.source if source is None else given_source(network, source)
+        self.source = known_source(network, source)
         self.model, self.level, self.metric = model, level, metric
         self._options: dict[str, Any] = {"metric": metric, "positive": positive}
         self._options |= {"classes": classes, "loader": loader}

@@ -6,7 +6,7 @@ import scipy.stats
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn.evidence.degrees import DegreeLaw, fit_degree_law, incoming_degrees
+from matcha_gnn.evidence.neighbours import DegreeLaw, fit_degree_law, incoming_degrees
 from matcha_gnn.graphs.memory import Graph
 from matcha_paper.studies.worlds import World
 

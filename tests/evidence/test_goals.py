@@ -10,8 +10,7 @@ from matcha_gnn.evidence.goals import METRICS, Accuracy, Wanted, expected_confus
 from matcha_gnn.evidence.posterior import Posterior
 from matcha_gnn.evidence.rating import rater_of
 from matcha_gnn.evidence.trust import Trust
-from matcha_gnn.functional import average_precision
-from matcha_gnn.metrics import evaluate
+from matcha_gnn.metrics import average_precision, evaluate
 
 SKLEARN = {
     "accuracy": lambda truth, probs: metrics.accuracy_score(truth, probs.argmax(1)),

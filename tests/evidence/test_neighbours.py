@@ -16,7 +16,7 @@ from matcha_gnn.evidence.neighbours import (
     neighbour_evidence,
     shrunk_edge_shares,
 )
-from matcha_gnn.evidence.summary import class_edge_shares
+from matcha_gnn.evidence.summarising import class_edge_shares
 from matcha_gnn.graphs.memory import Graph
 
 

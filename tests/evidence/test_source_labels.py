@@ -70,3 +70,21 @@ def test_masks_of_several_splits_are_refused_with_what_to_do(name):
     graph[name] = torch.ones(graph.num_nodes, 10, dtype=torch.bool)
     with pytest.raises(mg.InvalidArgumentError, match=rf"take a column: graph\.{name}\[:, 0\]"):
         summary(graph)
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+def test_test_nodes_are_left_out_in_whatever_form_they_are_given(form):
+    graph = tiny_graph(0.8, seed=0)
+    order = torch.arange(graph.num_nodes)
+    graph.train_mask, graph.test_mask = order % 3 == 0, order % 3 == 1
+    expected = summary(graph)
+    graph.test_mask = FORMS[form](graph.test_mask)
+    assert_same(summary(graph), expected)
+    assert int(expected["held_out"]) == int((order % 3 == 2).sum())
+
+
+def test_test_nodes_that_are_no_nodes_are_refused():
+    graph = tiny_graph(0.8, seed=0)
+    graph.test_mask = torch.ones(7, dtype=torch.bool)
+    with pytest.raises(mg.InvalidArgumentError, match=r"^graph.test_mask: got .*; allowed: bool"):
+        summary(graph)

@@ -6,15 +6,13 @@ import torch
 from torch import nn
 from torch_geometric.utils import homophily
 
-from matcha_gnn.evidence.summary import (
-    CONFIDENCE_BINS,
-    DEGREE_EDGES,
-    SourceSummary,
+from matcha_gnn.evidence.summarising import (
     class_edge_shares,
     confidence_histogram,
     degree_histogram,
     summarise,
 )
+from matcha_gnn.evidence.summary import CONFIDENCE_BINS, DEGREE_EDGES, SourceSummary
 from matcha_gnn.gamma.testing import trained_model
 
 CLASSES = 3

@@ -54,7 +54,7 @@ def test_adam_equals_torch_adam_on_the_same_gradients():
     steps = torch.optim.Adam([gamma], lr=0.1)
     for _ in range(4):
         steps.zero_grad()
-        mg.functional.pic(torch.einsum("nkd,k->nd", hops, gamma), answer, 1e-9).backward()
+        mg.gamma.functional.pic(torch.einsum("nkd,k->nd", hops, gamma), answer, 1e-9).backward()
         steps.step()
     torch.testing.assert_close(result.gamma, gamma.detach(), atol=1e-4, rtol=1e-3)
 
@@ -64,11 +64,11 @@ def test_true_labels_as_predictions_lead_to_the_eigenvector():
     answer = torch.eye(3)[graph.y]
     result = mg.gamma.run(model, graph, FixedPrediction(answer), mg.Matcha(lr=2.0, rounds=1000))
     hops = model.hops(mg.unlabelled(graph))
-    between = mg.functional.between_form(
+    between = mg.gamma.functional.between_form(
         hops.class_sums(answer), answer.sum(0).double().numpy(), hops.mean, 1e-9
     )
-    best = mg.functional.best_hop_weights(between, hops.gram)
-    least = mg.functional.pic_from_forms(best, between, hops.gram)[0]
+    best = mg.gamma.functional.best_hop_weights(between, hops.gram)
+    least = mg.gamma.functional.pic_from_forms(best, between, hops.gram)[0]
     assert result.trace.loss[-1] >= least - 1e-6  # the trace is of float32 hop weights
     assert result.trace.loss[-1] == pytest.approx(least, abs=2e-3)
     assert result.status is mg.Status.CONVERGED
@@ -117,7 +117,7 @@ def test_theta_and_gamma_together_follow_autograd():
     for _ in range(2):
         steps.zero_grad()
         z = twin.representation(mg.unlabelled(graph))
-        mg.functional.pic(z, twin.head(z).softmax(-1).detach(), 1e-9).backward()
+        mg.gamma.functional.pic(z, twin.head(z).softmax(-1).detach(), 1e-9).backward()
         steps.step()
     torch.testing.assert_close(result.model.linear.weight, twin.linear.weight.detach())
     torch.testing.assert_close(result.gamma, twin.gamma.detach(), atol=1e-6, rtol=1e-4)

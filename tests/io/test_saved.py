@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch_geometric.nn import GAT, GCN
 
 import matcha_gnn as mg
-from matcha_gnn.evidence import summary_files
+from matcha_gnn.evidence import summary as source_summary
 from matcha_gnn.gamma import files as model_files
 from matcha_gnn.graphs.memory import unlabelled
 from matcha_gnn.io import answerfiles, questionfiles
@@ -218,7 +218,7 @@ KINDS = {
     ),
     "questions": (questionfiles.FORMAT, write_questions, lambda path: read_asked(path.parent)),
     "source": (
-        summary_files.FORMAT,
+        source_summary.FORMAT,
         lambda result, path: result.source.save(path),
         mg.SourceSummary.load,
     ),

@@ -14,10 +14,11 @@ import torch
 from torch import nn
 
 import matcha_gnn as mg
-from matcha_gnn import functional, kernels
+from matcha_gnn import kernels
+from matcha_gnn.evidence.goals import by_products, sums_by_label
+from matcha_gnn.gamma import functional
 from matcha_gnn.gamma.hops import Hops, MixedSums
 from matcha_gnn.kernels import Adjacency, cpu, reference, two_pass
-from matcha_gnn.kernels.by_label import by_products, sums_by_label
 from matcha_gnn.kernels.devices import DEVICES
 from matcha_gnn.kernels.links import BeliefMessage, Links
 from matcha_gnn.kernels.sparse import csr_of
@@ -283,7 +284,7 @@ def test_belief_messages_of_the_gpu_are_the_references(num_classes, positions):
     sent, received = torch.randn(2, 100, num_classes, generator=generator).double()
     lift = torch.rand(num_classes, num_classes, generator=generator).double()
     message = BeliefMessage(lift)
-    wanted = links.message_sums(lambda *ends: message(*ends), sent, received)
+    wanted = links.plain_sums(message, sent, received)
     parts = (each.to(GPU) for each in (links.crow, links.sender, lift, sent, received))
     found = gpu.message_sums(*parts).cpu()
     assert num_classes <= gpu.MAX_MESSAGE

@@ -7,6 +7,7 @@ import torch
 
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.devices import DEVICES
+from matcha_gnn.kernels.links import BeliefMessage
 
 NODES = 40
 
@@ -23,8 +24,11 @@ def draw(kind):
     return edges, torch.randn(2, NODES, 3, generator=generator, dtype=torch.float64)
 
 
+MESSAGE = BeliefMessage(torch.rand(3, 3, generator=torch.Generator().manual_seed(1)).double())
+
+
 def message(sender, receiver):
-    return (sender - 0.5 * receiver).softmax(0)
+    return MESSAGE.of(sender - receiver)
 
 
 def by_loop(edges, sent, received, message):
@@ -44,7 +48,7 @@ def test_message_sums_equal_a_loop_over_edges(kind, block, monkeypatch):
     monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], block_floats=block))
     edges, (sent, received) = draw(kind)
     graph = Graph(torch.ones(NODES, 1), edges)
-    found = graph.message_sums(message, sent, received)
+    found = graph.incoming.message_sums(MESSAGE, sent, received)
     torch.testing.assert_close(found, by_loop(edges, sent, received, message))
 
 
@@ -52,7 +56,7 @@ def test_message_sums_equal_a_loop_over_edges(kind, block, monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_neighbour_sums_equal_a_loop_over_edges(kind, dtype):
     edges, (values, _) = draw(kind)
-    found = Graph(torch.ones(NODES, 1), edges).neighbour_sums(values.to(dtype))
+    found = Graph(torch.ones(NODES, 1), edges).incoming.sums(values.to(dtype))
     expected = by_loop(edges, values, values, lambda sender, _: sender)
     torch.testing.assert_close(found, expected.to(dtype))
 

@@ -5,7 +5,7 @@ from collections import namedtuple
 import pytest
 import torch
 
-from matcha_gnn.network.outputs import read_output
+from matcha_gnn.network.calling import read_output
 
 LOGITS = torch.tensor([[2.0, -1.0, 0.5], [-3.0, 0.0, 4.0]])
 Pair = namedtuple("Pair", ["hidden", "out"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from random_graphs import CLASSES, FEATURES, bounded
 
 import matcha_gnn as mg
-from matcha_gnn import functional
+from matcha_gnn.gamma import functional
 from matcha_gnn.gamma.hops import MixedSums
 from matcha_gnn.gamma.losses import LOSSES
 from matcha_gnn.gamma.methods import Prediction, View

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from asked import truth
-from matcha_gnn.answering import surer
+from matcha_gnn.candidates import surer
 from matcha_gnn.questions import asking
 from matcha_gnn.questions.sampling import candidate_shares
 from matcha_gnn.questions.surest import PARTS, margins, surest_candidates

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.errors import require_number, require_whole
-from matcha_gnn.functional import pic
+from matcha_gnn.gamma.functional import pic
 from matcha_gnn.gamma.losses import PIC
 from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.typing import HopStack, Repr

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from matcha_gnn.monitoring.timing import Stopwatch
+from matcha_gnn.gamma.timing import Stopwatch
 
 
 def best_seconds(work: Callable[[], object], repeats: int) -> float:

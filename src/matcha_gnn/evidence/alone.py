@@ -10,7 +10,8 @@ from matcha_gnn.errors import NoEvidenceError
 from matcha_gnn.evidence.features import profile
 from matcha_gnn.evidence.gathering import gather
 from matcha_gnn.evidence.measuring import Known, measure_probe, with_parts
-from matcha_gnn.evidence.summary import SourceSummary, summarise
+from matcha_gnn.evidence.summarising import summarise
+from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.evidence.weighing import EvidenceWeights
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.typing import Probs

@@ -20,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from matcha_gnn.evidence.source import require_shapes
 from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.io.tensorfiles import require_shapes
 from matcha_gnn.kernels.sparse import scipy_csr
 from matcha_gnn.streams import Purpose, numpy_stream
 from matcha_gnn.typing import FloatArray
@@ -207,16 +207,6 @@ def _degree(graph: Graph) -> float:
     """Edges per node, without loops."""
     sender, receiver = graph.edge_index
     return int((sender != receiver).sum()) / graph.num_nodes
-
-
-def problem_of(source: FeatureProfile | None, graph: Graph) -> str:
-    """Why a graph's features cannot be what the source's are, or empty.
-
-    Args:
-        source: of the source; None for a summary that has none.
-        graph: the target.
-    """
-    return "" if source is None else compare(source, graph).problem
 
 
 def _draws() -> np.random.Generator:

@@ -5,27 +5,30 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from matcha_gnn.evidence.degrees import DegreeLaw, fit_degree_law, incoming_degrees
 from matcha_gnn.evidence.neighbours import (
     SAMPLE,
+    DegreeLaw,
     Ends,
     Residuals,
     edge_ends,
+    fit_degree_law,
     fit_edge_shares,
+    incoming_degrees,
     neighbour_evidence,
     shrunk_edge_shares,
 )
 from matcha_gnn.evidence.shift_kinds import (
     FeatureSample,
     FeatureShift,
+    FeatureStatistics,
     ShiftKind,
     discriminant,
     estimate_shift,
     stride,
 )
-from matcha_gnn.evidence.source import SourceEvidence
-from matcha_gnn.functional import class_log_softmax
+from matcha_gnn.evidence.summary import SourceEvidence
 from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.kernels.softmax import class_log_softmax
 
 NOISE_FROM = 1.25
 """Variance within classes from which a target counts as noisier than the source: out-of-fold logits
@@ -91,8 +94,12 @@ class NodeLaw(NamedTuple):
     @classmethod
     def fitted(cls, source: SourceEvidence, points: Tensor, number: int) -> "NodeLaw":
         """By centred logits of a sample, [M, C], of so many nodes."""
-        shift, noise = _shift(source, points, number), _noise(source, points)
-        return cls(source.shares.double(), shift, noise)
+        shares, statistics = source.shares.double(), source.statistics
+        shift = FeatureShift(ShiftKind.SAME, shares, torch.zeros_like(points[0]), {})
+        if source.gaussian:
+            sample = FeatureSample(points, points.mean(0), number)
+            shift = estimate_shift(sample, statistics, source.misfit)
+        return cls(shares, shift, _noise(statistics, points))
 
     def moved(self, logits: Tensor) -> Tensor:
         """Centred logits as they would be on the source, [N, C]."""
@@ -169,23 +176,16 @@ def link_ends(
     return edge_ends(senders, receivers, shares, at)
 
 
-def _noise(source: SourceEvidence, logits: Tensor) -> float:
+def _noise(source: FeatureStatistics, logits: Tensor) -> float:
     """How much larger than on the source the variance within classes is; 1 unless clearly more.
 
     The distance between classes is taken to be that of the source: a smaller variance may come
     from classes that are closer, which makes nothing surer.
     """
-    points, means = discriminant(logits, source.statistics)
+    points, means = discriminant(logits, source)
     shares = source.shares.double()
     between = shares @ (means - shares @ means).square()
     if len(points) < 2 or points.shape[1] == 0:
         return 1.0
     found = float((points.var(0) - between).mean())
     return found if found > NOISE_FROM else 1.0
-
-
-def _shift(source: SourceEvidence, logits: Tensor, number: int) -> FeatureShift:
-    if source.gaussian:
-        sample = FeatureSample(logits, logits.mean(0), number)
-        return estimate_shift(sample, source.statistics, source.misfit)
-    return FeatureShift(ShiftKind.SAME, source.shares.double(), torch.zeros_like(logits[0]), {})

@@ -1,17 +1,17 @@
-"""What a user wants to be high on the target: accuracy, F1 and others."""
+"""What a user wants to be high on the target: accuracy, F1 and others; and names of classes."""
 
 import abc
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from matcha_gnn.class_names import checked_names, class_title, numbered
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_gnn.functional import average_precision, f1, recall
-from matcha_gnn.kernels.by_label import sums_by_label
+from matcha_gnn.kernels.devices import device_of
+from matcha_gnn.metrics import average_precision, f1, recall
 from matcha_gnn.typing import Parameters, Probs
 
 
@@ -237,6 +237,47 @@ class Wanted:
         raise InvalidArgumentError("positive", repr(self.positive), allowed)
 
 
+def checked_names(given: Sequence[str] | None, number: int = 0) -> tuple[str, ...]:
+    """Names as a tuple; empty where none are given.
+
+    Args:
+        given: different names that are not empty.
+        number: of classes; 0 where it is not known yet.
+
+    Example:
+        >>> checked_names(["licit", "fraud"], 2)
+        ('licit', 'fraud')
+    """
+    if given is None:
+        return ()
+    one_text = isinstance(given, str) or not isinstance(given, Sequence)
+    names = () if one_text else tuple(str(name).strip() for name in given)
+    count = f"{number} different names" if number else "different names"
+    if not names or "" in names or len(set(names)) != len(names) or number not in (0, len(names)):
+        raise InvalidArgumentError("classes", repr(given), f"{count}, one for each class")
+    return names
+
+
+def numbered(names: Sequence[str], number: int) -> tuple[str, ...]:
+    """The names, or the numbers of the classes where there are none.
+
+    Example:
+        >>> numbered((), 2)
+        ('0', '1')
+    """
+    return tuple(names) or tuple(map(str, range(number)))
+
+
+def class_title(names: Sequence[str], number: int) -> str:
+    """How a sentence calls a class.
+
+    Example:
+        >>> class_title(("licit", "fraud"), 1), class_title((), 1)
+        ('fraud', 'class 1')
+    """
+    return names[number] if names else f"class {number}"
+
+
 def expected_confusion(labels: Tensor, posterior: Probs) -> Tensor:
     """Expected nodes of class b among those that are given class a, float64 [C, C].
 
@@ -251,6 +292,38 @@ def expected_confusion(labels: Tensor, posterior: Probs) -> Tensor:
     """
     rows = posterior.double()
     return sums_by_label(labels.to(rows.device), rows, rows.shape[1])
+
+
+def sums_by_label(labels: Tensor, values: Tensor, classes: int) -> Tensor:
+    """Σ of the rows of values [N, M] with each label, [C, M], the same bits every time.
+
+    Scattered additions on a GPU would change from run to run, and wait for each other where labels
+    are few: there a product with ones and zeros takes the sums.
+
+    Args:
+        labels: [N].
+        values: [N, M], where the labels are.
+        classes: C.
+
+    Example:
+        >>> sums_by_label(torch.tensor([1, 0, 1]), torch.tensor([[1.0], [2.0], [4.0]]), 3)
+        tensor([[2.],
+                [5.],
+                [0.]])
+    """
+    sums = values.new_zeros(classes, values.shape[1])
+    if values.is_cpu:
+        return sums.index_add_(0, labels, values)
+    return by_products(labels, values, sums)
+
+
+def by_products(labels: Tensor, values: Tensor, sums: Tensor) -> Tensor:
+    """Add the sums to `sums`, on any device."""
+    classes = torch.arange(len(sums), device=labels.device)[:, None]
+    size = max(1, device_of(values).block_floats // len(sums))
+    for some, rows in zip(torch.split(labels, size), torch.split(values, size), strict=True):
+        sums += (classes == some).to(rows) @ rows
+    return sums
 
 
 def _hits(confusion: Tensor) -> Tensor:

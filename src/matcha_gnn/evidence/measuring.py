@@ -1,6 +1,6 @@
 """Measure on a labelled source graph how far its features, its edges and the network are right."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,8 +18,7 @@ from matcha_gnn.evidence.shift_kinds import (
     fit_mixture,
     misfit,
 )
-from matcha_gnn.evidence.simulated import simulated_shifts
-from matcha_gnn.evidence.source import SourceEvidence
+from matcha_gnn.evidence.summary import SourceEvidence
 from matcha_gnn.evidence.trust import contradiction
 from matcha_gnn.evidence.weighing import (
     EvidenceWeights,
@@ -29,11 +28,15 @@ from matcha_gnn.evidence.weighing import (
 )
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.network.network import Network
+from matcha_gnn.streams import Purpose, torch_stream
 
 MOST = 5_000
 """Nodes on which weights are fitted: their standard errors are below 0.03 then."""
 FEWEST_LINKS = 100
 """Labelled edges from which class-to-class shares are taken from them."""
+DROPPED, REWIRED, APART = 0.5, 0.5, 0.75
+"""Share of edges that are dropped; that get another end; of those inside a class that are
+dropped."""
 
 
 class Known(NamedTuple):
@@ -221,6 +224,39 @@ def _simulated(
     return found
 
 
+def simulated_shifts(graph: Graph, labels: Tensor, labelled: Tensor, seed: int) -> Iterator[Graph]:
+    """The graph as it is, half of its edges dropped, half rewired, and fewer inside classes.
+
+    Both directions of an edge share its fate.
+
+    Args:
+        graph: the source.
+        labels: classes, [N]; read at labelled nodes only.
+        labelled: bool [N].
+        seed: of the draws.
+
+    Yields:
+        Four graphs with the same nodes.
+    """
+    edges, number = graph.edge_index, graph.num_nodes
+    low, high = edges.amin(0), edges.amax(0)
+    pairs, which = torch.unique(low * number + high, return_inverse=True)
+    generator = torch_stream(seed, Purpose.SIMULATED_SHIFTS)
+
+    def chance() -> Tensor:
+        return torch.rand(len(pairs), generator=generator).to(edges.device)
+
+    yield graph
+    yield graph.at_edges((chance() >= DROPPED)[which])
+    other = torch.randint(number, (len(pairs),), generator=generator).to(edges.device)
+    moved = (chance() < REWIRED)[which]
+    # The end with the larger number moves, for both directions of an edge.
+    yield graph.with_ends(torch.where(moved & (edges == high), other[which], edges))
+    first, second = pairs // number, pairs % number
+    inside = labelled[first] & labelled[second] & (labels[first] == labels[second])
+    yield graph.at_edges(~(inside & (chance() < APART))[which])
+
+
 def _weighed(
     source: SourceEvidence, shifts: Sequence[_Shift], known: Known, graph: Graph
 ) -> SourceEvidence:
@@ -257,7 +293,7 @@ def _some(mask: Tensor) -> Tensor:
 def _exposed(graph: Graph, known: Known) -> Tensor:
     """Share of each node's neighbours that the network was trained on, [N]."""
     trained = (known.labelled & ~known.held_out).double()[:, None]
-    sums = graph.neighbour_sums(torch.cat([trained, torch.ones_like(trained)], 1))
+    sums = graph.incoming.sums(torch.cat([trained, torch.ones_like(trained)], 1))
     return sums[:, 0] / sums[:, 1].clamp_min(1)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from matcha_gnn.evidence.gathering import gather
 from matcha_gnn.evidence.probe import ProbeFit, Rows, logits_without, rows_of
-from matcha_gnn.evidence.source import SourceEvidence
+from matcha_gnn.evidence.summary import SourceEvidence
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.streams import Purpose, numpy_stream
 from matcha_gnn.typing import FloatArray

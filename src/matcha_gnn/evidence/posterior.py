@@ -11,8 +11,7 @@ from torch import Tensor
 
 from matcha_gnn.errors import NoEvidenceError
 from matcha_gnn.evidence.gathering import Gathered, gather
-from matcha_gnn.evidence.source import SourceEvidence
-from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.evidence.summary import SourceEvidence, SourceSummary
 from matcha_gnn.evidence.trust import UPWARD, Trust, trust_in
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
 from matcha_gnn.graphs.memory import Graph
@@ -239,13 +238,9 @@ def infer(
         logits = source.probe.logits(graph.x)
     require_finite_logits(logits)
     gathered = gather(source, logits, graph)
-    return Posterior(_pool(source, gathered, network), gathered, source)
-
-
-def _pool(source: SourceEvidence, gathered: Gathered, network: Probs) -> Probs:
-    """Class probabilities by features, edges and network, [N, C]."""
     evidence = gathered.weighted(source)
-    return source.pool_weights.pool(evidence, network_logs(network.to(evidence))).exp()
+    pool = source.pool_weights.pool(evidence, network_logs(network.to(evidence)))
+    return Posterior(pool.exp(), gathered, source)
 
 
 def network_logs(network: Probs) -> Tensor:

@@ -15,15 +15,29 @@ from matcha_gnn.errors import (
     InvalidGraphError,
     require_one_graph,
 )
-from matcha_gnn.evidence.features import profile
+from matcha_gnn.evidence.features import FeatureProfile, profile
 from matcha_gnn.evidence.measuring import Known, measure_evidence
-from matcha_gnn.evidence.summary import SourceSummary, enough_held_out, summarise
+from matcha_gnn.evidence.summary import (
+    CONFIDENCE_BINS,
+    DEGREE_EDGES,
+    SourceEvidence,
+    SourceSummary,
+)
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.kernels.contexts import plain_torch
 from matcha_gnn.network.batches import Loader
-from matcha_gnn.network.checks import first_non_finite, require_finite, require_precision
-from matcha_gnn.network.network import Network, as_network, evaluating
+from matcha_gnn.network.modules import first_non_finite
+from matcha_gnn.network.network import (
+    Network,
+    as_network,
+    evaluating,
+    require_finite,
+    require_precision,
+)
+from matcha_gnn.typing import Probs
 
+FEWEST_HELD_OUT = 5
+"""Held-out nodes that every trained class needs for the statistics to be taken on them."""
 Nodes: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 """Some of the nodes: a mask [N], or their indices."""
 NO_REGRESSION = "regression is not supported, and classes that are kept as floats go in as y.long()"
@@ -33,10 +47,11 @@ def labelled_nodes(graph: GraphLike, labels: Tensor, classes: int) -> Tensor:
     """Nodes with a class that are no test nodes, bool [N]."""
     labelled = (labels >= 0) & (labels < classes)
     test = getattr(graph, "test_mask", None)
-    _require_one_split("graph.test_mask", test, len(labels))
-    if isinstance(test, Tensor) and test.dtype == torch.bool and test.shape == labels.shape:
-        labelled &= ~test
-    return labelled
+    if test is None:
+        return labelled
+    nodes = _as_tensor("graph.test_mask", test, len(labels))
+    none = not len(nodes) or (nodes.dtype == torch.bool and not bool(nodes.any()))
+    return labelled if none else labelled & ~node_mask("graph.test_mask", nodes, labels)
 
 
 def held_out_nodes(graph: GraphLike, labels: Tensor, trained: Tensor, classes: int) -> Tensor:
@@ -74,7 +89,7 @@ def source_summary(
     features = profile(graph, labels, labelled | trained)
     parts = evidence.to(torch.device("cpu")), features
     summary = summarise(probs, labels, trained, held_out, graph.edge_index, *parts)
-    summary = replace(summary, network=network.fingerprint, own=own)
+    summary = replace(summary, network=network.fingerprint, own=own, as_given=not network.reruns)
     refuse_overflow(first_non_finite(summary.tensors()))
     return summary
 
@@ -230,9 +245,7 @@ def node_mask(name: str, nodes: Nodes, labels: Tensor) -> Tensor:
         tensor([ True, False,  True])
     """
     allowed = f"bool [{len(labels)}] with at least one set, or indices, each node once"
-    if not isinstance(nodes, Tensor):
-        nodes = _as_tensor(name, nodes, allowed)
-    nodes = nodes.to(labels.device)
+    nodes = _as_tensor(name, nodes, len(labels)).to(labels.device)
     _require_one_split(name, nodes, len(labels))
     if nodes.dtype == torch.int32:
         nodes = nodes.long()
@@ -252,11 +265,97 @@ def node_mask(name: str, nodes: Nodes, labels: Tensor) -> Tensor:
     return mask
 
 
-def _as_tensor(name: str, nodes: object, allowed: str) -> Tensor:
-    """A list or an array as a tensor."""
+def _as_tensor(name: str, nodes: object, number: int) -> Tensor:
+    """A mask or indices of so many nodes: a tensor, or a list or an array as one."""
+    if isinstance(nodes, Tensor):
+        return nodes
     try:
         if not isinstance(nodes, Sequence | np.ndarray):
             raise TypeError("neither")
         return torch.from_numpy(np.array(nodes))
     except (TypeError, ValueError) as error:
+        allowed = f"bool [{number}], or indices of nodes, as a tensor, an array or a list"
         raise InvalidArgumentError(name, f"a {type(nodes).__name__}", allowed) from error
+
+
+def summarise(
+    probs: Probs,
+    labels: Tensor,
+    trained: Tensor,
+    held_out: Tensor,
+    edge_index: Tensor,
+    evidence: SourceEvidence,
+    features: FeatureProfile,
+) -> SourceSummary:
+    """Count on a source graph what its parts do not say.
+
+    Args:
+        probs: the network's predictions, [N, C].
+        labels: classes, [N]; read at trained and held-out nodes only.
+        trained: labelled nodes that the network was trained on, bool [N].
+        held_out: labelled nodes that it was not trained on, bool [N].
+        edge_index: [2, E].
+        evidence: measured on the graph.
+        features: its profile.
+    """
+    num_classes = probs.shape[1]
+    measured, enough = measured_on(labels, trained, held_out, num_classes)
+    counts = torch.bincount(labels[measured], minlength=num_classes).double()
+    degree = torch.bincount(edge_index[1], minlength=len(probs))
+    summary = SourceSummary(
+        class_prior=(counts / counts.sum()).float(),
+        degree_histogram=degree_histogram(degree),
+        mean_degree=degree.double().mean().float(),
+        confidence_histogram=confidence_histogram(probs[measured] if enough else probs),
+        class_edges=class_edge_shares(labels, trained | held_out, edge_index, num_classes),
+        accuracy=(probs.argmax(1) == labels)[measured].float().mean(),
+        held_out=torch.tensor(int(held_out.sum()) if enough else 0),
+        evidence=evidence,
+        features=features,
+    )
+    return SourceSummary.from_tensors({n: tensor.cpu() for n, tensor in summary.tensors().items()})
+
+
+def measured_on(
+    labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int
+) -> tuple[Tensor, bool]:
+    """The nodes that statistics of classes are taken on, bool [N], and if they are held out."""
+    enough = enough_held_out(labels, trained, held_out, num_classes)
+    return (held_out if enough else trained), enough
+
+
+def enough_held_out(labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int) -> bool:
+    """Whether every trained class has `FEWEST_HELD_OUT` nodes that were not trained on."""
+    known, new = (torch.bincount(labels[m], minlength=num_classes) for m in (trained, held_out))
+    return bool((new[known > 0] >= FEWEST_HELD_OUT).all())
+
+
+def degree_histogram(degree: Tensor) -> Tensor:
+    """Share of nodes in each bin of `DEGREE_EDGES`.
+
+    Example:
+        >>> degree_histogram(torch.tensor([0, 1, 3, 3]))[:3]
+        tensor([0.2500, 0.2500, 0.5000])
+    """
+    bins = torch.bucketize(degree, DEGREE_EDGES.to(degree.device), right=True) - 1
+    return _shares(torch.bincount(bins, minlength=len(DEGREE_EDGES) - 1))
+
+
+def confidence_histogram(probs: Probs) -> Tensor:
+    """Share of nodes by their largest probability, in `CONFIDENCE_BINS` equal bins of [0, 1]."""
+    bins = (probs.amax(1) * CONFIDENCE_BINS).long().clamp_max(CONFIDENCE_BINS - 1)
+    return _shares(torch.bincount(bins, minlength=CONFIDENCE_BINS))
+
+
+def class_edge_shares(
+    labels: Tensor, labelled: Tensor, edge_index: Tensor, num_classes: int
+) -> Tensor:
+    """Share of edges from class a to class b among edges between labelled nodes, [C, C]."""
+    known = labelled[edge_index].all(0)
+    sender, receiver = labels[edge_index[:, known]]
+    counts = torch.bincount(sender * num_classes + receiver, minlength=num_classes**2)
+    return _shares(counts).view(num_classes, num_classes)
+
+
+def _shares(counts: Tensor) -> Tensor:
+    return (counts.double() / counts.sum().clamp_min(1)).float()

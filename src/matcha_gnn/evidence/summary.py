@@ -1,33 +1,155 @@
 """The source summary: a few statistics of the labelled graph in the model file, no rows of data."""
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from matcha_gnn.class_names import class_title
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.evidence.features import FeatureProfile
-from matcha_gnn.evidence.source import SourceEvidence, require_shapes
-from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.evidence.goals import class_title
+from matcha_gnn.evidence.probe import Probe
+from matcha_gnn.evidence.shift_kinds import FeatureStatistics
+from matcha_gnn.evidence.weighing import EvidenceWeights, PoolWeights
+from matcha_gnn.graphs.memory import GraphLike
+from matcha_gnn.io.tensorfiles import TensorFormat, require_shapes
 from matcha_gnn.kernels.contexts import plain_torch
-from matcha_gnn.network.fingerprint import FINGERPRINT_BYTES
-from matcha_gnn.typing import FloatArray, Probs
+from matcha_gnn.network.modules import FINGERPRINT_BYTES
+from matcha_gnn.network.network import Network
+from matcha_gnn.typing import FloatArray
 
+FORMAT = TensorFormat(
+    "source",
+    "matcha-gnn source summary 4",
+    allowed="a file as mg.summarise_source(net, source).save(path) wrote it",
+)
 DEGREE_EDGES = torch.tensor([0, 1, 2, *(2**p for p in range(2, 21)), 2**62])
 """Left edges of the degree bins: 0, 1, 2–3, 4–7, … and everything above a million."""
 CONFIDENCE_BINS = 20
-FEWEST_HELD_OUT = 5
-"""Held-out nodes that every trained class needs for the statistics to be taken on them."""
 _EVIDENCE, _FEATURES, _OWN = "evidence.", "features.", "own."
 _PLAIN = (
     *("class_prior", "degree_histogram", "mean_degree", "confidence_histogram", "class_edges"),
     *("accuracy", "held_out"),
 )
+AS_GIVEN = (
+    "probabilities were not made again on changed copies of the source, so that estimates are less "
+    "sure where edges change"
+)
 LEAST_CLASS = 0.0075
 """Classes without a labelled source node that a model gives to fewer nodes do no harm."""
+GAUSSIAN_WITHIN = 1.15
+"""Class shares and offsets of a target are estimated where Gaussian classes, fitted to the source
+without its labels, are apart as far as with them, up to this factor."""
+
+
+@dataclass(frozen=True)
+class SourceEvidence:
+    """Measured on the labelled nodes of the source; travels with the model.
+
+    Attributes:
+        probe_weight: of the probe, [F, C].
+        probe_bias: [C].
+        shares: of the classes among labelled nodes; a class without any has a small one, [C].
+        centroids: mean of the centred probe logits per class, by fits without a node, [C, C].
+        covariance: of the same within classes, [C, C].
+        misfit: how badly Gaussians describe them, see `shift_kinds.misfit`, [3].
+        class_distance: distance of Gaussian classes fitted without labels, in units of the true
+            one, [].
+        residual_correlation: of what logits have beside their class mean, along edges, [].
+        edge_shares: share of edges to a receiver of class a from a sender of class b, between
+            labelled nodes, [C, C].
+        misfit_of_edges: log-likelihood per edge by which a fit of these shares without labels
+            exceeds the true ones, [].
+        weights: the four numbers of `EvidenceWeights`, [4].
+        pool: the two numbers of `PoolWeights`, [2].
+        information: share of the entropy of the classes that the pool removes, [].
+        parts: accuracy of probe and belief, each by its own estimate and in truth, on parts of
+            the source that were left out whole, see `evidence.parts`, [parts, 2, 2].
+        part_nodes: labelled nodes of a part, on average, [].
+        contradiction: see `trust.contradiction`, on labelled nodes of the source, [].
+        simulated: accuracy of network, probe, belief and pool, each by the pool's estimate and in
+            truth, on held-out nodes of the source under simulated shifts, [shifts, 4, 2].
+        held_out: nodes that the network was not trained on behind the pool, []; 0 for none.
+        stand_in: whether the network's labels of a target stood in for the source, [].
+    """
+
+    probe_weight: Tensor
+    probe_bias: Tensor
+    shares: Tensor
+    centroids: Tensor
+    covariance: Tensor
+    misfit: Tensor
+    class_distance: Tensor
+    residual_correlation: Tensor
+    edge_shares: Tensor
+    misfit_of_edges: Tensor
+    weights: Tensor
+    pool: Tensor
+    information: Tensor
+    parts: Tensor
+    part_nodes: Tensor
+    contradiction: Tensor
+    simulated: Tensor
+    held_out: Tensor
+    stand_in: Tensor
+
+    @property
+    def probe(self) -> Probe:
+        """The classifier of raw features."""
+        return Probe(self.probe_weight, self.probe_bias)
+
+    @property
+    def statistics(self) -> FeatureStatistics:
+        """Of the probe's logits, for `shift_kinds`."""
+        return FeatureStatistics(self.centroids, self.covariance, self.shares)
+
+    @property
+    def evidence_weights(self) -> EvidenceWeights:
+        """How much features, neighbours and degrees count."""
+        return EvidenceWeights(*self.weights.tolist())
+
+    @property
+    def pool_weights(self) -> PoolWeights:
+        """How much evidence and network count."""
+        return PoolWeights(*self.pool.tolist())
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether classes are Gaussian enough to estimate shares and offsets of a target."""
+        distance = float(self.class_distance)
+        return 1 / GAUSSIAN_WITHIN < distance < GAUSSIAN_WITHIN
+
+    @property
+    def estimate_error(self) -> float:
+        """The largest error of an estimated accuracy under simulated shifts, as a share."""
+        if not len(self.simulated):
+            return 0.0
+        return float((self.simulated[..., 0] - self.simulated[..., 1]).abs().max())
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every field by name."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> "SourceEvidence":
+        """The inverse of `tensors`.
+
+        Raises:
+            KeyError, ValueError: a tensor is missing or has another shape.
+        """
+        found = cls(**{each.name: tensors[each.name] for each in fields(cls)})
+        # One letter is one size.
+        shapes = "FC C C CC CC 3 _ _ CC _ 4 2 _ P22 _ _ S42 _ _"
+        require_shapes(found.tensors(), shapes)
+        return found
+
+    def to(self, device: torch.device) -> "SourceEvidence":
+        """The same on another device."""
+        return replace(self, **{name: each.to(device) for name, each in self.tensors().items()})
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,7 +157,7 @@ class SourceSummary:
     """Statistics of the source graph that travel with the model, or in a file of their own.
 
     Those of classes are taken on labelled nodes that the model was not trained on, where there are
-    at least `FEWEST_HELD_OUT` of every class, because confidence and accuracy are too high on the
+    at least five of every class, because confidence and accuracy are too high on the
     training nodes. Otherwise they are taken on the training nodes.
 
     Attributes:
@@ -49,9 +171,11 @@ class SourceSummary:
             they are taken on the training nodes.
         evidence: how far features, edges and network are right.
         features: what features of other graphs are compared with.
-        network: fingerprint of the network that it is of, see `network.fingerprint`, uint8 [16];
+        network: fingerprint of the network that it is of, see `network.modules`, uint8 [16];
             None where nothing is known of what made the probabilities.
         own: what the network's own room keeps of the source, by name; none for a plain network.
+        as_given: probabilities were given as they are, and not made again on changed copies of the
+            source: estimates are less sure where edges change.
     """
 
     class_prior: Tensor
@@ -65,12 +189,15 @@ class SourceSummary:
     features: FeatureProfile
     network: Tensor | None = None
     own: Mapping[str, Tensor] = field(default_factory=dict)
+    as_given: bool = False
 
     def tensors(self) -> dict[str, Tensor]:
         """Every field by name; those of parts behind "evidence.", "features." and "own."."""
         tensors: dict[str, Tensor] = {name: getattr(self, name) for name in _PLAIN}
         if self.network is not None:
             tensors["network"] = self.network
+        if self.as_given:
+            tensors["as_given"] = torch.tensor(True)
         parts = (self.evidence.tensors(), self.features.tensors(), self.own)
         for prefix, part in zip((_EVIDENCE, _FEATURES, _OWN), parts, strict=True):
             tensors |= {prefix + name: tensor for name, tensor in part.items()}
@@ -96,12 +223,11 @@ class SourceSummary:
             features=FeatureProfile.from_tensors(features),
             network=network,
             own=own,
+            as_given="as_given" in tensors,
         )
 
     def save(self, path: str | Path) -> None:
-        """Write it to a .safetensors file, whole or not at all; see `evidence.summary_files`."""
-        from matcha_gnn.evidence.summary_files import FORMAT
-
+        """Write it to a .safetensors file with a checksum, whole or not at all; never a pickle."""
         FORMAT.write(path, self.tensors(), {})
 
     @classmethod
@@ -113,8 +239,6 @@ class SourceSummary:
             InvalidFileError: missing, damaged, of another kind, or with numbers that are not
                 finite.
         """
-        from matcha_gnn.evidence.summary_files import FORMAT
-
         tensors = FORMAT.read(path).tensors
         try:
             return cls.from_tensors(tensors)
@@ -128,9 +252,34 @@ class SourceSummary:
         """F of the source graph."""
         return len(self.evidence.probe_weight)
 
-    def fits(self, graph: Graph) -> bool:
-        """Whether a graph has as many features."""
-        return graph.num_features == self.num_features
+    def require_network(self, network: Network) -> None:
+        """Refuse another network than the one that it is of.
+
+        The network may have been adapted since: then the summary that it carries says which one it
+        comes from, or what it was wrapped from.
+
+        Raises:
+            IncompatibleError: other weights.
+
+        Warns:
+            UserWarning: it cannot be told.
+        """
+        present = network.fingerprint
+        if self.network is None or present is None:
+            warnings.warn(
+                f"source: taken as it is, as it cannot be told whether the summary is of "
+                f"{network.title}: one of them has no weights",
+                stacklevel=2,
+            )
+            return
+        carried = None if network.source is None else network.source.network
+        known = (each for each in (present, carried, network.origin) if each is not None)
+        if not any(each.equal(self.network) for each in known):
+            raise IncompatibleError(
+                "source: the summary is of a network with other weights than this "
+                f"{network.name}: make it again for this one, mg.summarise_source(model, "
+                "source_graph)"
+            )
 
     def require(self, features: int, classes: int) -> None:
         """Raise IncompatibleError unless it is of graphs and networks of these sizes."""
@@ -178,7 +327,7 @@ class SourceSummary:
         return (
             f"SourceSummary({len(self.class_prior)} classes, homophily {self.edge_homophily:.2f}, "
             f"mean degree {float(self.mean_degree):.1f}, accuracy {float(self.accuracy):.1%} on "
-            f"{self.basis})"
+            f"{self.basis}{'; ' + AS_GIVEN if self.as_given else ''})"
         )
 
     @property
@@ -193,89 +342,10 @@ class SourceSummary:
         return float(self.class_edges.diagonal().sum())
 
 
-def summarise(
-    probs: Probs,
-    labels: Tensor,
-    trained: Tensor,
-    held_out: Tensor,
-    edge_index: Tensor,
-    evidence: SourceEvidence,
-    features: FeatureProfile,
-) -> SourceSummary:
-    """Count on a source graph what its parts do not say.
-
-    Args:
-        probs: the network's predictions, [N, C].
-        labels: classes, [N]; read at trained and held-out nodes only.
-        trained: labelled nodes that the network was trained on, bool [N].
-        held_out: labelled nodes that it was not trained on, bool [N].
-        edge_index: [2, E].
-        evidence: measured on the graph.
-        features: its profile.
-    """
-    num_classes = probs.shape[1]
-    measured, enough = measured_on(labels, trained, held_out, num_classes)
-    counts = torch.bincount(labels[measured], minlength=num_classes).double()
-    degree = torch.bincount(edge_index[1], minlength=len(probs))
-    summary = SourceSummary(
-        class_prior=(counts / counts.sum()).float(),
-        degree_histogram=degree_histogram(degree),
-        mean_degree=degree.double().mean().float(),
-        confidence_histogram=confidence_histogram(probs[measured] if enough else probs),
-        class_edges=class_edge_shares(labels, trained | held_out, edge_index, num_classes),
-        accuracy=(probs.argmax(1) == labels)[measured].float().mean(),
-        held_out=torch.tensor(int(held_out.sum()) if enough else 0),
-        evidence=evidence,
-        features=features,
-    )
-    return SourceSummary.from_tensors({n: tensor.cpu() for n, tensor in summary.tensors().items()})
-
-
-def measured_on(
-    labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int
-) -> tuple[Tensor, bool]:
-    """The nodes that statistics of classes are taken on, bool [N], and if they are held out."""
-    enough = enough_held_out(labels, trained, held_out, num_classes)
-    return (held_out if enough else trained), enough
+Source: TypeAlias = SourceSummary | str | Path | GraphLike
+"""How a caller gives the source: a summary, the path of one, or the labelled graph itself."""
 
 
 def _behind(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Tensors whose names start with a prefix, without it."""
     return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-
-
-def enough_held_out(labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int) -> bool:
-    """Whether every trained class has `FEWEST_HELD_OUT` nodes that were not trained on."""
-    known, new = (torch.bincount(labels[m], minlength=num_classes) for m in (trained, held_out))
-    return bool((new[known > 0] >= FEWEST_HELD_OUT).all())
-
-
-def degree_histogram(degree: Tensor) -> Tensor:
-    """Share of nodes in each bin of `DEGREE_EDGES`.
-
-    Example:
-        >>> degree_histogram(torch.tensor([0, 1, 3, 3]))[:3]
-        tensor([0.2500, 0.2500, 0.5000])
-    """
-    bins = torch.bucketize(degree, DEGREE_EDGES.to(degree.device), right=True) - 1
-    return _shares(torch.bincount(bins, minlength=len(DEGREE_EDGES) - 1))
-
-
-def confidence_histogram(probs: Probs) -> Tensor:
-    """Share of nodes by their largest probability, in `CONFIDENCE_BINS` equal bins of [0, 1]."""
-    bins = (probs.amax(1) * CONFIDENCE_BINS).long().clamp_max(CONFIDENCE_BINS - 1)
-    return _shares(torch.bincount(bins, minlength=CONFIDENCE_BINS))
-
-
-def class_edge_shares(
-    labels: Tensor, labelled: Tensor, edge_index: Tensor, num_classes: int
-) -> Tensor:
-    """Share of edges from class a to class b among edges between labelled nodes, [C, C]."""
-    known = labelled[edge_index].all(0)
-    sender, receiver = labels[edge_index[:, known]]
-    counts = torch.bincount(sender * num_classes + receiver, minlength=num_classes**2)
-    return _shares(counts).view(num_classes, num_classes)
-
-
-def _shares(counts: Tensor) -> Tensor:
-    return (counts.double() / counts.sum().clamp_min(1)).float()

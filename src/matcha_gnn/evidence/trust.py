@@ -27,7 +27,7 @@ from torch import Tensor
 
 from matcha_gnn.evidence.gathering import Gathered
 from matcha_gnn.evidence.parts import BELIEF, THIRDS
-from matcha_gnn.evidence.source import SourceEvidence
+from matcha_gnn.evidence.summary import SourceEvidence
 from matcha_gnn.typing import Probs
 
 PARTS_FACTOR = 2.0

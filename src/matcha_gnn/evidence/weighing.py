@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from matcha_gnn.functional import class_log_softmax, class_softmax
+from matcha_gnn.kernels.softmax import class_log_softmax, class_softmax
 from matcha_gnn.typing import FloatArray
 
 EQUAL = 0.5

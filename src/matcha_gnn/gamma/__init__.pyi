@@ -1,3 +1,4 @@
+from . import functional as functional
 from . import testing as testing
 from .files import load_model as load_model
 from .files import save_model as save_model

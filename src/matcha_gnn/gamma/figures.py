@@ -9,7 +9,7 @@ import torch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from matcha_gnn.class_names import class_title
+from matcha_gnn.evidence.goals import class_title
 from matcha_gnn.gamma.result import MatchaResult
 from matcha_gnn.report.figures import AFTER, BEFORE, Picture, finite_array, label_axes, text
 from matcha_gnn.report.svg import COLOURS, HEIGHT, INK, inline_svg, sheet

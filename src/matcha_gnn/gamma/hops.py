@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from matcha_gnn import functional, kernels
+from matcha_gnn import kernels
 from matcha_gnn.errors import IncompatibleError
+from matcha_gnn.gamma import functional
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.typing import ClassSums, FloatArray, HopForm, HopStack, HopWeights, Probs, Repr
 

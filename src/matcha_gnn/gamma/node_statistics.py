@@ -20,7 +20,8 @@ from matcha_gnn.evidence.shift_kinds import (
     misfit,
     stride,
 )
-from matcha_gnn.evidence.summary import SourceSummary, measured_on
+from matcha_gnn.evidence.summarising import measured_on
+from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.gamma.models.base import Backbone
 from matcha_gnn.graphs.memory import Graph
 

@@ -9,18 +9,18 @@ import torch
 
 from matcha_gnn.api import checked
 from matcha_gnn.errors import InvalidArgumentError, require_kind
-from matcha_gnn.evidence.given import Source
+from matcha_gnn.evidence.summary import Source
 from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.methods import ERM, METHODS, BaseMethod
 from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.gamma.networks import as_backbone
 from matcha_gnn.gamma.result import MatchaResult
 from matcha_gnn.gamma.strategies import STRATEGIES, Matcha, Strategy, Task, Unadapted
+from matcha_gnn.gamma.timing import Stopwatch
 from matcha_gnn.graphs.memory import Graph, GraphLike
 from matcha_gnn.kernels.contexts import plain_torch
-from matcha_gnn.monitoring.progress import LateBar
-from matcha_gnn.monitoring.timing import Stopwatch
 from matcha_gnn.network.batches import Loader
+from matcha_gnn.progress import LateBar
 from matcha_gnn.registry import METHOD_GROUP, STRATEGY_GROUP, resolve_installed
 from matcha_gnn.typing import Progress
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from matcha_gnn.alarms import emptied, jumped
-from matcha_gnn.functional import entropy
+from matcha_gnn.gamma.functional import entropy
 from matcha_gnn.gamma.methods import Prediction
 from matcha_gnn.gamma.trace import Trace
 from matcha_gnn.typing import FloatArray, Probs

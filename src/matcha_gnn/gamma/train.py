@@ -34,8 +34,9 @@ from matcha_gnn.gamma.models import Backbone, TrainableBackbone
 from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
 from matcha_gnn.kernels.contexts import plain_torch, seeded
 from matcha_gnn.metrics import accuracy
-from matcha_gnn.monitoring.progress import LateBar
-from matcha_gnn.network.checks import first_non_finite, require_finite, require_precision
+from matcha_gnn.network.modules import first_non_finite
+from matcha_gnn.network.network import require_finite, require_precision
+from matcha_gnn.progress import LateBar
 from matcha_gnn.streams import Purpose, torch_seed, torch_stream
 from matcha_gnn.typing import Progress
 

@@ -16,7 +16,7 @@ from matcha_gnn.graphs.extras import Extras, fields_of
 from matcha_gnn.graphs.matrices import NAMES as MATRIX_NAMES
 from matcha_gnn.graphs.matrices import edges_of, is_matrix, require_valid
 from matcha_gnn.kernels import Adjacency
-from matcha_gnn.kernels.links import Links, Message
+from matcha_gnn.kernels.links import Links
 from matcha_gnn.kernels.sparse import no_beta_warning
 from matcha_gnn.streams import Purpose, torch_stream
 
@@ -95,7 +95,8 @@ class Graph:
     @property
     def fingerprint(self) -> str:
         """A hash of the content: two graphs share it only if their tensors are equal."""
-        tensors = _given((*csr_parts(self.x), self.edge_index, self.edge_weight))
+        weight = () if self.edge_weight is None else (self.edge_weight,)
+        tensors = (*csr_parts(self.x), self.edge_index, *weight)
         sources = (*tensors, *self.extras.tensors)
         return self._keep(
             "fingerprint", sources, lambda: content_hash(*tensors, *self.extras.hashed())
@@ -120,24 +121,6 @@ class Graph:
         generator = torch_stream(seed, Purpose.LINKS)
         drawn = torch.randint(links.shape[1], (most,), generator=generator)
         return links[:, drawn.to(links.device)]
-
-    def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
-        """Σ over the incoming edges of each node of their messages, [N, C]; self loops are ignored.
-
-        Args:
-            message: from the senders' values of `sent` and the receivers' of `received`, class by
-                class for some edges, [C, E'] each, to messages of the same shape.
-            sent: [N, C].
-            received: [N, C].
-        """
-        return self.incoming.message_sums(message, sent, received)
-
-    def neighbour_sums(self, values: Tensor) -> Tensor:
-        """Σ over the incoming edges of each node of the sender's row of values [N, C]: [N, C].
-
-        Self loops are ignored.
-        """
-        return self.incoming.sums(values)
 
     @property
     def incoming(self) -> Links:
@@ -213,7 +196,9 @@ class Graph:
         Torch counts the changes, except those made through NumPy or `.data`.
         """
         # Tensors made in inference mode have no count: outside it they cannot change.
-        versions = tuple(0 if t.is_inference() else t._version for t in _given(sources))
+        versions = tuple(
+            0 if each is None or each.is_inference() else each._version for each in sources
+        )
         if name not in self._kept or self._kept[name][0] != versions:
             self._kept[name] = versions, make()
         value: T = self._kept[name][1]
@@ -334,10 +319,6 @@ def content_hash(*tensors: Tensor) -> str:
     return digest.hexdigest()
 
 
-def _given(tensors: Sequence[Tensor | None]) -> list[Tensor]:
-    return [t for t in tensors if t is not None]
-
-
 def csr_parts(x: Tensor) -> tuple[Tensor, ...]:
     """The tensors of features: three of a sparse CSR matrix, else one."""
     if x.layout == torch.sparse_csr:
@@ -363,11 +344,7 @@ def imbalance(sender: Tensor, receiver: Tensor) -> int:
 def _scattered(numbers: Tensor, stream: int) -> Tensor:
     """A fixed random 64-bit number for each number in each of two streams, 0 and 1 (SplitMix64)."""
     mixed = (2 * numbers + stream) * -0x61C8864680B583EB
-    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
-        mixed = (mixed ^ _shifted(mixed, shift)) * factor
-    return mixed ^ _shifted(mixed, 31)
-
-
-def _shifted(numbers: Tensor, places: int) -> Tensor:
-    """Logical shift to the right."""
-    return (numbers >> places) & ((1 << (64 - places)) - 1)
+    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15), (31, 1)):
+        # A logical shift to the right.
+        mixed = (mixed ^ (mixed >> shift & (1 << (64 - shift)) - 1)) * factor
+    return mixed

@@ -12,16 +12,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from matcha_gnn.answering import Answer, AnsweringNetwork
-from matcha_gnn.class_names import checked_names
+from matcha_gnn.candidates import Answer, AnsweringNetwork
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
+from matcha_gnn.evidence.goals import checked_names
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.evidence.weighing import BiasedPool, PoolWeights
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.io.jsontext import json_object
 from matcha_gnn.io.tensorfiles import TensorFormat
 from matcha_gnn.kernels.contexts import plain_torch
-from matcha_gnn.network.fingerprint import fingerprint_of, unwrapped
+from matcha_gnn.network.modules import unwrapped
 from matcha_gnn.network.network import GivenNetwork, ModuleNetwork, Network, as_network
 from matcha_gnn.typing import Parameters
 
@@ -110,7 +110,7 @@ class StoredNetwork(Network):
                 raise InvalidArgumentError("network", got, f"{theirs}, as in the file")
         module.load_state_dict(self.weights)
         if isinstance(network, ModuleNetwork):
-            network.origin = fingerprint_of(network.net)
+            network.origin = network.fingerprint
 
 
 def _module(network: Network) -> nn.Module:

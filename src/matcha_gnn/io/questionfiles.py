@@ -14,11 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn.answering import AnsweringNetwork
-from matcha_gnn.candidates import Candidate
-from matcha_gnn.class_names import checked_names
+from matcha_gnn.candidates import AnsweringNetwork, Candidate
 from matcha_gnn.errors import InvalidFileError
-from matcha_gnn.evidence.goals import Wanted
+from matcha_gnn.evidence.goals import Wanted, checked_names
 from matcha_gnn.evidence.posterior import Interval, infer
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.io.answerfiles import (

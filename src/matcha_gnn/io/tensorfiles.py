@@ -14,7 +14,7 @@ from torch import Tensor
 
 from matcha_gnn.errors import InvalidFileError
 from matcha_gnn.io.files import existing_file, replacing, unwritten
-from matcha_gnn.network.checks import first_non_finite
+from matcha_gnn.network.modules import first_non_finite
 
 CHECKSUM = "checksum"
 
@@ -134,3 +134,30 @@ def checksum(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def require_shapes(
+    tensors: Mapping[str, Tensor], shapes: str, known: Mapping[str, int] | None = None
+) -> None:
+    """Raise ValueError for a tensor of another shape.
+
+    Args:
+        tensors: in the order of the shapes.
+        shapes: with blanks between; a digit is a size, a letter stands for the same size
+            everywhere, and _ is the shape of a number.
+        known: sizes of some letters.
+
+    Example:
+        >>> require_shapes({"a": torch.ones(2), "b": torch.ones(2, 3)}, "C CC")
+        Traceback (most recent call last):
+        ...
+        ValueError: b: shape [2, 3], where [2, 2] is needed
+    """
+    sizes = dict(known or {})
+    for (name, tensor), letters in zip(tensors.items(), shapes.split(), strict=True):
+        given, letters = list(tensor.shape), letters.replace("_", "")
+        for letter, size in zip(letters, given, strict=False):
+            sizes.setdefault(letter, int(letter) if letter.isdecimal() else size)
+        needed = [sizes.get(letter, "any") for letter in letters]
+        if given != needed:
+            raise ValueError(f"{name}: shape {given}, where {needed} is needed")

@@ -18,6 +18,16 @@ from torch import Tensor
 HALF = (torch.float16, torch.bfloat16)
 
 
+def _free_on_host(device: torch.device) -> int:
+    """Bytes that can be taken without swapping, as Linux says it."""
+    try:
+        with open("/proc/meminfo") as file:
+            line = next(line for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return 0
+    return 1024 * int(line.split()[1])
+
+
 @dataclass(frozen=True)
 class Device:
     """What is known of devices of one type.
@@ -29,7 +39,7 @@ class Device:
         block_floats: numbers in a block of hops: what a CPU's cache holds; elsewhere, enough to
             hide the launches.
         generators: whether torch saves and restores the random numbers of each such device.
-        free_bytes: of its memory; None where it computes in the host's.
+        free_bytes: of its memory, the host's by default; 0 where the system does not say.
         wait: returns when it has finished its work; None where it works at once.
         describe: its product name; None for the host's processor.
     """
@@ -39,7 +49,7 @@ class Device:
     read_cost: int = 30
     block_floats: int = 1 << 27
     generators: bool = False
-    free_bytes: Callable[[torch.device], int] | None = None
+    free_bytes: Callable[[torch.device], int] = _free_on_host
     wait: Callable[[torch.device], None] | None = None
     describe: Callable[[torch.device], str] | None = None
 

@@ -1,6 +1,5 @@
 """Edges by receiver: sums over the incoming edges of each node, self loops left out."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,14 +8,12 @@ from torch import Tensor
 
 from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.kernels.fallback import or_plain
-from matcha_gnn.kernels.propagate import MAX_DEGREE, Adjacency
+from matcha_gnn.kernels.propagate import MAX_DEGREE
 from matcha_gnn.kernels.sparse import csr_of, row_blocks, row_starts
 
 LEAST_LIFT = 1e-12
 MOST_NARROW = 2**31
 """Numbers of nodes and edges below it are kept in four bytes."""
-Message = Callable[[Tensor, Tensor], Tensor]
-"""Messages along edges from their senders' values and their receivers', class by class: [C, E']."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +33,6 @@ class BeliefMessage:
     """
 
     lift: Tensor
-
-    def __call__(self, sender: Tensor, back: Tensor) -> Tensor:
-        """Log-probabilities of senders without what the receivers told them, [C, E'] each."""
-        return self.of(sender - back)
 
     def of(self, logits: Tensor) -> Tensor:
         """Messages of senders with these log-probabilities, class by class, [C, n]."""
@@ -81,22 +74,32 @@ class Links:
 
     def sums(self, values: Tensor) -> Tensor:
         """Σ over the incoming edges of each node of the sender's row of values [N, C]: [N, C]."""
-        found: Tensor = self._ones.to(values.dtype) @ values
+        num_nodes = len(self.crow) - 1
+        ones = torch.ones(len(self.sender), dtype=values.dtype, device=values.device)
+        found: Tensor = csr_of(self.crow, self.sender, ones, (num_nodes, num_nodes)) @ values
         return found
 
-    def message_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
+    def message_sums(self, message: BeliefMessage, sent: Tensor, received: Tensor) -> Tensor:
         """Σ over the incoming edges of each node of their messages, [N, C].
 
         Args:
-            message: from the senders' values of `sent` and the receivers' of `received`.
-            sent: [N, C].
-            received: [N, C].
+            message: from log-probabilities of senders without what the receivers told them.
+            sent: log-probabilities, [N, C].
+            received: what nodes told their neighbours before, [N, C].
         """
-        if isinstance(message, BeliefMessage) and (fast := self._fast_sums(message, sent)):
-            return fast(self.crow, self.sender, message.lift, sent, received)
-        return self._plain_sums(message, sent, received)
+        module = device_of(sent).fast_code(torch.float32)
+        fits = sent.shape[1] <= getattr(module, "MAX_MESSAGE", 0)
+        if module is None or not fits or not 0 < self.max_degree <= MAX_DEGREE:
+            return self.plain_sums(message, sent, received)
 
-    def _plain_sums(self, message: Message, sent: Tensor, received: Tensor) -> Tensor:
+        def plain(crow: Tensor, sender: Tensor, lift: Tensor, *ends: Tensor) -> Tensor:
+            return self.plain_sums(message, *ends)
+
+        fast = or_plain(module.message_sums, plain)
+        return fast(self.crow, self.sender, message.lift, sent, received)
+
+    def plain_sums(self, message: BeliefMessage, sent: Tensor, received: Tensor) -> Tensor:
+        """The reference of `message_sums`, in blocks of edges."""
         sent, received, num_rows = sent.contiguous(), received.T, len(self.crow) - 1
         total = torch.zeros_like(received, memory_format=torch.contiguous_format)
         most = device_of(sent).block_floats // (32 * sent.shape[1])
@@ -105,10 +108,8 @@ class Links:
             here = torch.arange(rows.stop - rows.start, device=starts.device)
             count = edges.stop - edges.start
             receiver = torch.repeat_interleave(here, starts.diff(), output_size=count)
-            messages = message(
-                sent.index_select(0, self.sender[edges]).T.contiguous(),
-                received[:, rows].index_select(1, receiver),
-            )
+            sender = sent.index_select(0, self.sender[edges]).T.contiguous()
+            messages = message.of(sender - received[:, rows].index_select(1, receiver))
             if messages.is_cpu:
                 for of_class, found in zip(total[:, rows], messages, strict=True):
                     of_class.index_add_(0, receiver, found)
@@ -119,25 +120,7 @@ class Links:
                 ).T
         return total.T
 
-    def _fast_sums(self, message: BeliefMessage, sent: Tensor) -> Callable[..., Tensor] | None:
-        """The kernel for belief messages where these values are, if it takes them."""
-        module = device_of(sent).fast_code(torch.float32)
-        fits = sent.shape[1] <= getattr(module, "MAX_MESSAGE", 0)
-        if module is None or not fits or not 0 < self.max_degree <= MAX_DEGREE:
-            return None
-
-        def plain(crow: Tensor, sender: Tensor, lift: Tensor, *ends: Tensor) -> Tensor:
-            return self._plain_sums(message, *ends)
-
-        return or_plain(module.message_sums, plain)
-
     @cached_property
     def max_degree(self) -> int:
         """Edges of the node that receives most."""
         return int(self.crow.diff().max()) if len(self.crow) > 1 else 0
-
-    @cached_property
-    def _ones(self) -> Adjacency:
-        ones = torch.ones(len(self.sender), device=self.sender.device)
-        num_nodes = len(self.crow) - 1
-        return Adjacency(csr_of(self.crow, self.sender, ones, (num_nodes, num_nodes)))

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn.functional import class_softmax
 from matcha_gnn.kernels.devices import device_of
+from matcha_gnn.kernels.softmax import class_softmax
 from matcha_gnn.typing import FloatArray, HopStack, HopWeights, Probs, Repr
 
 Mix = Callable[[HopStack, HopWeights], Repr]

@@ -24,13 +24,12 @@ from matcha_gnn.errors import (
     require_flag,
     require_kind,
 )
-from matcha_gnn.functional import class_softmax
 from matcha_gnn.graphs.extras import Extras
-from matcha_gnn.graphs.memory import Graph, GraphLike, unlabelled
+from matcha_gnn.graphs.memory import FLOATS, Graph, GraphLike, unlabelled
+from matcha_gnn.kernels.softmax import class_softmax
 from matcha_gnn.network.batches import Batches, Loader, collected
-from matcha_gnn.network.calling import call, densified, to_full_precision, uncached_copy
-from matcha_gnn.network.fingerprint import fingerprint_of
-from matcha_gnn.network.outputs import read_output
+from matcha_gnn.network.calling import call, densified, read_output
+from matcha_gnn.network.modules import fingerprint, first_non_finite, private_copy, unwrapped
 from matcha_gnn.typing import Probs
 
 logger = logging.getLogger(__name__)
@@ -52,11 +51,13 @@ class Network(nn.Module, abc.ABC):
         source: what the labelled graph taught, where it travels with the network.
         class_names: where they were saved with it, [C]; or empty.
         reruns: it can be run on other graphs than the one that it was given for.
+        origin: the fingerprint that it had when it was given, where it has weights.
     """
 
     source: Any = None
     class_names: tuple[str, ...] = ()
     reruns: bool = True
+    origin: Tensor | None = None
 
     @property
     def name(self) -> str:
@@ -134,7 +135,6 @@ class ModuleNetwork(Network):
         net: the copy, in evaluation mode and without cached graphs.
         classes: how many the source shows, to tell logits from other outputs; None where unknown.
         batches: of the network's own loader, where it runs through one.
-        origin: the fingerprint of the network as it was given.
     """
 
     classes: int | None = None
@@ -148,9 +148,8 @@ class ModuleNetwork(Network):
 
     def hold(self, net: nn.Module) -> None:
         """Keep a copy of a module."""
-        self.net = uncached_copy(net)
-        to_full_precision(self.net)
-        self.origin = fingerprint_of(self.net)
+        self.net = private_copy(net)
+        self.origin = self.fingerprint
         self._needs_dense = False
 
     @property
@@ -161,7 +160,7 @@ class ModuleNetwork(Network):
     @property
     def fingerprint(self) -> Tensor | None:
         """The module's."""
-        return fingerprint_of(self.net)
+        return fingerprint(unwrapped(self.net).state_dict())
 
     def expect(self, classes: int | None) -> None:
         """Tell logits from other outputs by their width."""
@@ -342,6 +341,26 @@ def _with_loader(network: Network, graph: object, loader: Loader) -> Network:
     view: GraphLike = graph  # type: ignore[assignment]
     network.batches = Batches(loader, unlabelled(view))
     return network
+
+
+def require_precision(network: Network) -> None:
+    """Refuse a model with weights in another precision than float32 and float64."""
+    for parameter in network.parameters():
+        if parameter.is_floating_point() and parameter.dtype not in FLOATS:
+            allowed = "float32 or float64 weights; model.float() makes them float32"
+            raise InvalidArgumentError("model", f"parameters in {parameter.dtype}", allowed)
+
+
+def require_finite(network: Network) -> None:
+    """Refuse a model that carries a NaN or an infinity, and name the tensor."""
+    carried: dict[str, Tensor] = dict(network.named_parameters()) | dict(network.named_buffers())
+    if network.source is not None:
+        summary: dict[str, Tensor] = network.source.tensors()
+        carried |= {f"source_summary.{name}": tensor for name, tensor in summary.items()}
+    name = first_non_finite({**carried, **network.further_tensors()})
+    if name is not None:
+        got = f"NaN or infinite entries in {name}"
+        raise InvalidArgumentError("model", got, "finite numbers")
 
 
 @contextmanager

@@ -9,16 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn.answering import AnsweringNetwork
-from matcha_gnn.candidates import Candidate
-from matcha_gnn.class_names import checked_names
+from matcha_gnn.candidates import AnsweringNetwork, Candidate
 from matcha_gnn.errors import (
     IncompatibleError,
     InvalidArgumentError,
     require_seed,
     require_whole,
 )
-from matcha_gnn.evidence.goals import ACCURACY
+from matcha_gnn.evidence.goals import ACCURACY, checked_names
 from matcha_gnn.questions.answers import checked_answers, read_answers
 from matcha_gnn.questions.decision import Design, decide
 from matcha_gnn.questions.questions import Neighbour, Opinion, Question, Questions

@@ -8,8 +8,15 @@ often, and there are fewer of them, so fewer answers show that they do no harm.
 import torch
 from torch import Tensor
 
-from matcha_gnn.answering import Answer, AnsweringNetwork, Proposal, surer
-from matcha_gnn.candidates import SOURCE, Candidate, Rating
+from matcha_gnn.candidates import (
+    SOURCE,
+    Answer,
+    AnsweringNetwork,
+    Candidate,
+    Proposal,
+    Rating,
+    surer,
+)
 from matcha_gnn.evidence.posterior import network_logs
 from matcha_gnn.result import Result
 

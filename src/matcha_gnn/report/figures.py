@@ -12,7 +12,7 @@ from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 from torch import Tensor
 
-from matcha_gnn.class_names import class_title
+from matcha_gnn.evidence.goals import class_title
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS
 from matcha_gnn.metrics import confusion_matrix
 from matcha_gnn.report.svg import COLOURS, HEIGHT, INK, WIDTH, inline_svg, sheet

@@ -7,7 +7,7 @@ from matcha_gnn.errors import NoEvidenceError, optional_imports
 from matcha_gnn.evidence.posterior import Interval
 from matcha_gnn.evidence.summary import SourceSummary
 from matcha_gnn.kernels.contexts import plain_torch
-from matcha_gnn.monitoring.progress import LateBar
+from matcha_gnn.progress import LateBar
 from matcha_gnn.typing import Progress
 
 with optional_imports("mg.tables"):

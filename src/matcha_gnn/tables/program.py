@@ -22,15 +22,13 @@ from matcha_gnn.errors import (
     InvalidGraphError,
     require_kind,
 )
-from matcha_gnn.evidence.degrees import DegreeLaw, degree_law
 from matcha_gnn.evidence.features import MOST_NODES, MOST_PAIRS, compare
 from matcha_gnn.evidence.gathering import NodeLaw, fit_linked_classes
-from matcha_gnn.evidence.neighbours import ROUNDS, belief_message
+from matcha_gnn.evidence.neighbours import ROUNDS, DegreeLaw, belief_message, degree_law
 from matcha_gnn.evidence.neighbours import SAMPLE as LINK_SAMPLE
 from matcha_gnn.evidence.posterior import accuracy_of, gain_of, rejection
 from matcha_gnn.evidence.shift_kinds import SAMPLE as NODE_SAMPLE
-from matcha_gnn.evidence.source import SourceEvidence
-from matcha_gnn.evidence.summary import SourceSummary
+from matcha_gnn.evidence.summary import SourceEvidence, SourceSummary
 from matcha_gnn.evidence.trust import SUREST, trust_of
 from matcha_gnn.graphs import memory
 from matcha_gnn.kernels.links import BeliefMessage

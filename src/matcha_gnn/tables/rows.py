@@ -23,10 +23,9 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from matcha_gnn.answering import surer
-from matcha_gnn.evidence.degrees import DegreeLaw
+from matcha_gnn.candidates import surer
 from matcha_gnn.evidence.gathering import NodeLaw, centred
-from matcha_gnn.evidence.neighbours import DAMPING
+from matcha_gnn.evidence.neighbours import DAMPING, DegreeLaw
 from matcha_gnn.evidence.posterior import Posterior, network_logs
 from matcha_gnn.evidence.probe import Probe
 from matcha_gnn.evidence.weighing import EvidenceWeights, PoolWeights
@@ -213,7 +212,7 @@ class Messages:
             receivers = rows.column("id").dictionary_encode()
             place = torch.tensor(receivers.indices.to_numpy()).long()
             sums = torch.zeros(len(receivers.dictionary), number, dtype=torch.float64)
-            sums.index_add_(0, place, self.message(own, back).T)
+            sums.index_add_(0, place, self.message.of(own - back).T)
             yield batch(
                 pa.RecordBatch.from_pydict({"id": receivers.dictionary}), ["id"], {"m": sums}
             )

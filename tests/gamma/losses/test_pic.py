@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn import functional
+from matcha_gnn.gamma import functional
 from matcha_gnn.gamma.methods import Prediction, View
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
 

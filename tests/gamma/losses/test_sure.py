@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import matcha_gnn as mg
-from matcha_gnn import functional, kernels
+from matcha_gnn import kernels
+from matcha_gnn.gamma import functional
 from matcha_gnn.gamma.losses import sure
 from matcha_gnn.gamma.losses.sure import SteinForms, stein_forms
 from matcha_gnn.gamma.methods import View

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from scipy.stats import beta
 
-from matcha_gnn.answering import surer
+from matcha_gnn.candidates import surer
 from matcha_gnn.questions.decision import Design, choose
 from matcha_gnn.questions.sampling import IntArray
 from matcha_gnn.questions.surest import margins

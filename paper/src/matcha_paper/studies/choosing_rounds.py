@@ -16,7 +16,7 @@ from torch import Tensor
 
 from matcha_gnn import ERM, Backbone, View, unlabelled
 from matcha_gnn.evidence.posterior import infer
-from matcha_gnn.functional import entropy, scaled_stein_risk
+from matcha_gnn.gamma.functional import entropy, scaled_stein_risk
 from matcha_gnn.gamma.losses.sure import SteinForms, stein_forms
 from matcha_gnn.gamma.result import MatchaResult
 from matcha_gnn.io.jsontext import write_json

@@ -28,8 +28,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GAT, GCN, GraphSAGE
 
 import matcha_gnn as mg
+from matcha_gnn.evidence.measuring import simulated_shifts
 from matcha_gnn.evidence.probe import temperature_of
-from matcha_gnn.evidence.simulated import simulated_shifts
 from matcha_gnn.evidence.summarising import held_out_nodes
 from matcha_gnn.io.jsontext import write_json
 from matcha_gnn.metrics import evaluate

@@ -6,8 +6,8 @@ import numpy as np
 from torch import Tensor
 from typing_extensions import override
 
-from matcha_gnn import functional
 from matcha_gnn.errors import require_number
+from matcha_gnn.gamma import functional
 from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.losses.base import Loss
 from matcha_gnn.gamma.methods.base import Prediction, Prepared, View

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from matcha_gnn import functional
+from matcha_gnn.gamma import functional
 from matcha_gnn.gamma.losses.base import Loss
 from matcha_gnn.gamma.methods.base import Prediction, Prepared, View
 from matcha_gnn.typing import FloatArray, Probs, Repr

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from matcha_gnn import functional
 from matcha_gnn.errors import IncompatibleError, require_number
+from matcha_gnn.gamma import functional
 from matcha_gnn.gamma.losses.base import Loss
 from matcha_gnn.gamma.methods.base import Prediction, View
 from matcha_gnn.kernels import Adjacency

@@ -18,7 +18,7 @@ from matcha_gnn.gamma.hops import Hops, HopsKey
 from matcha_gnn.gamma.models.products import bias_apart
 from matcha_gnn.graphs.memory import Graph, GraphLike, content_hash, unlabelled
 from matcha_gnn.kernels.contexts import drawing_alone
-from matcha_gnn.network.fingerprint import fingerprint
+from matcha_gnn.network.modules import fingerprint
 from matcha_gnn.network.network import Network, evaluating
 from matcha_gnn.typing import HopStack, HopWeights, Probs, Repr
 

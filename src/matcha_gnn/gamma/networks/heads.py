@@ -9,10 +9,8 @@ from torch import Tensor, nn
 
 from matcha_gnn.errors import IncompatibleError, InvalidArgumentError
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.network.arguments import required
-from matcha_gnn.network.layers import is_linear
-from matcha_gnn.network.outputs import read_output
-from matcha_gnn.network.patches import Patch
+from matcha_gnn.network.calling import read_output, required
+from matcha_gnn.network.modules import Patch, is_linear
 from matcha_gnn.registry import resolve
 
 RTOL, ATOL = 1e-3, 1e-4

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from matcha_gnn.errors import InvalidArgumentError, require_kind
-from matcha_gnn.network.layers import is_linear, pyg_kind
-from matcha_gnn.network.patches import Patch
+from matcha_gnn.network.modules import Patch, is_linear, pyg_kind
 
 ALPHA_LAYERS = ("APPNP", "GCN2Conv", "SSGConv")
 """PyG's layers with a number `alpha` between a node and its neighbours."""

@@ -21,8 +21,8 @@ from matcha_gnn.gamma.networks.heads import (
 )
 from matcha_gnn.gamma.networks.sites import find_gamma, find_sites, require_module, require_path
 from matcha_gnn.graphs.memory import Graph
+from matcha_gnn.network.modules import Patch, patched
 from matcha_gnn.network.network import ModuleNetwork
-from matcha_gnn.network.patches import Patch, patched
 from matcha_gnn.typing import Probs, Repr
 
 logger = logging.getLogger(__name__)

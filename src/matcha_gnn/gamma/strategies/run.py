@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from matcha_gnn.candidates import NO_ESTIMATE, SOURCE, Candidate
-from matcha_gnn.class_names import checked_names
 from matcha_gnn.errors import NonFiniteError
+from matcha_gnn.evidence.goals import checked_names
 from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.losses import PIC, Loss
 from matcha_gnn.gamma.methods import Prediction, View
@@ -25,9 +25,9 @@ from matcha_gnn.gamma.models import Backbone, LinearBackbone
 from matcha_gnn.gamma.result import MatchaResult
 from matcha_gnn.gamma.status import Status
 from matcha_gnn.gamma.strategy import Strategy, Task
+from matcha_gnn.gamma.timing import Stopwatch
 from matcha_gnn.gamma.trace import Trace
-from matcha_gnn.monitoring.timing import Stopwatch
-from matcha_gnn.network.patches import Patch, patched
+from matcha_gnn.network.modules import Patch, patched
 from matcha_gnn.typing import Repr
 
 

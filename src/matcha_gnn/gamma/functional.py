@@ -1,4 +1,4 @@
-"""The formulas, each in one place; functions of tensors and arrays.
+"""The formulas of the losses, each in one place; functions of tensors and arrays.
 
 The cluster losses exist in two forms that agree in value and gradient:
 
@@ -15,13 +15,8 @@ from torch import Tensor
 
 from matcha_gnn.typing import ClassSums, FloatArray, HopForm, Probs, Repr
 
-HALF_A_NODE = 0.5
-"""Expected nodes from which a class counts as one that occurs."""
 _ROUNDING = 8
 """Units in the last place: deviations of 100,000 equal rows from their mean showed up to 4."""
-
-MANY_CLASSES = 16
-"""From here on a CPU takes softmaxes along rows as fast: a row fills its registers."""
 
 
 def entropy(probs: Probs) -> Tensor:
@@ -33,50 +28,6 @@ def entropy(probs: Probs) -> Tensor:
     """
     terms: Tensor = torch.special.entr(probs)
     return terms.sum(-1)
-
-
-def recall(hits: Tensor, true: Tensor) -> Tensor:
-    """Share of the nodes of each class that is found, [..., C]; NaN for a class that has none.
-
-    Counts may be expected ones: a class of less than half a node has none.
-
-    Args:
-        hits: nodes of each class that are given it, [..., C].
-        true: nodes of each class, [..., C]. With nodes that are given each class, precision.
-
-    Example:
-        >>> recall(torch.tensor([3.0, 0.0]), torch.tensor([4.0, 0.0]))
-        tensor([0.7500,    nan])
-    """
-    return torch.where(true >= HALF_A_NODE, hits / true.clamp_min(HALF_A_NODE), torch.nan)
-
-
-def f1(hits: Tensor, true: Tensor, given: Tensor) -> Tensor:
-    """F1 of each class, 2 hits / (true + given), [..., C]; NaN for a class that does not occur."""
-    return recall(2 * hits, true + given)
-
-
-def average_precision(scores: Tensor, true: Tensor) -> float:
-    """Σ (R_k − R_{k−1}) P_k over falling scores, equal scores at once; 0 without a true node.
-
-    Args:
-        scores: higher where a node is likelier to be true, [N].
-        true: bool [N].
-
-    Example:
-        >>> average_precision(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([True, False, True]))
-        0.8333333333333333
-    """
-    order = scores.argsort(descending=True, stable=True)
-    ranked, hits = scores[order], true[order].double().cumsum(0)
-    last = torch.ones_like(true)
-    last[:-1] = ranked[1:] != ranked[:-1]
-    places = torch.arange(1, len(scores) + 1, device=scores.device)[last]
-    found = hits[last]
-    if not len(found) or not found[-1] > 0:
-        return 0.0
-    gained = found.diff(prepend=found.new_zeros(1)) / found[-1]
-    return float((gained * found / places).sum())
 
 
 def class_means(z: Repr, probs: Probs, min_share: float) -> tuple[Tensor, Tensor]:
@@ -281,28 +232,6 @@ def stein_hop_weights(gram: HopForm, signal: FloatArray) -> FloatArray:
     smallest = len(gram) * float(np.finfo(np.float32).eps)
     best = np.linalg.lstsq(gram, signal, rcond=smallest)[0]
     return best.astype(np.float64)
-
-
-def class_softmax(logits: Tensor) -> Probs:
-    """Softmax over the classes of logits [N, C], stored class by class where these are few.
-
-    A CPU then takes it down the long side, several times faster than along short rows.
-
-    Example:
-        >>> class_softmax(torch.tensor([[0.0, 0.0], [9.0, 0.0]])).round(decimals=2)
-        tensor([[0.5000, 0.5000],
-                [1.0000, 0.0000]])
-    """
-    if logits.shape[1] >= MANY_CLASSES:
-        return logits.softmax(1)
-    return logits.T.contiguous().softmax(0).T
-
-
-def class_log_softmax(logits: Tensor) -> Tensor:
-    """The logarithm of `class_softmax`, [N, C]."""
-    if logits.shape[1] >= MANY_CLASSES:
-        return logits.log_softmax(1)
-    return logits.T.contiguous().log_softmax(0).T
 
 
 def entropy_terms(logits: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,8 +2,8 @@ import io
 import sys
 from types import SimpleNamespace
 
-from matcha_gnn.monitoring import progress
-from matcha_gnn.monitoring.progress import LateBar
+from matcha_gnn import progress
+from matcha_gnn.progress import LateBar
 
 
 class Terminal(io.StringIO):
