@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 WITHOUT_SOURCE = " There is no source summary: the network's own labels stood in for it."
 WOULD_DECIDE = " The classes of a few nodes would decide: ask(20), or --ask 20, says of which."
-"""Where natural graphs kept the network though a candidate gained over a point, 20 answers gained in
-65% of runs, 50 in 82% (`matcha_paper.studies.natural_answers`)."""
+"""Where natural graphs kept the network though a candidate gained over a point, 20 answers gained
+in 65% of runs, 50 in 82% (`matcha_paper.studies.natural_answers`)."""
 
 
 def summary(result: "Result") -> str:
