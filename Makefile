@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick coverage lint bench gpu spark docs wheel lock clean
+.PHONY: help demo test quick coverage mutants lint bench gpu spark docs wheel lock clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -21,6 +21,10 @@ coverage: .venv/.installed-dev ## lines of src that the tests run, of the whole 
 	rm -f .coverage .coverage.*
 	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n 2
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
+
+mutants: .venv/.installed-dev ## small changes that no test notices, into results/mutants.json
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[mutants]'
+	$(BIN)/python tests/mutants.py results/mutants.json
 
 lint: .venv/.installed-dev ## formatting, lint and types
 	$(BIN)/ruff format --check .
@@ -77,7 +81,7 @@ wheel: .venv/.installed-dev ## build sdist and wheel and try the wheel in an emp
 lock: ## write constraints.txt anew
 	place=$$(mktemp -d) && $(PYTHON) -m venv $$place \
 	&& $$place/bin/pip install --quiet torch \
-	&& $$place/bin/pip install --quiet -e '.[dev,docs]' -e paper \
+	&& $$place/bin/pip install --quiet -e '.[dev,docs,mutants]' -e paper \
 	&& { sed -n '/^#/p' constraints.txt; \
 	     $$place/bin/pip freeze --exclude-editable | sed '/^#/d; /^nvidia-/d; /^cuda-/d; s/+[a-z0-9]*$$//' | sort -f; } \
 	   > constraints.txt.new \

@@ -12,7 +12,9 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
 GPU = ["src/matcha_gnn/kernels/gpu.py", "src/matcha_gnn/kernels/gpu_programs.py"]
-collect_ignore = [] if find_spec("triton") else GPU
+collect_ignore = [] if find_spec("triton") else [*GPU]
+if not find_spec("cosmic_ray"):
+    collect_ignore.append("tests/mutants.py")
 PROJECT = Path(__file__).parent
 NO_DATA = "no data root: set MATCHA_DATA, or put the files in ../shared/data"
 
