@@ -11,7 +11,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 from torch import nn
-from torch_geometric.nn import GAT, GCN
+from torch_geometric.nn import GCN
 
 import matcha_gnn as mg
 from matcha_gnn.metrics import accuracy
@@ -167,15 +167,6 @@ def test_what_are_no_probabilities_is_refused_in_one_line(net, source, change, s
     assert "\n" not in str(error.value)
 
 
-def test_logits_are_taken_where_they_are_called_so(net, source, target):
-    with torch.no_grad():
-        logits, of_target = (net(g.x, g.edge_index) for g in (source, target))
-    made = mg.summarise_source(logits, source, logits=True)
-    with pytest.warns(UserWarning, match="cannot be told whether"):
-        result = mg.adapt(of_target, target, source=made, logits=True)
-    torch.testing.assert_close(result.probs_before, of_target.softmax(1))
-
-
 ENTRIES = {
     "adapt": lambda net, graph, summary: mg.adapt(net, graph, source=summary).probs,
     "estimate": lambda net, graph, summary: mg.estimate(net, graph, source=summary).per_class,
@@ -270,11 +261,6 @@ def test_without_a_summary_it_is_said_in_a_warning_with_the_line_to_run(net):
     assert np.isnan(mg.estimate(net, few).value)
 
 
-def test_the_labelled_graph_itself_may_be_the_source(net, summary, source, target):
-    whole = mg.adapt(net, target, source=source)
-    assert torch.equal(whole.probs, mg.adapt(net, target, source=summary).probs)
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -305,16 +291,3 @@ def test_names_of_the_classes_show_everywhere(net, summary, target, tmp_path):
     )
     result.report(tmp_path / "page.html")
     assert "blue" in (tmp_path / "page.html").read_text()
-
-
-def test_a_network_with_fields_of_edges(source, target):
-    torch.manual_seed(0)
-    gat = GAT(FEATURES, 8, num_layers=2, out_channels=CLASSES, edge_dim=1).eval()
-    graphs = [graph.clone() for graph in (source, target)]
-    for graph in graphs:
-        graph.edge_attr = torch.ones(graph.num_edges, 1)
-    made = mg.summarise_source(gat, graphs[0])
-    result = mg.adapt(gat, graphs[1], source=made)
-    with torch.no_grad():
-        logits = gat(graphs[1].x, graphs[1].edge_index, edge_attr=graphs[1].edge_attr)
-    torch.testing.assert_close(result.probs_before, logits.softmax(1))

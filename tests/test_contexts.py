@@ -65,14 +65,6 @@ def test_a_context_changes_no_training(name):
     assert torch.equal(weights(model), expected)
 
 
-def test_weights_made_in_inference_mode_cannot_be_trained():
-    with torch.inference_mode():
-        model = mg.GPRGNN(6, 3)
-        with pytest.raises(mg.InvalidArgumentError, match="made outside of it"):
-            mg.fit(model, tiny_graph(), epochs=1)
-        assert mg.adapt(model, tiny_graph(), strategy=mg.Matcha(rounds=1)).probs.isfinite().all()
-
-
 @pytest.mark.parametrize("build", [mg.GPRGNN, mg.APPNP, mg.JKNet, mg.GCNII])
 def test_where_float64_is_the_default_models_are_float64_throughout(build):
     graph = tiny_graph()

@@ -8,7 +8,7 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
-from matcha_gnn.metrics import accuracy, confusion_matrix, evaluate, scorable
+from matcha_gnn.metrics import accuracy, confusion_matrix, evaluate
 from matcha_gnn.report.template import percent
 from running import run
 
@@ -93,12 +93,6 @@ def test_adapt_scores_what_is_valid_and_says_what_is_not(name, tmp_path, capsys,
     assert [remark in each for each in remarks] == ([] if remark is None else [True])
 
 
-def test_the_remark_is_printed(tmp_path, capsys):
-    code, said, _ = run(capsys, *written(tmp_path, {"y": with_unknown(-1)}))
-    assert code == 0
-    assert "37 of 120 labels are not classes 0 to 2 and were not scored" in said
-
-
 @pytest.mark.parametrize("labels", [[0, 1], "text", 3])
 def test_labels_of_a_pt_file_that_are_no_tensor_do_not_stop_a_run(labels, tmp_path, capsys):
     graph = tiny_graph()
@@ -110,18 +104,6 @@ def test_labels_of_a_pt_file_that_are_no_tensor_do_not_stop_a_run(labels, tmp_pa
     assert code == 0
     assert json.loads(said)["accuracy_after"] is None
     assert "instead of a tensor" in json.loads(said)["score_remarks"][0]
-
-
-def test_scorable_without_labels_says_nothing():
-    found = scorable(None, torch.ones(4, dtype=torch.bool), 4, 2)
-    assert (found.number, found.remarks) == (0, ())
-
-
-def test_scorable_leaves_the_callers_tensors_alone():
-    labels, mask = torch.tensor([0, -1, 1]), torch.tensor([1, 1, 0])
-    found = scorable(labels, mask, 3, 2)
-    assert found.mask.tolist() == [True, False, False]
-    assert (labels.tolist(), mask.tolist()) == ([0, -1, 1], [1, 1, 0])
 
 
 @pytest.mark.parametrize(
@@ -141,21 +123,6 @@ def test_direct_calls_are_strict(predicted, labels, mask, argument):
     for score in (evaluate, accuracy):
         with pytest.raises(mg.InvalidArgumentError, match=rf"^{argument}: got .*; allowed: "):
             score(predicted, labels, mask)
-
-
-def test_large_class_numbers_take_no_memory():
-    labels = torch.tensor([2**40, 2**40, 7, 7])
-    scores = evaluate(torch.tensor([2**40, 7, 7, 7]), labels)
-    assert scores.accuracy == 0.75
-    assert scores.balanced_accuracy == 0.75
-    assert scores.macro_f1 == pytest.approx((2 / 3 + 0.8) / 2)
-
-
-def test_a_page_ignores_classes_that_the_model_does_not_have(tmp_path, expected):
-    labels = torch.from_numpy(with_unknown(2**40))
-    expected.report(tmp_path / "r.html", labels)
-    share = (expected.labels.numpy() == TRUE)[37:].sum() / NODES
-    assert percent(share, 1) in (tmp_path / "r.html").read_text()
 
 
 def test_recall_on_the_page_is_that_of_the_confusion_matrix(tmp_path, expected):

@@ -80,13 +80,3 @@ def test_the_theorem_bounds_the_gradients_of_a_run(shifted):
     without_error = gradient_bound(hops, 2 * beta, start, rounds, 0.0)
     assert 0 < without_error < bound
     assert float(own_pic(mixed(hops, gamma), weight)) < start
-
-
-def test_bad_arguments_are_named(shifted):
-    hops, weight, gamma = shifted
-    with pytest.raises(mg.InvalidArgumentError, match="^beta: got 0"):
-        theorem_step(hops, 0)
-    with pytest.raises(mg.InvalidArgumentError, match="^rounds: got 0"):
-        gradient_bound(hops, 1.0, 0.5, 0, 1.0)
-    with pytest.raises(mg.InvalidArgumentError, match="^iterations: got 0"):
-        smoothness(mixed(hops, gamma), weight, iterations=0)

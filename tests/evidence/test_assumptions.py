@@ -6,7 +6,6 @@ import torch
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
-from matcha_gnn.evidence.weighing import PoolWeights
 
 
 def share_right(labels: torch.Tensor, graph: Data) -> float:
@@ -64,15 +63,6 @@ def test_classes_that_are_not_linear_in_the_features_leave_little_to_the_probe()
     assert float(summary.evidence.simulated[0, 3, 1]) > 0.95
     result = mg.adapt(Table().eval(), graph, source=summary)
     assert share_right(result.labels, graph) > share_right(result.labels_before, graph) - 0.01
-
-
-def test_without_held_out_nodes_no_error_of_an_estimate_is_known(source):
-    net = mg.GPRGNN(64, 2)
-    mg.fit(net, source, epochs=20)
-    everyone = torch.ones(source.num_nodes, dtype=torch.bool)
-    found = mg.summarise_source(net, source, trained=everyone).evidence
-    assert found.pool_weights == PoolWeights()
-    assert found.estimate_error == 0
 
 
 def test_evidence_that_is_shared_by_neighbours_gets_less_weight(source):

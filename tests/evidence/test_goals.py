@@ -11,7 +11,6 @@ from matcha_gnn.evidence.posterior import Posterior
 from matcha_gnn.evidence.rating import rater_of
 from matcha_gnn.evidence.trust import Trust
 from matcha_gnn.functional import average_precision
-from matcha_gnn.metrics import evaluate
 
 SKLEARN = {
     "accuracy": lambda truth, probs: metrics.accuracy_score(truth, probs.argmax(1)),
@@ -146,24 +145,3 @@ def test_the_rarer_of_two_classes_is_positive():
     for wanted, number, known in ((Wanted("f1"), 3, shares), (Wanted("f1"), 2, None)):
         with pytest.raises(InvalidArgumentError, match="^positive: got None; allowed: the class"):
             wanted.goal(number, known)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"metric": "auc"}, "metric: got 'auc'; allowed: accuracy, balanced_accuracy, macro_f1,"),
-        ({"metric": 3}, "metric: got 3; allowed: accuracy"),
-        ({"positive": 1}, "positive: got 1; allowed: none, unless metric is f1 or average"),
-    ],
-)
-def test_what_is_no_metric_is_refused_in_one_line(given, said):
-    with pytest.raises(InvalidArgumentError) as error:
-        Wanted(**given)
-    assert str(error.value).startswith(said)
-
-
-def test_one_formula_serves_scores_and_estimates():
-    _, truth, candidate = drawn(300, 4, 1)
-    scores = evaluate(candidate, truth).as_dict()
-    for name, value in scores.items():
-        assert goal_of(name, 4).score(truth, candidate) == pytest.approx(value)

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.evidence.goals import Wanted
-from matcha_gnn.evidence.parts import measure_parts, thirds
+from matcha_gnn.evidence.parts import thirds
 from matcha_gnn.evidence.posterior import infer
 from matcha_gnn.evidence.probe import fit_probe, logits_without, rows_of
 from matcha_gnn.evidence.rating import per_error, rater_of
@@ -237,19 +237,6 @@ def test_too_few_labels_cannot_tell():
     with pytest.warns(mg.NotAdaptedWarning, match="too few labelled nodes"):
         result = mg.adapt(model, mg.datasets.csbm(300, 8, seed=1))
     assert result.chosen == "source"
-
-
-def test_parts_are_a_file_of_numbers_alone(fitted, tmp_path):
-    model, source, _ = fitted
-    model.source.save(tmp_path / "source.safetensors")
-    again = mg.SourceSummary.load(tmp_path / "source.safetensors")
-    assert torch.equal(again.evidence.parts, model.source.evidence.parts)
-    assert again.evidence.parts.numel() <= 36
-    labels = torch.where(source.y > 5, 0, source.y)
-    fit = fit_probe(source.x, labels, torch.ones(900, dtype=torch.bool), 2)
-    known = torch.ones(900, dtype=torch.bool)
-    found = measure_parts(again.evidence, mg.unlabelled(source), fit, labels, known)
-    assert found.shape == (9, 2, 2)
 
 
 def test_a_gain_of_a_rare_class_may_be_lost_on_nodes_that_keep_their_label():

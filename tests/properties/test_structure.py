@@ -5,7 +5,6 @@ import torch
 from hypothesis import given
 from random_graphs import Way, bounded, graphs, in_float32, trained
 from torch_geometric.data import Data
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.models import BACKBONES
@@ -23,18 +22,6 @@ def predicted(backbone, graph):
 
 def close(found, expected, atol=1e-9):
     torch.testing.assert_close(found, expected, atol=atol, rtol=0)
-
-
-@bounded
-@given(graphs())
-def test_the_adjacency_is_that_of_pyg(graph):
-    nodes, weight = graph.num_nodes, graph.get("edge_weight")
-    (sender, receiver), values = gcn_norm(
-        graph.edge_index, weight, num_nodes=nodes, dtype=torch.float64
-    )
-    expected = torch.zeros(nodes, nodes, dtype=torch.float64)
-    expected.index_put_((receiver, sender), values, accumulate=True)
-    close(mg.unlabelled(graph).adjacency.matrix.to_dense(), expected)
 
 
 @every_backbone

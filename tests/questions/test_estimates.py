@@ -72,17 +72,6 @@ def test_intervals_hold_the_truth_nine_times_in_ten(world, count):
     assert (covered / 300 >= 0.87).all()
 
 
-def test_bounds_never_cross_and_hold_what_is_estimated(world):
-    labels, truth = world
-    design, orders = repeated(labels, 60, 60)
-    for asked in orders:
-        for count in (5, 20, 40, 60):
-            known = {int(n): int(truth[n]) for n in asked[:count]}
-            for value, low, high in decide(design, asked[:count], known).gains[1:]:
-                assert low <= high
-                assert low <= value <= high or np.isnan(value), "NaN where no answer tells"
-
-
 def test_intervals_shrink_and_end_at_the_truth(world):
     labels, truth = world
     design = Design(labels, None)
@@ -137,16 +126,6 @@ def test_nodes_are_shared_out_among_candidates():
     assert 0 < weights[990] <= weights[weights > 0].min()
     assert weights[600] == 0
     assert node_weights(labels[[0, 3]], np.zeros(1))[990:995].tolist() == [1.0] * 5
-
-
-def test_evidence_moves_shares_and_never_takes_all():
-    labels = np.zeros((3, 100), dtype=np.int64)
-    labels[1, :40], labels[2, 40:80] = 1, 1
-    prior = np.full((100, 2), 0.5)
-    prior[:40] = [0.1, 0.9]
-    sure = candidate_shares(labels, prior)
-    assert sure == pytest.approx([0.95, 0.05])
-    assert candidate_shares(labels, 1 - prior) == pytest.approx([0.5, 0.5])
 
 
 def test_a_candidate_that_changes_almost_nothing_is_permitted_without_a_test():

@@ -7,7 +7,6 @@ import pytest
 
 import matcha_gnn as mg
 from matcha_gnn import cli
-from tensor_files import metadata_of
 
 SIZE = {"num_nodes": 600, "num_features": 32, "signal": 2}
 CLASSES = ["bot", 'human, "verified"', "<none>"]
@@ -115,40 +114,6 @@ def test_an_answer_can_be_changed_and_taken_back(folder, opened, tmp_path):
     assert saved(page, tmp_path / "answers.csv") == []
 
 
-def test_tabs_reach_every_button_and_space_presses_it(folder, opened):
-    page, _ = opened(page_of(folder))
-    shown(page).get_by_role("button", name="bot").focus()
-    page.keyboard.press("Tab")
-    page.keyboard.press("Space")
-    assert page.locator("#count").inner_text() == "1 of 12 answered"
-    assert page.evaluate("document.activeElement.tagName") == "H2"
-
-
-def test_names_facts_and_neighbours_are_shown(folder, opened):
-    page, _ = opened(page_of(folder))
-    with open(folder / "out" / "questions.csv", newline="") as file:
-        row = next(csv.DictReader(file))
-    text = shown(page).inner_text()
-    assert row["name"] in text
-    assert row["joined"] in text
-    assert f"of {row['neighbours']}, with the classes" in text
-    details = shown(page).locator("details")
-    assert not details.locator("table").is_visible()
-    details.locator("summary").click()
-    assert details.get_by_role("row").count() == 1 + sum(name.startswith("by ") for name in row)
-
-
-def test_answers_of_one_graph_do_not_show_up_on_another(folder, opened, tmp_path):
-    page, _ = opened(page_of(folder))
-    page.keyboard.press("1")
-    text = page_of(folder).read_text()
-    mark = json.loads(metadata_of(folder / "out" / "questions.safetensors")["content"])["graph"]
-    other = tmp_path / "other.html"
-    other.write_text(text.replace(mark, "0" * 32))
-    second, _ = opened(other, context=page.context)
-    assert second.locator("#count").inner_text() == "0 of 12 answered"
-
-
 def test_a_browser_that_keeps_nothing_says_so_and_still_saves(folder, browser, tmp_path):
     context = browser.new_context()
     refuse = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('no'); }})"
@@ -197,14 +162,3 @@ def test_awkward_class_names_survive_the_page_and_the_file(opened, tmp_path):
     assert [row["label"] for row in rows] == [CLASSES[1], CLASSES[2], CLASSES[0]]
     answered = result.answer(tmp_path / "answers.csv")
     assert list(answered.questions.answers.values()) == [1, 2, 0]
-
-
-def test_numbered_classes_have_their_number_as_key(opened, tmp_path):
-    graph = mg.datasets.csbm(**SIZE, homophily=0.1, seed=1)
-    model = mg.GPRGNN(32, 2, hidden_channels=8, K=3)
-    mg.fit(model, mg.datasets.csbm(**SIZE, homophily=0.9, seed=0), epochs=60)
-    mg.adapt(model, graph).ask(3).to_html(tmp_path / "q.html")
-    page, _ = opened(tmp_path / "q.html")
-    for key in "01x":
-        page.keyboard.press(key)
-    assert [row["label"] for row in saved(page, tmp_path / "answers.csv")] == ["0", "1"]

@@ -169,19 +169,9 @@ def test_options(options, said, made, tmp_path):
     assert refused(tmp_path, made, node_table(made), edge_table(made), **options) == said
 
 
-def test_files_that_are_not_there(made, tmp_path):
-    with pytest.raises(mg.InvalidFileError, match=r"nodes: got .*No files found"):
-        mg.tables.adapt("/none.parquet", "/none.parquet", source=made.summary, out="out.parquet")
-
-
 def test_files_of_another_kind(made, tmp_path):
     (tmp_path / "nodes.parquet").write_text("no Parquet")
     path = str(tmp_path / "nodes.parquet")
     with pytest.raises(mg.InvalidFileError, match=r"nodes: got .*nodes\.parquet") as error:
         mg.tables.adapt(path, path, source=made.summary, out=str(tmp_path / "out.parquet"))
     assert "\n" not in str(error.value)
-
-
-def test_an_output_that_cannot_be_written(made, tmp_path):
-    with pytest.raises(mg.InvalidFileError, match="output: got /none/out"):
-        mg.tables.adapt("n", "e", source=made.summary, out="/none/out.parquet")

@@ -87,21 +87,6 @@ def test_the_original_is_untouched_and_the_same_seed_repeats(name, make):
         assert hashes(shifted(graph, {name: TARGETS[name]}, seed=4)) != hashes(first)
 
 
-@pytest.mark.parametrize("name", SHIFTS)
-def test_an_undirected_graph_stays_undirected(name):
-    assert shifted(undirected(), {name: TARGETS[name]}).is_undirected()
-
-
-def test_shifts_compose_in_the_order_given():
-    graph = shifted(undirected(), {"homophily": 0.3, "degree": 2.0, "attribute": 1.0}, seed=0)
-    assert graph.num_edges == 1800
-    # Dropping at random afterwards leaves the homophily where it was, up to chance.
-    found = homophily(graph.edge_index, graph.y, method="edge")
-    assert found == pytest.approx(0.3, abs=5 * (0.21 / 900) ** 0.5)
-    exact = shifted(undirected(), {"degree": 3.0, "homophily": 0.3})
-    assert homophily(exact.edge_index, exact.y, method="edge") == pytest.approx(0.3, abs=1e-3)
-
-
 # Edges
 
 
