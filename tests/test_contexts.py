@@ -1,6 +1,5 @@
 """The same answers in every context of torch's, and in threads."""
 
-import os
 import threading
 
 import pytest
@@ -110,27 +109,3 @@ def test_adaptation_in_threads_of_one_model_gives_the_same_answers():
     assert all(
         torch.equal(one, expected) for one in in_threads(lambda _: mg.adapt(model, graph).probs, 6)
     )
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_process_forked_while_another_thread_trains_can_train():
-    from matcha_gnn.kernels.contexts import seeded
-
-    inside, done = threading.Event(), threading.Event()
-
-    def hold():
-        with seeded(0, torch.zeros(1)):
-            inside.set()
-            done.wait(60)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    inside.wait(60)
-    child = os.fork()
-    if child == 0:
-        with seeded(0, torch.zeros(1)):
-            os._exit(7)
-    _, status = os.waitpid(child, 0)
-    done.set()
-    thread.join()
-    assert os.waitstatus_to_exitcode(status) == 7

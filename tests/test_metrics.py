@@ -7,7 +7,6 @@ import torch
 from sklearn import metrics as sklearn_metrics
 from torch_geometric.utils import degree, homophily
 
-from matcha_gnn.errors import InvalidArgumentError
 from matcha_gnn.metrics import (
     accuracy,
     average_degree,
@@ -88,21 +87,6 @@ def test_confusion_matrix_is_that_of_scikit_learn():
     labels, predicted = drawn(5)
     expected = sklearn_metrics.confusion_matrix(labels, predicted)
     assert confusion_matrix(labels, predicted).tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize(
-    ("labels", "mask", "argument"),
-    [
-        (torch.zeros(3, dtype=torch.int64), None, "labels"),
-        (torch.zeros(4, 1, dtype=torch.int64), None, "labels"),
-        (torch.tensor([0, 1, -1, 0]), None, "labels"),
-        (torch.zeros(4, dtype=torch.int64), torch.zeros(4, dtype=torch.bool), "mask"),
-    ],
-    ids=["too few", "two axes", "negative", "nothing to score"],
-)
-def test_bad_arguments_are_refused_by_name(labels, mask, argument):
-    with pytest.raises(InvalidArgumentError, match=rf"^{argument}: got .*; allowed: "):
-        evaluate(torch.zeros(4, dtype=torch.int64), labels, mask)
 
 
 @pytest.mark.parametrize("num_classes", [2, 5])

@@ -287,14 +287,7 @@ def test_a_bad_call_is_one_line_exit_2_and_no_file(says, place, capsys):
     assert not (place / "out").exists() or not any((place / "out").iterdir())
 
 
-@pytest.mark.parametrize("name", ["[red]g[/red].npz", "g\x1b[31m.npz", "[bold"])
-def test_names_are_printed_as_they_are(name, place, capsys):
-    code, _, complaint = run(capsys, "estimate", name, *NET)
-    assert (code, "\x1b" in complaint) == (2, False)
-    assert name.replace("\x1b", "\\x1b") in complaint
-
-
-def test_help_answers_without_torch_and_our_faults_exit_with_1(place):
+def test_help_answers_without_torch_and_a_full_disk_is_one_line(place):
     code = "import sys\nfrom matcha_gnn import cli\ntry:\n    cli.main(['--help'])\nfinally:\n    "
     done = subprocess.run(
         [sys.executable, "-c", code + "assert 'torch' not in sys.modules"],
@@ -304,14 +297,16 @@ def test_help_answers_without_torch_and_our_faults_exit_with_1(place):
     assert done.returncode == 0
     for command in ("demo", "summarise", "estimate", "adapt", "answer", "watch"):
         assert f"\n  {command} " in done.stdout
-    broken = (
-        "import matcha_gnn.io.graphfiles as f, matcha_gnn.cli as cli\n"
-        "def broken(*a, **k): raise RuntimeError('ours')\n"
-        f"f.read_graph = broken\ncli.main({['estimate', 'target.npz', *NET]!r})"
-    )
-    done = subprocess.run([sys.executable, "-c", broken], capture_output=True, text=True)
-    assert (done.returncode, "RuntimeError: ours" in done.stderr) == (1, True)
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "matcha_gnn", "estimate", "target.npz", *NET]
+        command = [sys.executable, "-m", "matcha_gnn", "--version"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (2, "matcha: No space left on device\n")
+
+
+def test_our_faults_are_not_called_the_users(place, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(mg, "read_graph", broken)
+    with pytest.raises(RuntimeError, match="ours"):
+        cli.main(["estimate", "target.npz", *NET])

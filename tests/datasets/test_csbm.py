@@ -57,18 +57,6 @@ def test_the_number_of_edges_inside_and_between_classes_is_binomial(shares, shar
     )
 
 
-@SHARES
-def test_every_class_has_the_same_expected_degree_inside(shares):
-    graph = small(shares=shares, homophily=0.8)
-    sender, receiver = graph.edge_index
-    same = graph.y[sender] == graph.y[receiver]
-    for c in range(len(shares)):
-        members = int((graph.y == c).sum())
-        edges = int((same & (graph.y[sender] == c)).sum()) / 2
-        expected = members * 6.0 * 0.8 / 2
-        assert abs(edges - expected) < Z_LIMIT * expected**0.5
-
-
 def test_pairs_of_classes_share_the_other_edges_by_the_product_of_their_sizes():
     graph = small(num_nodes=20_000, shares=THREE, homophily=0.2)
     counts = torch.zeros(3, 3)

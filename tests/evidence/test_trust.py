@@ -157,15 +157,6 @@ def test_beyond_the_limits_nothing_is_told(posterior, found, said):
     assert believing(posterior, found).rejected == found.obstacle
 
 
-def test_the_assumption_names_what_makes_an_estimate_less_sure():
-    plain = Trust(0.07, 0.0, 0.0, 0.0, 0.0, 900).assumption
-    assert plain.endswith("were misjudged by ± 7 points.")
-    doubtful = Trust(0.07, 0.0, 0.3, 0.2, 0.0, 120).assumption
-    assert "classes seems 30 points off" in doubtful
-    assert "20 points above what was right on any part" in doubtful
-    assert "only 120 labelled nodes" in doubtful
-
-
 def test_a_probe_without_a_part_is_logistic_regression_on_the_rest():
     chance = torch.Generator().manual_seed(0)
     x = torch.randn(240, 6, generator=chance)
@@ -224,19 +215,6 @@ def test_parts_show_that_features_mean_something_else(apart):
     assert evidence.parts.shape[1:] == (2, 2)
     assert (float(missed.max()) > 0.15) == apart
     assert (parts_error(evidence) > 0.1) == apart
-
-
-def test_too_few_labels_cannot_tell():
-    graph = mg.datasets.csbm(300, 8, seed=0)
-    graph.train_mask = torch.zeros(300, dtype=torch.bool)
-    graph.train_mask[:12] = True
-    graph.test_mask = ~graph.train_mask
-    model = mg.GPRGNN(8, 2)
-    mg.fit(model, graph, epochs=5)
-    assert len(model.source.evidence.parts) == 0
-    with pytest.warns(mg.NotAdaptedWarning, match="too few labelled nodes"):
-        result = mg.adapt(model, mg.datasets.csbm(300, 8, seed=1))
-    assert result.chosen == "source"
 
 
 def test_a_gain_of_a_rare_class_may_be_lost_on_nodes_that_keep_their_label():

@@ -59,12 +59,6 @@ def graphs(draw, least=1, most=24, kinds=tuple(FEATURE_KINDS), weighted=True):
     return graph
 
 
-def in_float32(graph):
-    narrow = graph.clone()
-    narrow.x = graph.x.float()
-    return narrow
-
-
 @cache
 def trained(name):
     """A backbone in float64 with all that methods need of the source."""

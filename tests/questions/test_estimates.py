@@ -128,6 +128,16 @@ def test_nodes_are_shared_out_among_candidates():
     assert node_weights(labels[[0, 3]], np.zeros(1))[990:995].tolist() == [1.0] * 5
 
 
+def test_evidence_moves_shares_and_never_takes_all():
+    labels = np.zeros((3, 100), dtype=np.int64)
+    labels[1, :40], labels[2, 40:80] = 1, 1
+    prior = np.full((100, 2), 0.5)
+    prior[:40] = [0.1, 0.9]
+    sure = candidate_shares(labels, prior)
+    assert sure == pytest.approx([0.95, 0.05])
+    assert candidate_shares(labels, 1 - prior) == pytest.approx([0.5, 0.5])
+
+
 def test_a_candidate_that_changes_almost_nothing_is_permitted_without_a_test():
     labels = np.zeros((2, 1000), dtype=np.int64)
     labels[1, :8] = 1

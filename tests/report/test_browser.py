@@ -157,14 +157,3 @@ def test_a_screen_reader_finds_names_everywhere(opened):
     named = "e.ariaLabel || e.getAttribute('aria-labelledby') || e.caption"
     assert page.evaluate((unnamed % named) + ".length") == 0
     assert page.get_by_role("heading", level=1).count() == 1
-
-
-def test_paper_has_the_first_rows_of_a_long_table_and_says_so(opened):
-    page, _ = opened("demo", 1440)
-    rows, note = page.locator("table.long tbody tr"), page.get_by_text("On paper: the first 15.")
-    assert rows.count() > 15
-    assert rows.last.is_visible()
-    assert not note.is_visible()
-    page.emulate_media(media="print")
-    assert [row.is_visible() for row in rows.all()] == [True] * 15 + [False] * (rows.count() - 15)
-    assert note.is_visible()

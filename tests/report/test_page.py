@@ -1,7 +1,5 @@
 import math
 import re
-import subprocess
-import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -122,12 +120,6 @@ def test_labels_that_do_not_fit_leave_no_file(make, tmp_path):
     with pytest.raises(InvalidArgumentError, match="labels"):
         write_page(result, tmp_path / "out.html", labels[:-1])
     assert not list(tmp_path.iterdir())
-
-
-def test_the_package_does_not_import_the_report():
-    code = "import sys, matcha_gnn as mg; mg.adapt; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"matplotlib", "matcha_gnn.report"} & set(done.stdout.split())
 
 
 def test_a_comparison_lists_its_candidates_with_what_they_are(tmp_path):

@@ -13,7 +13,6 @@ from matcha_gnn.transforms.shifts import (
     SHIFTS,
     feature_spread,
     shifted,
-    with_attribute_shift,
     with_class_shares,
     with_degree,
     with_edge_shares,
@@ -150,15 +149,6 @@ def test_class_shares_are_met_with_as_many_nodes_as_possible(make):
 
 
 # Features
-
-
-def test_attribute_shift_is_csbms_own():
-    """The same graph with its centres displaced, up to the estimate of the noise."""
-    options = {"num_nodes": 4000, "num_features": 16, "seed": 5}
-    moved = with_attribute_shift(csbm(**options), 0.9)
-    expected = csbm(**options, shift=0.9)
-    assert torch.equal(moved.edge_index, expected.edge_index)
-    torch.testing.assert_close(moved.x, expected.x, atol=1e-3, rtol=0)
 
 
 def test_feature_noise_is_normal_and_as_strong_as_asked():
