@@ -11,6 +11,7 @@ from nbclient import NotebookClient
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.testing import check_method, tiny_graph, trained_model
+from running import run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PACKAGE = EXAMPLES / "third_party_method"
@@ -79,7 +80,8 @@ def job_lines():
 
 
 @pytest.mark.parametrize(("level", "code"), [("0.999", 1), ("0.01", 0)])
-def test_the_job_fails_while_an_alarm_lasts(tmp_path, level, code):
+def test_the_job_fails_while_an_alarm_lasts(tmp_path, level, code, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     model = mg.GPRGNN(24, 2, hidden_channels=8, K=3)
     graphs = [mg.datasets.csbm(1000, 24, degree=6, signal=2, seed=seed) for seed in (0, 1, 2)]
     mg.fit(model, graphs[0], epochs=80)
@@ -90,7 +92,7 @@ def test_the_job_fails_while_an_alarm_lasts(tmp_path, level, code):
     watch, fails = job_lines()
     assert "--level 0.8" in watch
     words = watch.replace("--level 0.8", f"--level {level}").split()[1:]
-    subprocess.run([sys.executable, "-m", "matcha_gnn", *words], cwd=tmp_path, check=True)
+    assert run(capsys, *words)[0] == 0
     script = fails.partition("\n")[2].rpartition("END")[0]
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True)
     assert done.returncode == code
