@@ -29,7 +29,21 @@ MARKED = {
         "paper/tests/test_paper_kill.py",
         "paper/tests/test_record_files.py::test_processes_that_write_and_compact_at_once",
     ),
-    "paper": ("paper/tests/test_source_models.py::test_the_number_of_threads",),
+    "paper": (
+        "paper/tests/datasets/",
+        "paper/tests/test_ask_study.py::test_the_benchmark",
+        "paper/tests/test_command.py::test_a_trained_model",
+        "paper/tests/test_experiments.py::test_tables_run_by_the_same_processes",
+        "paper/tests/test_paper_documents.py::test_tables_are_those_of_the_records",
+        "paper/tests/test_paper_documents.py::test_the_picture_of_all_cells",
+        "paper/tests/test_paper_documents.py::test_the_site_builds",
+        "paper/tests/test_paper_figures.py::test_a_committed_figure",
+        "paper/tests/test_paper_figures.py::test_the_path_of_gamma",
+        "paper/tests/test_provenance.py::test_a_record_does_not_ask",
+        "paper/tests/test_reproduction.py::test_a_quick",
+        "paper/tests/test_studies.py::test_missing_data",
+        "paper/tests/test_source_models.py::test_the_number_of_threads",
+    ),
 }
 """Markers, and how the ids of their tests begin, from the folder tests or the project on."""
 STARTED = time.monotonic()
