@@ -1,6 +1,5 @@
 """The default: it helps under shift, stays put without, by any metric, and says why."""
 
-import math
 import re
 from dataclasses import replace
 
@@ -168,11 +167,3 @@ def test_a_graph_may_bring_the_names_of_its_classes(rare):
     emptied = replace(result.taken, probs=torch.eye(2)[:1].expand_as(result.probs))
     result = replace(result, candidates=(result.candidates[0], emptied), chosen=emptied.name)
     assert re.search(r"^Class fraud had \d\.\d% of nodes before and has none", result.alarms[0])
-
-
-def test_a_candidate_that_is_not_a_number_is_not_shown_as_one(by_f1):
-    source, other, *_ = by_f1.candidates
-    unknown = dict.fromkeys(("accuracy", "goal", "gain"), Interval(math.nan, math.nan, math.nan))
-    for chosen in (source.name, other.name):
-        broken = replace(by_f1, candidates=(source, replace(other, **unknown)), chosen=chosen)
-        assert "nan" not in broken.summary() + repr(broken)

@@ -103,19 +103,6 @@ def test_adapt_scores_what_is_valid_and_says_what_is_not(
     assert [remark in each for each in remarks] == ([] if remark is None else [True])
 
 
-@pytest.mark.parametrize("labels", [[0, 1], "text", 3])
-def test_labels_of_a_pt_file_that_are_no_tensor_do_not_stop_a_run(labels, tmp_path, capsys):
-    graph = tiny_graph()
-    graph.y = labels
-    arguments = written(tmp_path, {})
-    torch.save(graph, tmp_path / "g.pt")
-    arguments[2] = tmp_path / "g.pt"
-    code, said, _ = run(capsys, *arguments, "--json")
-    assert code == 0
-    assert json.loads(said)["accuracy_after"] is None
-    assert "instead of a tensor" in json.loads(said)["score_remarks"][0]
-
-
 @pytest.mark.parametrize(
     ("predicted", "labels", "mask", "argument"),
     [

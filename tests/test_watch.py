@@ -110,19 +110,6 @@ def test_metric_positive_classes_and_loader_reach_adapt():
     assert batches
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"), [("level", 1.5), ("metric", "f2"), ("positive", 1), ("loader", 3)]
-)
-def test_wrong_arguments_are_named_and_leave_a_watch_as_it_was(name, wrong):
-    with pytest.raises(mg.InvalidArgumentError, match=f"^{name}: got"):
-        mg.Watch(trained(), **{name: wrong})
-    watch = mg.Watch(trained())
-    for graph, time, says in ((day(), "monday", "^time: got 'monday'"), (3, None, "graph")):
-        with pytest.raises(mg.InvalidArgumentError, match=says):
-            watch.observe(graph, time)
-    assert watch.steps == watch.table() == []
-
-
 @pytest.fixture
 def watched():
     watch = mg.Watch(trained(), level=0.9)

@@ -9,7 +9,6 @@ from matcha_paper.convergence import (
     lipschitz,
     own_pic,
     smoothness,
-    squared_norm,
     theorem_step,
 )
 
@@ -30,12 +29,6 @@ def shifted():
 
 def mixed(hops, gamma):
     return torch.einsum("nkd,k->nd", hops, gamma)
-
-
-def test_the_norm_is_that_of_the_matrix_whose_columns_are_the_hops(shifted):
-    hops, _, _ = shifted
-    matrix = hops.transpose(0, 1).flatten(1).T
-    assert squared_norm(hops) == pytest.approx(float(torch.linalg.matrix_norm(matrix, 2)) ** 2)
 
 
 def test_beta_is_the_largest_second_derivative():

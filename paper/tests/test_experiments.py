@@ -1,6 +1,5 @@
 import json
 import shutil
-from importlib import import_module
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -16,7 +15,7 @@ from matcha_paper.experiments.spec import (
     parse,
     published,
 )
-from matcha_paper.tables import gain_table, markdown_table
+from matcha_paper.tables import gain_table
 
 SMALL = {
     "title": "small",
@@ -75,13 +74,6 @@ def test_a_record_holds_what_the_library_gives(finished):
     result = mg.gamma.run(model, target, strategy=mg.Matcha(rounds=3))
     record = store.read("small", finished)["a", "ERM + Matcha", 0]
     assert record["numbers"]["accuracy"] == mg.metrics.accuracy(result.probs, target.y)
-
-
-def test_a_changed_setting_is_run_again(finished, tmp_path):
-    changed = json.loads(json.dumps(SMALL))
-    changed["rows"]["ERM + Matcha"]["epochs"] = 2
-    todo = store.missing(cells(parse("small", changed)), finished)
-    assert {cell.row for cell in todo} == {"ERM + Matcha"}
 
 
 def test_a_record_without_a_setting_that_came_later_is_of_its_default(finished, tmp_path):
@@ -181,25 +173,6 @@ def test_compare_takes_mean_and_deviation_over_seeds(finished):
     assert rows[0].ours_sd == pytest.approx(stdev(values), abs=1e-3)
     assert rows[0].seeds == (0, 1)
     assert rows[0].paper_mean is None
-
-
-def test_a_published_number_over_all_nodes_meets_ours_over_all_nodes(
-    finished, tmp_path, monkeypatch
-):
-    folder = shutil.copytree(finished, tmp_path / "results")
-    records = store.read("small", finished)
-    for record in (records["a", "ERM", seed] for seed in (0, 1)):
-        record["numbers"]["accuracy_all"] = 0.25
-        store.append(record, folder)
-    # The package's function of the same name hides the module.
-    module = import_module("matcha_paper.experiments.compare")
-    monkeypatch.setattr(module, "counted_over_all_nodes", lambda name: {("ERM", "a")})
-    experiment = parse("small", SMALL)
-    marked, *others = compare(experiment, folder)
-    assert (marked.row, marked.ours_mean) == ("ERM", 25.0)
-    assert marked.as_dict()["row"] == "ERM (all nodes)"
-    assert others == compare(experiment, finished)[1:]
-    assert markdown_table(experiment, [marked, *others]).count("25.00 ± 0.00 (all nodes)") == 1
 
 
 @pytest.mark.parametrize("where", ["", "train", "rows.ERM"])

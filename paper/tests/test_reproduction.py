@@ -132,14 +132,3 @@ def test_stale_records_are_listed_with_what_is_wrong(tmp_path, capsys):
 @pytest.mark.xfail(strict=True, reason="strategies have had new versions since the records")
 def test_no_committed_record_is_stale(capsys):
     assert run(capsys, "all", "--stale", "--results", PROJECT / "results")[:2] == (0, "")
-
-
-def test_a_damaged_line_is_named_by_the_command(tmp_path, capsys):
-    stale_line(tmp_path, 0)
-    with (tmp_path / "hops.jsonl").open("a") as file:
-        file.write('{"cell": 3}\n')
-    for option in ("--show", "--stale"):
-        code, said, error = run(capsys, "hops", option, "--results", tmp_path)
-        assert (code, said) == (2, "")
-        assert "hops.jsonl, line 2 (" in "".join(error.splitlines())
-        assert "Traceback" not in error

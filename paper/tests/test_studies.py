@@ -105,12 +105,6 @@ def test_held_out_seeds_draw_their_own_graphs_where_a_table_has_five():
     assert shared.held_out_table("table2").columns == load("table2").columns
 
 
-def test_settings_are_searched_where_seeds_draw_their_own_graphs():
-    found = search_settings.searched(load("table1"), ["ERM + Matcha"], (10,))
-    assert {column for column, _ in found} == set(groups(load("table1"))["five graphs"])
-    assert search_settings.searched(load("table2"), None, (10,)) == {}
-
-
 def test_settings_are_searched_without_labels_and_the_best_over_seeds_is_chosen(monkeypatch):
     monkeypatch.setattr(search_settings, "STEP_SIZES", (0.1, 1.0))
     monkeypatch.setattr(search_settings, "ROUNDS", (1, 2))
@@ -215,23 +209,6 @@ def test_same_bits_gives_the_same_twice_and_names_what_differs(monkeypatch, tmp_
     same_bits.main()
     assert "questions: 2 of 2 are the same\n" in capsys.readouterr().out
     assert paths[0].read_bytes() == paths[1].read_bytes()
-
-
-def test_same_bits_lists_apart_what_one_side_lacks():
-    before = {
-        "a": {"labels": "0011", "probs": "12", "candidate fitted, changed": "0x1.8p-1"},
-        "b": {"pic_before": "0x1.8000000000000p-1"},
-        "gone": {},
-    }
-    after = {"a": {"labels": "0010", "probs": "12"}, "b": {"pic_before": "0x1.0000000000000p-1"}}
-    assert same_bits.differences(before, after).splitlines() == [
-        "0 of 2 are the same",
-        "  a: 1 of 4 labels",
-        "  b: pic_before (0.75 → 0.5)",
-        "  only on one side: outcomes before: 1",
-        "  only on one side: candidate fitted (before): 1",
-    ]
-    assert same_bits.differences(before, before) == "3 of 3 are the same"
 
 
 def gate_run(default, second, chosen="pool", family="flip"):

@@ -181,18 +181,6 @@ class TestHops:
         accuracy = expected_accuracy_hops(gammas, self.DEGREES, self.HOMOPHILIES, signal)
         assert_within_standard_errors(correct, accuracy)
 
-    def test_best_is_not_beaten_by_random_weights(self) -> None:
-        best = best_gamma_hops(self.DEGREES, self.HOMOPHILIES)
-        accuracy = expected_accuracy_hops(best, self.DEGREES, self.HOMOPHILIES, 0.5)
-        rng = np.random.default_rng(3)
-        far = rng.normal(scale=5, size=(500, best.size))
-        near = best + rng.normal(scale=0.1, size=(500, best.size))
-        rivals = [
-            expected_accuracy_hops(gammas, self.DEGREES, self.HOMOPHILIES, 0.5)
-            for gammas in np.concatenate([far, near])
-        ]
-        assert max(rivals) <= accuracy
-
 
 class TestTransferredAccuracy:
     @pytest.mark.parametrize("shift_cosine", [0.6, -0.6])
@@ -226,17 +214,6 @@ class TestTransferredAccuracy:
         )
         assert_within_standard_errors(direction * representations * labels > 0, accuracy)
 
-    def test_undecided_source_classifier_is_chance(self) -> None:
-        accuracy = transferred_accuracy(
-            -1.0,
-            source_homophily=1.0,
-            target_degree=3,
-            target_homophily=0.5,
-            signal=1.0,
-            shift_norm=1.0,
-        )
-        assert accuracy == 0.5
-
 
 class TestAccuracyGap:
     SOURCE = {"source_degree": 10.0, "source_homophily": 0.9, "signal": 0.5}
@@ -258,13 +235,6 @@ class TestAccuracyGap:
             target_degree=10.0 - degree_drop,
             target_homophily=0.9 - homophily_drop,
         )
-
-    @pytest.mark.parametrize("gamma", [-3.0, -0.5, 0.0, 2.0, 8.0])
-    @pytest.mark.parametrize("norm", [0.01, 0.2, 3.0])
-    def test_attribute_shift_leaves_the_representation(self, gamma: float, norm: float) -> None:
-        gap = self.attribute_shift(gamma, norm)
-        assert gap.representation_degradation == 0
-        assert gap.classifier_bias > 0
 
     @pytest.mark.parametrize(("degree_drop", "homophily_drop"), [(9.0, 0.0), (0, 0.39), (5, 0.2)])
     def test_structure_shift_leaves_the_classifier(

@@ -121,16 +121,3 @@ def test_statistics_are_taken_on_nodes_not_trained_on_where_there_are_enough():
     everyone = torch.ones_like(given["trained"])
     edges = class_edge_shares(given["labels"], everyone, given["edge_index"], CLASSES)
     assert torch.equal(summary.class_edges, edges)
-
-
-@pytest.mark.parametrize("number", [4, 5])
-def test_a_class_with_too_few_held_out_nodes_leaves_the_training_nodes(number):
-    given = source()
-    rare = (~given["trained"] & (given["labels"] == 2)).nonzero().squeeze(1)[number:]
-    held_out = ~given["trained"]
-    held_out[rare] = False
-    summary = summarise(**(given | {"held_out": held_out}))
-    assert (int(summary.held_out) > 0) is (number == 5)
-    if number == 4:
-        assert summary.basis == "training nodes"
-        assert torch.equal(summary.accuracy, summarise(**given).accuracy)

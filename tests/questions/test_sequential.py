@@ -96,17 +96,6 @@ def test_looking_after_every_answer_errs_in_at_most_one_of_twenty_runs(name, pri
     assert ever <= ERROR_RATE + 3 * np.sqrt(ERROR_RATE / REPETITIONS)
 
 
-def test_the_same_cases_break_a_plain_rule():
-    changed, zeros = CASES["many labels changed"]
-    labels, truth = world(changed, [-MARGIN] * 4, zeros=zeros)
-    nodes = orders(Design(labels, None).weights, 60)
-    right = (labels[:, nodes] == truth[nodes]).astype(int)
-    gains = right[1:] - right[0]
-    wins, losses = (gains > 0).cumsum(-1), (gains < 0).cumsum(-1)
-    taken = (wins > losses) & (wins - losses >= 1.3 * np.sqrt(wins + losses))
-    assert taken.any((0, 2)).mean() > 0.5
-
-
 @pytest.mark.parametrize("prior", [wrong_prior, helpful_prior])
 def test_a_small_graph_that_is_asked_through_keeps_the_error_rate(prior):
     labels, truth = world([0.1, 0.3, 0.4], [-0.02] * 3, nodes=100)

@@ -10,9 +10,8 @@ import torch
 
 import matcha_gnn as mg
 from changed_results import with_probs
-from matcha_gnn.gamma.figures import gamma_bars, loss_curve, share_curves
+from matcha_gnn.gamma.figures import gamma_bars, loss_curve
 from matcha_gnn.gamma.page import workings
-from matcha_gnn.gamma.trace import Trace
 from matcha_gnn.report import confidence_histograms, label_confusion
 
 SVG_NAMES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
@@ -72,16 +71,6 @@ def test_numbers_that_are_not_finite_are_left_out(make, bad):
         assert not re.search(r"\b(nan|inf)\b", picture.svg + picture.caption)
     caption = loss_curve(replace(result, trace=trace)).caption
     assert "to not finite after the last. Not finite, and left out, in 1 of 3 rounds." in caption
-
-
-def test_a_long_run_is_thinned_and_says_so(make):
-    result, _ = make()
-    noise = np.random.default_rng(0).random(20_000)
-    shares = [np.array([share, 1 - share]) for share in noise]
-    long = replace(result, trace=Trace(noise.tolist(), [], [result.gamma] * 20_000, shares))
-    for picture in (loss_curve(long), share_curves(long)):
-        assert "1,000 of 20,000 rounds are drawn." in picture.caption
-        assert len(picture.svg) < 150_000
 
 
 def test_confusion_counts_nodes(make):
