@@ -11,6 +11,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 from torch import nn
+from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 
 import matcha_gnn as mg
@@ -86,6 +87,7 @@ def test_the_network_is_copied_once_and_runs_once_and_nothing_else_is_loaded_or_
     code = """
 import copy, sys, warnings
 import torch
+from torch_geometric.data import Data
 from torch_geometric.nn import GCN
 import matcha_gnn as mg
 source, target = (mg.datasets.csbm(400, 8, seed=seed) for seed in (0, 1))
@@ -215,6 +217,14 @@ def test_labels_are_not_read_and_nothing_of_the_callers_changes(entry, net, summ
     assert torch.equal(ENTRIES[entry](net, wrong, summary), answer)
     del wrong.y
     assert torch.equal(ENTRIES[entry](net, wrong, summary), answer)
+
+
+def test_answers_follow_the_nodes(net, summary, target):
+    order = torch.randperm(1500, generator=torch.Generator().manual_seed(0))
+    turned = Data(target.x[order], order.argsort()[target.edge_index])
+    results = [mg.adapt(net, graph, source=summary) for graph in (target, turned)]
+    torch.testing.assert_close(results[1].probs, results[0].probs[order], atol=1e-5, rtol=0)
+    assert results[1].taken.accuracy == pytest.approx(results[0].taken.accuracy, abs=1e-6)
 
 
 def test_one_record_has_the_same_figures_for_people_and_machines(net, summary, target):

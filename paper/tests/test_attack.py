@@ -48,18 +48,6 @@ def test_the_attack_hurts_more_than_random_flips():
     assert after < before - 0.08
 
 
-def test_nodes_decide_whose_predictions_are_attacked():
-    model, graph = trained_model(), tiny_graph(0.8, seed=5)
-    first = torch.arange(120) < 40
-    aimed = attacked(model, graph, 0.1, nodes=first, **QUICK)
-    graph.test_mask = first
-    assert pairs(aimed) == pairs(attacked(model, graph, 0.1, **QUICK))
-    probs = mg.predict(model, aimed).probs
-    whole = mg.predict(model, graph).probs
-    loss = accuracy(whole, graph.y, first) - accuracy(probs, graph.y, first)
-    assert loss > accuracy(whole, graph.y, ~first) - accuracy(probs, graph.y, ~first)
-
-
 def test_a_model_that_ignores_edge_weights_is_refused():
     class Deaf(GCNConv):
         def forward(self, x, edge_index, edge_weight=None):

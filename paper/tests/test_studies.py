@@ -19,7 +19,6 @@ from matcha_paper.studies import (
     added_hops,
     choosing_rounds,
     evidence,
-    gate,
     gtrans_csbm,
     networks,
     same_bits,
@@ -209,37 +208,6 @@ def test_same_bits_gives_the_same_twice_and_names_what_differs(monkeypatch, tmp_
     same_bits.main()
     assert "questions: 2 of 2 are the same\n" in capsys.readouterr().out
     assert paths[0].read_bytes() == paths[1].read_bytes()
-
-
-def gate_run(default, second, chosen="pool", family="flip"):
-    return {
-        "study": "harm",
-        "family": family,
-        "case": "a",
-        "network": "gpr",
-        "method": "erm",
-        "seed": 0,
-        "before": 80.0,
-        "default": default,
-        "second": second,
-        "chosen": chosen,
-        "second_chosen": "pool",
-        "same_probs": default == second,
-    }
-
-
-@pytest.mark.parametrize(
-    ("run", "said"),
-    [
-        (gate_run(90.0, 90.05, "fitted"), "passed: mean difference +0.025"),
-        (gate_run(90.0, 90.25), "not passed: mean difference +0.125"),
-        (gate_run(80.0, 78.9), "not passed: mean difference -0.550"),
-        (gate_run(79.05, 78.95), "not passed: mean difference -0.050"),
-    ],
-)
-def test_the_gate_passes_only_within_its_limits(run, said, capsys):
-    gate.show([run, gate_run(85.0, 85.0)])
-    assert f"\n{said}" in capsys.readouterr().out
 
 
 def test_missing_data_end_a_study_in_one_line(tmp_path):
