@@ -106,21 +106,6 @@ def test_the_delta_method_gives_the_bounds_of_accuracy():
     assert delta.gain(other_new, other_old) == pytest.approx(exact.gain(new, old), abs=1e-9)
 
 
-def test_chance_by_the_delta_method_is_that_of_drawn_classes():
-    probs, _, candidate = drawn(3000, 2, 0, rare=4.0)
-    goal = goal_of("f1", 2)
-    rater = rater_of(goal, posterior_of(probs))
-    rated = rater.rate(candidate)
-    chance = torch.Generator().manual_seed(1)
-    scores = [
-        goal.score(torch.multinomial(probs, 1, generator=chance)[:, 0], candidate)
-        for _ in range(400)
-    ]
-    half = rater._chance(rated.slopes[rated.labels])
-    assert rater.value(rated).value == pytest.approx(np.mean(scores), abs=0.004)
-    assert half == pytest.approx(1.645 * np.std(scores), rel=0.1)
-
-
 def test_labels_for_a_metric_are_the_best_for_it():
     probs, _, _ = drawn(2000, 2, 0, rare=4.0)
     for metric in ("f1", "balanced_accuracy"):
