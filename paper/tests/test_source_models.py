@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -43,6 +44,18 @@ def test_tables_share_a_model_whatever_they_give_to_methods(tmp_path, trainings)
     assert [set(each.model.source_arrays) for each in found] == [set(), {"adanpc"}, {"adanpc"}]
     assert all(hash_of(each.model) == each.made["hash"] for each in found)
     assert all(each.seconds > 0 and each.model.source is not None for each in found)
+
+
+@pytest.mark.parametrize("change", ["seed", "graph", "training"])
+def test_what_makes_another_model_is_trained_anew(change, tmp_path, trainings):
+    cell = first(SMALL)
+    other = {
+        "seed": replace(cell, seed=5),
+        "graph": replace(cell, source=dict(cell.source) | {"homophily": 0.7}),
+        "training": replace(cell, train=replace(cell.train, epochs=39)),
+    }[change]
+    hashes = {cached_source(each, tmp_path).made["hash"] for each in (cell, other)}
+    assert len(trainings) == len(hashes) == 2
 
 
 def test_another_commit_trains_again_and_what_was_cut_off_too(tmp_path, trainings, monkeypatch):

@@ -206,13 +206,6 @@ def test_remarks_tell_each_surprise_with_its_count():
 # Fingerprints
 
 
-@pytest.mark.parametrize("sparse", [True, False])
-def test_equal_content_has_an_equal_fingerprint(sparse):
-    first, second = (unlabelled(labelled_graph(sparse=sparse)) for _ in range(2))
-    assert first.x is not second.x
-    assert first.fingerprint == second.fingerprint
-
-
 def test_the_fingerprint_depends_on_content_and_not_on_memory_layout():
     x = labelled_graph().x
     turned = x.T.contiguous().T
@@ -320,11 +313,6 @@ def test_npz_of_sparse_features_is_a_scipy_matrix(tmp_path):
         matrix = scipy.sparse.csr_array(parts, shape=tuple(file["x_shape"]))
         assert "x" not in file.files
     np.testing.assert_array_equal(matrix.toarray(), data.x.to_dense().numpy())
-
-
-def test_a_data_saved_by_pyg_users_is_read(tmp_path):
-    torch.save(labelled_graph(), tmp_path / "g.pt")
-    assert torch.equal(read_graph(tmp_path / "g.pt").y, labelled_graph().y)
 
 
 def npz(folder, **arrays):
