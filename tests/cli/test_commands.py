@@ -18,7 +18,7 @@ from torch_geometric.nn import GCN
 import matcha_gnn as mg
 from matcha_gnn import cli
 from matcha_gnn.cli import demo
-from running import run
+from running import run, succeeds
 
 NET = ("--network", "network:net", "--weights", "weights.pt", "--source", "source.safetensors")
 TABLES = ("--nodes", "nodes.parquet", "--edges", "edges.parquet", *NET[4:])
@@ -30,9 +30,7 @@ ASKED = {"questions.csv", "questions.html", "questions.safetensors"}
 def files(tmp_path_factory):
     """What `matcha demo --files` writes."""
     folder = tmp_path_factory.mktemp("files")
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["demo", "--files", str(folder), "--json"])
-    assert stopped.value.code == 0
+    succeeds("demo", "--files", folder, "--json")
     return folder
 
 

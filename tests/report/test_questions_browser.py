@@ -6,16 +6,10 @@ import json
 import pytest
 
 import matcha_gnn as mg
-from matcha_gnn import cli
+from running import succeeds
 
 SIZE = {"num_nodes": 600, "num_features": 32, "signal": 2}
 CLASSES = ["bot", 'human, "verified"', "<none>"]
-
-
-def command(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([str(a) for a in arguments])
-    return stopped.value.code
 
 
 @pytest.fixture(scope="module")
@@ -34,25 +28,8 @@ def folder(tmp_path_factory):
     classes = ["bot", "human", "none"]
     start = ["adapt", made / "m.safetensors", made / "g.npz", "-o", made / "out", "--json"]
     options = ["--ask", "12", "--table", made / "nodes.csv", "--classes", ",".join(classes)]
-    assert command(*start, *options) == 0
+    succeeds(*start, *options)
     return made
-
-
-@pytest.fixture
-def opened(browser, visit):
-    """Open a page; complaints and requests beside the page itself land in a list."""
-    contexts = []
-
-    def open_page(path, width=1280, context=None):
-        if context is None:
-            size = {"width": width, "height": 900}
-            context = browser.new_context(viewport=size, offline=True)
-            contexts.append(context)
-        return visit(context, path)
-
-    yield open_page
-    for context in contexts:
-        context.close()
 
 
 def page_of(folder):
@@ -96,9 +73,9 @@ def test_clicks_keys_and_a_reload_end_in_a_file_that_decides(folder, opened, tmp
     assert [row["number"] for row in rows] == ["1", "2", "3", "5"]
     assert [row["label"] for row in rows] == ["human", "bot", "none", "human"]
     assert [each for each in seen if not each.startswith(("file:", "blob:"))] == []
-    code = command("answer", folder / "out", tmp_path / "answers.csv", "--json")
+    succeeds("answer", folder / "out", tmp_path / "answers.csv", "--json")
     summary = json.loads((folder / "out" / "summary.json").read_text())
-    assert (code, summary["answers"]["answered"], summary["answers"]["skipped"]) == (0, 4, 1)
+    assert (summary["answers"]["answered"], summary["answers"]["skipped"]) == (4, 1)
 
 
 def test_a_browser_that_keeps_nothing_says_so_and_still_saves(folder, browser, tmp_path):
