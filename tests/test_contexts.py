@@ -109,3 +109,11 @@ def test_adaptation_in_threads_of_one_model_gives_the_same_answers():
     assert all(
         torch.equal(one, expected) for one in in_threads(lambda _: mg.adapt(model, graph).probs, 6)
     )
+
+
+def test_weights_made_in_inference_mode_cannot_be_trained():
+    with torch.inference_mode():
+        model = mg.GPRGNN(6, 3)
+        with pytest.raises(mg.InvalidArgumentError, match="made outside of it"):
+            mg.fit(model, tiny_graph(), epochs=1)
+        assert mg.adapt(model, tiny_graph(), strategy=mg.Matcha(rounds=1)).probs.isfinite().all()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import matcha_gnn as mg
-from matcha_gnn.errors import EXTRAS
+from matcha_gnn.errors import EXTRAS, MatchaError, optional_imports
 from matcha_gnn.gamma.methods import METHODS
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
@@ -126,3 +126,9 @@ def test_the_extras_are_those_of_the_project_file():
     for package, extra in EXTRAS.items():
         found = [line.partition(">")[0] for line in project["optional-dependencies"][extra]]
         assert names.get(package, package) in found
+
+
+def test_an_error_of_another_package_stays_as_it_is():
+    with pytest.raises(ModuleNotFoundError, match="numpy") as raised, optional_imports("frame"):
+        raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
+    assert not isinstance(raised.value, MatchaError)

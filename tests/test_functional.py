@@ -81,6 +81,12 @@ def test_no_gamma_beats_the_top_generalised_eigenvector():
     assert all(functional.pic_from_forms(c, between, total)[0] >= least - 1e-12 for c in tries)
 
 
+def test_forms_that_are_not_finite_or_zero_have_no_best_gamma():
+    between, total = forms(*draw()[:2])
+    for bad in (0 * total, total * np.nan):
+        assert np.isnan(functional.best_hop_weights(between, bad)).all()
+
+
 @pytest.mark.parametrize("name", ["entropy_terms", "pseudo_label_terms"])
 def test_node_terms_carry_their_own_derivative(name):
     logits = torch.randn(20, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

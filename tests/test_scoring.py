@@ -110,9 +110,15 @@ def test_adapt_scores_what_is_valid_and_says_what_is_not(
         ([0, 0, 0, 0], torch.zeros(4, dtype=torch.int64), None, "predicted"),
         (torch.zeros(4, dtype=torch.int64), torch.zeros(4), None, "labels"),
         (torch.zeros(4, dtype=torch.int64), [0, 0, 0, 0], None, "labels"),
+        (torch.zeros(4, dtype=torch.int64), torch.tensor([0, 1, -1, 0]), None, "labels"),
         *(
             (torch.zeros(4, dtype=torch.int64), torch.zeros(4, dtype=torch.int64), mask, "mask")
-            for mask in (torch.ones(4, dtype=torch.int64), torch.ones(3).bool(), [True] * 4)
+            for mask in (
+                torch.ones(4).int(),
+                torch.ones(3).bool(),
+                torch.zeros(4).bool(),
+                [True] * 4,
+            )
         ),
     ],
 )
@@ -128,3 +134,9 @@ def test_recall_on_the_page_is_that_of_the_confusion_matrix(tmp_path, expected):
     page = (tmp_path / "r.html").read_text()
     for recall in (seen.diagonal() / seen.sum(1)).tolist():
         assert percent(recall, 1) in page
+
+
+def test_the_remark_is_printed(tmp_path, capsys):
+    code, said, _ = run(capsys, *written(tmp_path, {"y": with_unknown(-1)}))
+    assert code == 0
+    assert "37 of 120 labels are not classes 0 to 2 and were not scored" in said

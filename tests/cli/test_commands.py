@@ -178,7 +178,13 @@ def test_broken_features_exit_with_3_and_write_all_files(place, capsys):
 
 def test_answers_add_up_are_never_lost_and_need_no_graph(place, capsys):
     target = mg.read_graph("target.npz")
-    assert run(capsys, "adapt", "target.npz", *NET, "-o", "out", "--ask", 6, "--json")[0] == 0
+    table = (f"user {node},{node % 7}" for node in range(2000))
+    (place / "table.csv").write_text("\n".join(["name,group", *table]))
+    first = ("adapt", "target.npz", *NET, "-o", "out", "--ask", 6, "--table", "table.csv")
+    assert run(capsys, *first, "--json")[0] == 0
+    asked = pd.read_csv("out/questions.csv")
+    assert (asked["name"] == "user " + asked["node"].astype(str)).all()
+    assert (asked["group"] == asked["node"] % 7).all()
     answered("out/questions.csv", target.y, place / "first.csv")
     (place / "target.npz").unlink()
     code, said, complaint = run(capsys, "answer", "out", "first.csv", "--json")
@@ -246,6 +252,10 @@ BAD = {
     "--strategy: got 'max'": adapt(*NET, "--strategy", "Matcha(rounds=max(1, 2))"),
     "--ask: got 3; allowed: none with": adapt(*NET, "--ask", "3", "--strategy", "t3a"),
     "--table: got t.csv; allowed: none without": adapt(*NET, "--table", "t.csv"),
+    "text.csv (1 lines); allowed: a line for each of 2000": adapt(
+        *NET, "--ask", "3", "--table", "text.csv"
+    ),
+    "line 2: node 'x'; allowed: nodes 0 to 1999": adapt(*NET, "--ask", "3", "--table", "nodes.csv"),
     "metric: got 'roc'; allowed: accuracy": adapt(*NET, "--metric", "roc"),
     "classes: got ('a',)": adapt(*NET, "--classes", "a"),
     "--device: got 'tpu9'": adapt(*NET, "--device", "tpu9"),
@@ -278,6 +288,7 @@ def test_a_bad_call_is_one_line_exit_2_and_no_file(says, place, capsys):
     np.save("narrow.npy", np.ones((2000, 1), np.float32))
     np.save("n.npy", np.array([1, 1, 2]))
     (place / "text.csv").write_text("a,b\nx,y\n")
+    (place / "nodes.csv").write_text("node,b\nx,y\n")
     code, said, complaint = run(capsys, *BAD[says])
     assert (code, said, complaint.count("\n")) == (2, "", 1)
     assert complaint.startswith("matcha: ")

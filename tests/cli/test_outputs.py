@@ -71,3 +71,10 @@ def test_the_summary_is_the_result_with_scores(result, target, tmp_path):
         "10 of 100 labels are not classes 0 to 1 and were not scored"
     ]
     assert "torch" in summary["versions"]
+
+
+def test_a_summary_that_cannot_be_removed_stops_the_run_before_it_writes(result, tmp_path):
+    (tmp_path / "summary.json").mkdir()
+    with pytest.raises(mg.InvalidFileError, match=r"summary.json.*can be removed"):
+        outputs.write_outputs(result, tmp_path)
+    assert names(tmp_path) == {"summary.json"}

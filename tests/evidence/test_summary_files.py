@@ -8,6 +8,7 @@ from torch_geometric.nn import GCN
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
+from tensor_files import rewritten
 
 
 def network(classes=3, features=6, seed=0):
@@ -44,6 +45,21 @@ def test_every_form_of_a_source_decides_alike(tmp_path, make):
     assert results[0].status == "adapted"
     assert getattr(model, "source", None) is None
     assert results[0].model.source is not None
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"class_edges": torch.ones(3, 4)}, "class_edges: shape [3, 4], where [3, 3] is needed"),
+        ({"evidence.pool": torch.ones(3)}, "pool: shape [3], where [2] is needed"),
+    ],
+)
+def test_other_shapes_are_refused_in_one_line(tmp_path, changed, says):
+    summary().save(tmp_path / "source.safetensors")
+    path = rewritten(tmp_path / "source.safetensors", tensors=changed)
+    with pytest.raises(mg.InvalidFileError, match="^source: got ") as error:
+        mg.adapt(network(), tiny_graph(), source=path)
+    assert says in str(error.value)
 
 
 @pytest.mark.filterwarnings("ignore:source")

@@ -217,3 +217,12 @@ def test_a_gain_of_a_rare_class_may_be_lost_on_nodes_that_keep_their_label():
     changed = float((good.labels != 0).double().mean())
     assert gain.value - gain.low > changed * posterior.trust.error * good.per_error
     assert gain.low < value.low + 0.7 * (value.value - value.low)
+
+
+def test_the_assumption_names_what_makes_an_estimate_less_sure():
+    plain = Trust(0.07, 0.0, 0.0, 0.0, 0.0, 900).assumption
+    assert plain.endswith("were misjudged by ± 7 points.")
+    doubtful = Trust(0.07, 0.0, 0.3, 0.2, 0.0, 120).assumption
+    assert "classes seems 30 points off" in doubtful
+    assert "20 points above what was right on any part" in doubtful
+    assert "only 120 labelled nodes" in doubtful

@@ -556,3 +556,9 @@ def test_a_broken_graph_is_never_written(tmp_path, suffix, part):
     with pytest.raises(InvalidGraphError, match=rf"^graph\.{next(iter(part))}: "):
         write_graph(graph(**part), tmp_path / f"g{suffix}")
     assert names(tmp_path) == []
+
+
+def test_all_zero_sparse_features_are_read(tmp_path):
+    back = read_graph(npz(tmp_path, **csr_parts(scipy.sparse.csr_array((3, 2), dtype=np.float32))))
+    assert back.x.layout == torch.sparse_csr
+    assert back.x.to_dense().abs().sum() == 0

@@ -246,3 +246,28 @@ def test_another_number_of_features_is_said_before_the_network_fails(name):
     says = "graph.x: got 19 features; allowed: 20, as the source summary says"
     with pytest.raises(mg.InvalidGraphError, match=says):
         mg.adapt(net, other, source=summary)
+
+
+def test_what_needs_a_summary_says_so():
+    net, _, target = case("GCN")
+    assert "cannot be estimated" in repr(mg.estimate(net, target))
+    with pytest.raises(mg.IncompatibleError, match=r"give source=mg.summarise_source"):
+        mg.diagnose(net, target)
+
+
+def test_pygs_adj_t_is_made_where_it_is_asked_for():
+    class Conv(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin = nn.Linear(20, 2)
+
+        def forward(self, x, adj_t):
+            return adj_t @ self.lin(x)
+
+    torch.manual_seed(0)
+    net, graph = Conv().eval(), csbm(**SIZE)
+    sums = torch.zeros(400, 2).index_add_(
+        0, graph.edge_index[1], net.lin(graph.x)[graph.edge_index[0]]
+    )
+    found = mg.predict(net, graph).probs
+    torch.testing.assert_close(found, sums.softmax(1).detach(), rtol=0, atol=1e-5)

@@ -173,3 +173,13 @@ def test_another_metric_stays_the_goal(model, target, tmp_path):
     assert answered.taken.class_estimates() is not None
     answered.report(tmp_path / "page.html")
     assert "expected F1 of class 1</th>" in (tmp_path / "page.html").read_text()
+
+
+def test_an_answer_where_all_agree_tells_nothing_of_gains(result, target):
+    agreed = result.ask(10)[9]
+    assert len({one.label for one in agreed.opinions}) == 1
+    kept = result.answer({agreed.node: int(target.y[agreed.node])})
+    assert kept.status == "kept source"
+    assert "nan" not in kept.summary()
+    assert "estimated gain between -" in kept.summary()
+    assert "Skipped questions count as losses of the candidates: 9." in kept.summary()

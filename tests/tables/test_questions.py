@@ -124,3 +124,8 @@ def test_the_command_from_questions_to_answers(made, truth, tmp_path):
     assert figures["chosen"] == result.answer(asked).chosen
     estimate = json.loads(estimate_command(nodes, edges, source, as_json=True))
     assert estimate["low"] < estimate["value"] < estimate["high"]
+
+
+def test_nothing_was_asked(answer):
+    with pytest.raises(mg.IncompatibleError, match="nothing has been asked"):
+        answer.answer({0: 1})
