@@ -246,12 +246,9 @@ def side_by_side(jobs: list[Callable[[Path], Any]], folders: list[Path], end: fl
 
 def files_of_tests() -> list[str]:
     """The longest first; doctests of the source are one of them."""
-    files = [
-        file for folder in ("tests", "paper/tests") for file in (PROJECT / folder).rglob("*.py")
-    ]
-    tests = [file for file in files if file.name.startswith("test_")]
-    tests.sort(key=lambda file: -file.stat().st_size)
-    return ["src", *(str(file.relative_to(PROJECT)) for file in tests)]
+    files = [*PROJECT.glob("tests/**/test_*.py"), *PROJECT.glob("paper/tests/**/test_*.py")]
+    files.sort(key=lambda file: -file.stat().st_size)
+    return ["src", *(str(file.relative_to(PROJECT)) for file in files)]
 
 
 def record(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -275,33 +272,27 @@ def record(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     outcomes = [each or NOT_JUDGED for each in side_by_side(jobs, folders, end)]
     if KILLED in outcomes[:CONTROLS]:
         raise SystemExit("tests fail without a change")
-    modules: dict[str, Counter[str]] = defaultdict(Counter)
+    modules, scores = defaultdict(Counter), defaultdict(Counter)
     survivors = []
     for mutant, outcome in zip(mutants, outcomes[CONTROLS:], strict=True):
-        modules[mutant.path][outcome] += 1
+        half = "gamma" if "/gamma/" in mutant.path else "core"
+        for count in (modules[mutant.path], scores[half], scores["all"]):
+            count[outcome] += 1
         if outcome in (SURVIVED, NOT_RUN):
             place = f"{mutant.path}:{mutant.line}"
             survivors.append([outcome, place, mutant.before, mutant.after])
     return {
-        "by": ["survived, or no test runs it", "place", "before", "after"],
         "controls": dict(Counter(outcomes[:CONTROLS])),
-        "all": _score(sum(modules.values(), Counter())),
-        "core": _score(_total(modules, is_gamma=False)),
-        "gamma": _score(_total(modules, is_gamma=True)),
-        "files_without_result": tests.left_out,
+        "scores": {half: {"score": _score(count), **count} for half, count in scores.items()},
+        "files without result": tests.left_out,
         "modules": modules,
-        "survivors": sorted(survivors),
+        "survivors: outcome, place, before, after": sorted(survivors),
     }
 
 
-def _total(modules: dict[str, Counter[str]], is_gamma: bool) -> Counter[str]:
-    chosen = [count for path, count in modules.items() if ("/gamma/" in path) == is_gamma]
-    return sum(chosen, Counter())
-
-
-def _score(count: Counter[str]) -> dict[str, float]:
+def _score(count: Counter[str]) -> float | None:
     judged = count.total() - count[NOT_JUDGED]
-    return {**count, "score": round(count[KILLED] / judged, 4) if judged else float("nan")}
+    return round(count[KILLED] / judged, 4) if judged else None
 
 
 def main() -> None:
@@ -319,9 +310,8 @@ def main() -> None:
     versions = {"python": platform.python_version()} | {name: version(name) for name in names}
     with tempfile.TemporaryDirectory() as folder:
         found = record(arguments, Path(folder))
-    arguments.record.write_text(
-        json.dumps({**told, "versions": versions, **found}, indent=1) + "\n"
-    )
+    whole = {**told, "versions": versions, **found}
+    arguments.record.write_text(json.dumps(whole, indent=1) + "\n")
 
 
 if __name__ == "__main__":
