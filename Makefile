@@ -1,9 +1,10 @@
 # `make demo` and `make test` set up .venv by themselves and are quick when it is there.
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick coverage lint bench gpu spark docs wheel lock clean
+.PHONY: help demo test all paper kills browser coverage mutants lint bench gpu spark docs wheel lock clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -11,16 +12,32 @@ help: ## print the targets
 demo: .venv/.installed ## train, adapt and write a report into demo-out/
 	$(BIN)/matcha demo --output demo-out
 
-test: lint ## lint, types and every test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+test: lint ## lint, types and the tests that every change needs
+	$(PYTEST)
 
-quick: .venv/.installed-dev ## the tests that take seconds: no browser, no process groups
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow and not browser"
+all: test paper kills mutants ## every test that this machine can run
+	if command -v chromium >/dev/null; then $(MAKE) browser; else echo "no Chromium: no test in a browser"; fi
+	if command -v java >/dev/null; then $(MAKE) spark; else echo "no Java: no test on Spark"; fi
+	if command -v nvidia-smi >/dev/null; then $(MAKE) gpu; else echo "no GPU: no test on one"; fi
+
+# Each leaves a record of its last run, which is committed.
+paper: .venv/.installed-dev ## the paper's tests that take long, into results/runs/paper.json
+	$(PYTEST) -m paper --record results/runs/paper.json
+
+kills: .venv/.installed-dev ## processes that are killed while they write, into results/runs/kills.json
+	$(PYTEST) -m kills --record results/runs/kills.json
+
+browser: .venv/.installed-dev ## the pages in Chromium, into results/runs/browser.json
+	$(PYTEST) -m browser --record results/runs/browser.json
 
 coverage: .venv/.installed-dev ## lines of src that the tests run, of the whole suite
 	rm -f .coverage .coverage.*
-	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n 2 -m ''
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
+
+mutants: .venv/.installed-dev ## small changes that no test notices, into results/mutants.json
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[mutants]'
+	$(BIN)/python tests/mutants.py results/mutants.json
 
 lint: .venv/.installed-dev ## formatting, lint and types
 	$(BIN)/ruff format --check .
@@ -77,7 +94,7 @@ wheel: .venv/.installed-dev ## build sdist and wheel and try the wheel in an emp
 lock: ## write constraints.txt anew
 	place=$$(mktemp -d) && $(PYTHON) -m venv $$place \
 	&& $$place/bin/pip install --quiet torch \
-	&& $$place/bin/pip install --quiet -e '.[dev,docs]' -e paper \
+	&& $$place/bin/pip install --quiet -e '.[dev,docs,mutants]' -e paper \
 	&& { sed -n '/^#/p' constraints.txt; \
 	     $$place/bin/pip freeze --exclude-editable | sed '/^#/d; /^nvidia-/d; /^cuda-/d; s/+[a-z0-9]*$$//' | sort -f; } \
 	   > constraints.txt.new \

@@ -11,3 +11,10 @@ def run(capsys, *arguments):
         cli.main([str(a) for a in arguments])
     said = capsys.readouterr()
     return stopped.value.code, said.out, said.err
+
+
+def succeeds(*arguments):
+    """`matcha ARGUMENTS`, which ends well."""
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([str(a) for a in arguments])
+    assert stopped.value.code == 0

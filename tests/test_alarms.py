@@ -25,10 +25,6 @@ def test_a_jump_begins_at_a_quarter_of_all_nodes(nodes, expected):
     assert bool(class_alarms(before, after)) is expected
 
 
-def test_labels_that_change_places_do_not_move_shares():
-    assert class_alarms(counts(40, 60), counts(40, 60)) == ()
-
-
 def test_an_emptied_class_is_named_with_what_it_had():
     assert class_alarms(counts(95, 5, 0), counts(100, 0, 0)) == (
         "Class 1 had 5.0% of nodes before and has none after.",

@@ -18,7 +18,6 @@ def test_code_blocks_run(block, tmp_path, monkeypatch):
     run_block(block, tmp_path, monkeypatch)
 
 
-@pytest.mark.slow
 def test_commands_run_one_after_the_other(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for line in commands(DOCS / "ask.md"):

@@ -40,12 +40,6 @@ def test_the_line_names_argument_value_and_what_is_allowed(kind):
 
 
 @pytest.mark.parametrize("kind", WITH_PARTS)
-def test_parts_are_kept_for_programs(kind):
-    error = kind("epochs", -1, "an integer >= 0")
-    assert (error.argument, error.got, error.allowed) == ("epochs", -1, "an integer >= 0")
-
-
-@pytest.mark.parametrize("kind", WITH_PARTS)
 def test_survives_pickling_as_between_worker_processes(kind):
     error = kind("epochs", -1, "an integer >= 0")
     copy = pickle.loads(pickle.dumps(error))

@@ -1,6 +1,5 @@
 import io
 import sys
-from types import SimpleNamespace
 
 from matcha_gnn import progress
 from matcha_gnn.progress import LateBar
@@ -23,16 +22,3 @@ def test_a_bar_is_drawn_on_a_terminal_alone_and_after_a_while(monkeypatch):
     monkeypatch.setattr("sys.stderr", Terminal())
     LateBar("adapting")(1, 2)
     assert "adapting" not in sys.stderr.getvalue()
-
-
-def test_a_notebook_shows_a_bar_as_well(monkeypatch):
-    monkeypatch.setattr(progress, "DELAY", 0)
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    shell = SimpleNamespace(kernel=object())
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    bar = LateBar("adapting")
-    for done in range(1, 4):
-        bar(done, 3)
-    assert "adapting" in sys.stderr.getvalue()
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=SimpleNamespace))
-    assert not progress.in_notebook()

@@ -5,8 +5,6 @@ import io
 import re
 import tomllib
 
-import pytest
-
 from documents import PROJECT, run_line
 
 README = (PROJECT / "README.md").read_text()
@@ -49,7 +47,6 @@ def check_pip(line):
     assert extra in project["optional-dependencies"]
 
 
-@pytest.mark.slow
 def test_every_line_runs_as_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}

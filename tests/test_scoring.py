@@ -8,7 +8,7 @@ import torch
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
-from matcha_gnn.metrics import accuracy, confusion_matrix, evaluate, scorable
+from matcha_gnn.metrics import accuracy, confusion_matrix, evaluate
 from matcha_gnn.report.template import percent
 from running import run
 
@@ -59,6 +59,10 @@ CASES = {
 }
 
 
+WITH_PAGE = ("plain", "bool mask", "one-hot")
+"""Pictures take longer than all else."""
+
+
 def written(folder, arrays):
     graph = tiny_graph()
     np.savez(folder / "g.npz", x=graph.x.numpy(), edge_index=graph.edge_index.numpy(), **arrays)
@@ -72,56 +76,31 @@ def expected():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_adapt_scores_what_is_valid_and_says_what_is_not(name, tmp_path, capsys, expected):
+def test_adapt_scores_what_is_valid_and_says_what_is_not(
+    name, tmp_path, capsys, expected, monkeypatch
+):
     arrays, scored, remark = CASES[name]
+    if name not in WITH_PAGE:
+        monkeypatch.setattr(mg.Result, "report", lambda *_, **__: None)
     code, said, _ = run(capsys, *written(tmp_path, arrays), "--json")
     assert code == 0
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert json.loads(said) == summary
-    page = (tmp_path / "out" / "report.html").read_text()
+    page = tmp_path / "out" / "report.html"
+    shown = page.read_text() if page.is_file() else None
+    assert bool(shown) == (name in WITH_PAGE)
     if scored is None:
         assert summary["accuracy_before"] is summary["accuracy_after"] is None
         assert summary["scored_nodes"] == 0
-        assert "against the labels that were given" not in page
+        assert shown is None or "against the labels that were given" not in shown
     else:
         hits = (expected.labels.numpy() == TRUE)[scored]
         assert summary["accuracy_after"] == pytest.approx(hits.mean(), abs=1e-12)
         assert summary["scored_nodes"] == len(hits)
         over = "all 120 nodes" if len(hits) == NODES else f"{len(hits)} of 120 nodes"
-        assert f"Over {over}" in page
+        assert shown is None or f"Over {over}" in shown
     remarks = summary["score_remarks"]
     assert [remark in each for each in remarks] == ([] if remark is None else [True])
-
-
-def test_the_remark_is_printed(tmp_path, capsys):
-    code, said, _ = run(capsys, *written(tmp_path, {"y": with_unknown(-1)}))
-    assert code == 0
-    assert "37 of 120 labels are not classes 0 to 2 and were not scored" in said
-
-
-@pytest.mark.parametrize("labels", [[0, 1], "text", 3])
-def test_labels_of_a_pt_file_that_are_no_tensor_do_not_stop_a_run(labels, tmp_path, capsys):
-    graph = tiny_graph()
-    graph.y = labels
-    arguments = written(tmp_path, {})
-    torch.save(graph, tmp_path / "g.pt")
-    arguments[2] = tmp_path / "g.pt"
-    code, said, _ = run(capsys, *arguments, "--json")
-    assert code == 0
-    assert json.loads(said)["accuracy_after"] is None
-    assert "instead of a tensor" in json.loads(said)["score_remarks"][0]
-
-
-def test_scorable_without_labels_says_nothing():
-    found = scorable(None, torch.ones(4, dtype=torch.bool), 4, 2)
-    assert (found.number, found.remarks) == (0, ())
-
-
-def test_scorable_leaves_the_callers_tensors_alone():
-    labels, mask = torch.tensor([0, -1, 1]), torch.tensor([1, 1, 0])
-    found = scorable(labels, mask, 3, 2)
-    assert found.mask.tolist() == [True, False, False]
-    assert (labels.tolist(), mask.tolist()) == ([0, -1, 1], [1, 1, 0])
 
 
 @pytest.mark.parametrize(
@@ -131,9 +110,15 @@ def test_scorable_leaves_the_callers_tensors_alone():
         ([0, 0, 0, 0], torch.zeros(4, dtype=torch.int64), None, "predicted"),
         (torch.zeros(4, dtype=torch.int64), torch.zeros(4), None, "labels"),
         (torch.zeros(4, dtype=torch.int64), [0, 0, 0, 0], None, "labels"),
+        (torch.zeros(4, dtype=torch.int64), torch.tensor([0, 1, -1, 0]), None, "labels"),
         *(
             (torch.zeros(4, dtype=torch.int64), torch.zeros(4, dtype=torch.int64), mask, "mask")
-            for mask in (torch.ones(4, dtype=torch.int64), torch.ones(3).bool(), [True] * 4)
+            for mask in (
+                torch.ones(4).int(),
+                torch.ones(3).bool(),
+                torch.zeros(4).bool(),
+                [True] * 4,
+            )
         ),
     ],
 )
@@ -143,24 +128,15 @@ def test_direct_calls_are_strict(predicted, labels, mask, argument):
             score(predicted, labels, mask)
 
 
-def test_large_class_numbers_take_no_memory():
-    labels = torch.tensor([2**40, 2**40, 7, 7])
-    scores = evaluate(torch.tensor([2**40, 7, 7, 7]), labels)
-    assert scores.accuracy == 0.75
-    assert scores.balanced_accuracy == 0.75
-    assert scores.macro_f1 == pytest.approx((2 / 3 + 0.8) / 2)
-
-
-def test_a_page_ignores_classes_that_the_model_does_not_have(tmp_path, expected):
-    labels = torch.from_numpy(with_unknown(2**40))
-    expected.report(tmp_path / "r.html", labels)
-    share = (expected.labels.numpy() == TRUE)[37:].sum() / NODES
-    assert percent(share, 1) in (tmp_path / "r.html").read_text()
-
-
 def test_recall_on_the_page_is_that_of_the_confusion_matrix(tmp_path, expected):
     expected.report(tmp_path / "r.html", tiny_graph().y)
     seen = confusion_matrix(tiny_graph().y, expected.labels)
     page = (tmp_path / "r.html").read_text()
     for recall in (seen.diagonal() / seen.sum(1)).tolist():
         assert percent(recall, 1) in page
+
+
+def test_the_remark_is_printed(tmp_path, capsys):
+    code, said, _ = run(capsys, *written(tmp_path, {"y": with_unknown(-1)}))
+    assert code == 0
+    assert "37 of 120 labels are not classes 0 to 2 and were not scored" in said

@@ -73,14 +73,6 @@ def test_distance_rings_where_nothing_can_be_told_and_where_features_are_broken(
     assert rings(mg.Watch(trained()), broken(), day(), broken()) == [alarm, [], alarm]
 
 
-def test_what_cannot_be_told_leaves_an_alarm_as_it_was():
-    watch = mg.Watch(trained(), level=0.9)
-    rings(watch, day(0.5, 2), broken())
-    watch.skip("not a graph", "2026-05-03")
-    last = watch.observe(day(0.5, 3), "2026-05-04")
-    assert (last.alarms, last.level_since) == ({}, "2026-05-01T00:00:00+00:00")
-
-
 def test_a_step_is_what_adapt_returns_and_nothing_is_changed():
     model, graph = trained(), day(0.3)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -118,19 +110,6 @@ def test_metric_positive_classes_and_loader_reach_adapt():
     assert batches
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"), [("level", 1.5), ("metric", "f2"), ("positive", 1), ("loader", 3)]
-)
-def test_wrong_arguments_are_named_and_leave_a_watch_as_it_was(name, wrong):
-    with pytest.raises(mg.InvalidArgumentError, match=f"^{name}: got"):
-        mg.Watch(trained(), **{name: wrong})
-    watch = mg.Watch(trained())
-    for graph, time, says in ((day(), "monday", "^time: got 'monday'"), (3, None, "graph")):
-        with pytest.raises(mg.InvalidArgumentError, match=says):
-            watch.observe(graph, time)
-    assert watch.steps == watch.table() == []
-
-
 @pytest.fixture
 def watched():
     watch = mg.Watch(trained(), level=0.9)
@@ -155,18 +134,6 @@ def test_a_table_is_all_that_it_takes_to_go_on(watched, tmp_path):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(mg.InvalidFileError, match="^table: got"):
             other.resume(path)
-
-
-def test_a_file_is_whole_or_as_before(watched, tmp_path, monkeypatch):
-    def fails(*_):
-        raise OSError(28, "No space left on device")
-
-    watched.to_csv(tmp_path / "t.csv")
-    before = (tmp_path / "t.csv").read_bytes()
-    monkeypatch.setattr(csv.DictWriter, "writerows", fails)
-    with pytest.raises(mg.InvalidFileError, match="No space left"):
-        watched.to_csv(tmp_path / "t.csv")
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"t.csv": before}
 
 
 def test_the_page_has_one_picture_and_the_table_beneath(watched, tmp_path):

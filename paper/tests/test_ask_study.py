@@ -14,8 +14,6 @@ from matcha_paper.studies.ask_saved import SavedRun
 from matcha_paper.studies.ask_selectors import (
     SELECTORS,
     Coda,
-    ModelPicker,
-    Ours,
 )
 from matcha_paper.studies.evidence_cases import Pair
 from matcha_paper.studies.worlds import World
@@ -45,15 +43,6 @@ def test_a_much_better_candidate_is_found(kind):
     assert selector.choice(0) == 0 or isinstance(selector, Coda)
 
 
-@pytest.mark.parametrize("kind", SELECTORS, ids=lambda kind: kind.name)
-def test_only_disputed_nodes_are_asked_but_for_ours(kind):
-    run = made_run()
-    selector = kind(run, np.random.default_rng(0))
-    selector.ask(50)
-    agreed = (run.labels == run.labels[0]).all(0)[selector.nodes]
-    assert agreed.sum() == (5 if isinstance(selector, Ours) else 0)
-
-
 def test_selectors_stop_when_there_is_nothing_left_to_ask():
     run = made_run(gain=0.02, nodes=100)
     alone = replace(run, names=run.names[:1], probs=run.probs[:1])
@@ -65,27 +54,6 @@ def test_selectors_stop_when_there_is_nothing_left_to_ask():
         selector = kind(alone, np.random.default_rng(0))
         selector.ask(200)
         assert selector.choice(200) == selector.plain_choice(200) == 0
-
-
-def test_model_picker_weighs_candidates_by_their_right_answers():
-    run = made_run()
-    picker = ModelPicker(run, np.random.default_rng(0))
-    picker.ask(10)
-    right = (run.labels[:, picker.nodes] == run.truth[picker.nodes]).sum(1)
-    expected = ((1 - 0.46) / 0.46) ** right
-    assert picker.posteriors[-1] == pytest.approx(expected / expected.sum())
-
-
-def test_coda_starts_from_the_consensus():
-    run = made_run()
-    coda = Coda(run, np.random.default_rng(0))
-    assert coda.best[0].sum() == pytest.approx(1)
-    before = coda.confusions.copy()
-    coda.ask(1)
-    node = coda.nodes[0]
-    grown = np.argwhere(coda.confusions != before)
-    places = [[k, run.truth[node], run.labels[k, node]] for k in range(3)]
-    assert grown.tolist() == places
 
 
 def test_saved_runs_come_back(tmp_path):

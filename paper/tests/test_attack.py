@@ -8,17 +8,12 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.utils import contains_self_loops
 
 import matcha_gnn as mg
-from matcha_gnn.errors import IncompatibleError, InvalidGraphError
+from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.metrics import accuracy
-from matcha_paper.attack import LOSSES, _differentiable, attacked
+from matcha_paper.attack import _differentiable, attacked
 
 QUICK = {"epochs": 20, "block_size": 3000}
-
-
-def directed():
-    graph = tiny_graph()
-    return graph.edge_subgraph(graph.edge_index[0] < graph.edge_index[1])
 
 
 def pairs(graph):
@@ -36,12 +31,6 @@ def test_no_more_edges_are_flipped_than_the_rate_allows(rate):
     assert hurt.coalesce().num_edges == hurt.num_edges
 
 
-def test_a_directed_graph_is_attacked_edge_by_edge():
-    graph = directed()
-    hurt = attacked(trained_model(), graph, 0.1, **QUICK)
-    assert 0 < len(pairs(graph) ^ pairs(hurt)) <= round(0.1 * graph.num_edges)
-
-
 def test_the_attack_hurts_more_than_random_flips():
     model, graph = trained_model(), tiny_graph(0.4, seed=5)
     before = accuracy(mg.predict(model, graph).probs, graph.y)
@@ -57,25 +46,6 @@ def test_the_attack_hurts_more_than_random_flips():
     by_chance = accuracy(mg.predict(model, random).probs, graph.y)
     assert after < by_chance - 0.04
     assert after < before - 0.08
-
-
-def test_nodes_decide_whose_predictions_are_attacked():
-    model, graph = trained_model(), tiny_graph(0.8, seed=5)
-    first = torch.arange(120) < 40
-    aimed = attacked(model, graph, 0.1, nodes=first, **QUICK)
-    graph.test_mask = first
-    assert pairs(aimed) == pairs(attacked(model, graph, 0.1, **QUICK))
-    probs = mg.predict(model, aimed).probs
-    whole = mg.predict(model, graph).probs
-    loss = accuracy(whole, graph.y, first) - accuracy(probs, graph.y, first)
-    assert loss > accuracy(whole, graph.y, ~first) - accuracy(probs, graph.y, ~first)
-
-
-def test_each_loss_is_its_own_adversary():
-    model, graph = trained_model(), tiny_graph(0.4, seed=5)
-    found = {loss: pairs(attacked(model, graph, 0.2, loss=loss, **QUICK)) for loss in LOSSES}
-    assert len({frozenset(edges) for edges in found.values()}) == len(LOSSES)
-    assert found["prob_margin"] == pairs(attacked(model, graph, 0.2, **QUICK))
 
 
 def test_a_model_that_ignores_edge_weights_is_refused():
@@ -120,12 +90,3 @@ def test_model_graph_and_global_generator_are_untouched_and_the_seed_repeats():
     assert torch.equal(torch.random.get_rng_state(), state)
     assert torch.equal(first.edge_index, attacked(model, graph, 0.1, seed=1, **QUICK).edge_index)
     assert pairs(first) != pairs(attacked(model, graph, 0.1, seed=2, **QUICK))
-
-
-def test_graphs_without_labels_or_with_weights_are_refused():
-    bare, weighted = tiny_graph(), tiny_graph()
-    del bare.y
-    weighted.edge_weight = torch.ones(weighted.num_edges)
-    for graph, part in ((bare, "y"), (weighted, "edge_weight")):
-        with pytest.raises(InvalidGraphError, match=rf"graph\.{part}: got"):
-            attacked(trained_model(), graph, 0.1, **QUICK)

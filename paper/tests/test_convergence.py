@@ -9,7 +9,6 @@ from matcha_paper.convergence import (
     lipschitz,
     own_pic,
     smoothness,
-    squared_norm,
     theorem_step,
 )
 
@@ -30,12 +29,6 @@ def shifted():
 
 def mixed(hops, gamma):
     return torch.einsum("nkd,k->nd", hops, gamma)
-
-
-def test_the_norm_is_that_of_the_matrix_whose_columns_are_the_hops(shifted):
-    hops, _, _ = shifted
-    matrix = hops.transpose(0, 1).flatten(1).T
-    assert squared_norm(hops) == pytest.approx(float(torch.linalg.matrix_norm(matrix, 2)) ** 2)
 
 
 def test_beta_is_the_largest_second_derivative():
@@ -80,13 +73,3 @@ def test_the_theorem_bounds_the_gradients_of_a_run(shifted):
     without_error = gradient_bound(hops, 2 * beta, start, rounds, 0.0)
     assert 0 < without_error < bound
     assert float(own_pic(mixed(hops, gamma), weight)) < start
-
-
-def test_bad_arguments_are_named(shifted):
-    hops, weight, gamma = shifted
-    with pytest.raises(mg.InvalidArgumentError, match="^beta: got 0"):
-        theorem_step(hops, 0)
-    with pytest.raises(mg.InvalidArgumentError, match="^rounds: got 0"):
-        gradient_bound(hops, 1.0, 0.5, 0, 1.0)
-    with pytest.raises(mg.InvalidArgumentError, match="^iterations: got 0"):
-        smoothness(mixed(hops, gamma), weight, iterations=0)

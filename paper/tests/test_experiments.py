@@ -1,6 +1,5 @@
 import json
 import shutil
-from importlib import import_module
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -10,15 +9,13 @@ import matcha_gnn as mg
 from matcha_paper.attack import attacked
 from matcha_paper.datasets import rawfiles
 from matcha_paper.experiments import compare, load, names, run, run_all, store
-from matcha_paper.experiments.run import LARGEST, grouped, parts
 from matcha_paper.experiments.spec import (
     cells,
     counted_over_all_nodes,
-    groups,
     parse,
     published,
 )
-from matcha_paper.tables import gain_table, markdown_table
+from matcha_paper.tables import gain_table
 
 SMALL = {
     "title": "small",
@@ -77,19 +74,6 @@ def test_a_record_holds_what_the_library_gives(finished):
     result = mg.gamma.run(model, target, strategy=mg.Matcha(rounds=3))
     record = store.read("small", finished)["a", "ERM + Matcha", 0]
     assert record["numbers"]["accuracy"] == mg.metrics.accuracy(result.probs, target.y)
-
-
-def test_what_is_recorded_is_not_run_again(finished):
-    before = (finished / "small.jsonl").read_bytes()
-    assert run(parse("small", SMALL), finished, jobs=1) == 0
-    assert (finished / "small.jsonl").read_bytes() == before
-
-
-def test_a_changed_setting_is_run_again(finished, tmp_path):
-    changed = json.loads(json.dumps(SMALL))
-    changed["rows"]["ERM + Matcha"]["epochs"] = 2
-    todo = store.missing(cells(parse("small", changed)), finished)
-    assert {cell.row for cell in todo} == {"ERM + Matcha"}
 
 
 def test_a_record_without_a_setting_that_came_later_is_of_its_default(finished, tmp_path):
@@ -191,25 +175,6 @@ def test_compare_takes_mean_and_deviation_over_seeds(finished):
     assert rows[0].paper_mean is None
 
 
-def test_a_published_number_over_all_nodes_meets_ours_over_all_nodes(
-    finished, tmp_path, monkeypatch
-):
-    folder = shutil.copytree(finished, tmp_path / "results")
-    records = store.read("small", finished)
-    for record in (records["a", "ERM", seed] for seed in (0, 1)):
-        record["numbers"]["accuracy_all"] = 0.25
-        store.append(record, folder)
-    # The package's function of the same name hides the module.
-    module = import_module("matcha_paper.experiments.compare")
-    monkeypatch.setattr(module, "counted_over_all_nodes", lambda name: {("ERM", "a")})
-    experiment = parse("small", SMALL)
-    marked, *others = compare(experiment, folder)
-    assert (marked.row, marked.ours_mean) == ("ERM", 25.0)
-    assert marked.as_dict()["row"] == "ERM (all nodes)"
-    assert others == compare(experiment, finished)[1:]
-    assert markdown_table(experiment, [marked, *others]).count("25.00 ± 0.00 (all nodes)") == 1
-
-
 @pytest.mark.parametrize("where", ["", "train", "rows.ERM"])
 def test_an_unknown_key_is_an_error(where):
     changed = json.loads(json.dumps(SMALL))
@@ -221,27 +186,6 @@ def test_an_unknown_key_is_an_error(where):
         parse("small", changed)
 
 
-def test_settings_for_a_column_that_is_not_there_are_an_error():
-    changed = json.loads(json.dumps(SMALL))
-    changed["rows"]["ERM"]["only"] = {"z": {"lr": 1.0}}
-    with pytest.raises(mg.InvalidArgumentError, match="'z'"):
-        parse("small", changed)
-
-
-def test_published_numbers_were_read_twice():
-    """A second reading of the paper's table: some cells by eye, all in range."""
-    table = published("table1")
-    assert len(table) == 14
-    assert table["ERM"]["homo-hetero"] == [73.62, 0.44]
-    assert table["Tent + Matcha"]["attr-low-high"] == [95.04, 0.06]
-    assert table["GraphPatcher"]["attr-low-high"] == [73.31, 4.48]
-    assert table["SOGA + Matcha"]["attr-hetero-homo"] == [90.14, 0.33]
-    assert table["AdaNPC"]["low-high"] == [91.15, 0.39]
-    every = [pair for row in table.values() for pair in row.values()]
-    assert len(every) == 14 * 8
-    assert all(50 < m < 100 and 0 < s < 5 for m, s in every)
-
-
 @pytest.mark.parametrize("name", names())
 def test_every_published_number_has_its_place(name):
     experiment, table = load(name), published(name)
@@ -251,23 +195,6 @@ def test_every_published_number_has_its_place(name):
     every = [pair for row in table.values() for pair in row.values()]
     assert every or name == "cover"
     assert all(16 < mean < 100 and all(0 < sd < 7 for sd in rest) for mean, *rest in every)
-
-
-def test_cells_of_other_tables_read_by_eye():
-    assert published("table2")["GTrans + Matcha"] == {
-        "syn-cora": [83.49, 0.78],
-        "twitch-e": [56.75, 0.40],
-    }
-    assert published("architectures")["GraphPatcher"]["appnp"] == [57.49, 1.83]
-    assert "jknet" not in published("architectures")["Tent"]
-    assert published("hops")["ERM + Matcha"]["K15"] == [77.92, 0.87]
-    assert published("losses")["Difference"]["high-low"] == [82.56, 0.99]
-    assert published("homophily-levels")["ERM"]["0.6-0.8"] == [89.34, 0.03]
-    assert published("degree-levels")["ERM + Matcha"]["2-20"] == [97.01, 1.00]
-    assert published("evolving")["Evolving ERM + Matcha"]["0.3"] == [77.43, 0.62]
-    assert published("evolving")["Static ERM"]["0.9"] == [97.15, 0.32]
-    assert published("attack")["ERM"]["20%"] == [45.47]
-    assert published("attack")["Homophily"]["15%"] == [16.90]
 
 
 def test_a_row_has_the_method_of_its_base_in_every_column():
@@ -296,20 +223,6 @@ def test_rows_that_adapt_name_their_base(name):
     assert all(rows[row.base].epochs == 0 for row in rows.values() if row.base)
 
 
-@pytest.mark.parametrize("name", names())
-def test_columns_of_the_first_group_are_those_that_the_paper_prints(name):
-    """Where the graphs of the published runs are known they are used, and five graphs beside."""
-    experiment = load(name)
-    for column in groups(experiment).get("five graphs", []):
-        twin = experiment.columns[column.removesuffix("-five")]
-        assert twin.source["generator"] == twin.target["generator"] == "released_csbm"
-        assert "generator" not in experiment.columns[column].source
-        assert not any(column in row for row in published(name).values())
-    for cell in cells(experiment, (3,)):
-        if cell.target["generator"] == "released_csbm":
-            assert not {"seed", "num_nodes"} & set(cell.target)
-
-
 def test_rows_are_paired_by_seed_where_they_share_the_source_model(finished, tmp_path):
     raw = json.loads(json.dumps(SMALL))
     raw["rows"]["ERM + Matcha"] |= {"base": "ERM"}
@@ -334,23 +247,6 @@ def test_rows_are_paired_by_seed_where_they_share_the_source_model(finished, tmp
     assert compare(experiment, tmp_path)[2].gain.sd is None, "one seed is left"
 
 
-def test_current_records_count_before_stale_ones_and_stale_ones_are_marked(finished, tmp_path):
-    experiment = parse("small", SMALL)
-    folder = shutil.copytree(finished, tmp_path / "results")
-    record = store.read("small", folder)["a", "ERM", 0]
-    del record["model"]
-    store.append(record, folder)
-    cell = compare(experiment, folder)[0]
-    assert (cell.seeds, cell.stale) == ((1,), False)
-    assert [c.seed for c in store.missing(cells(experiment), folder)] == [0]
-    other = store.read("small", folder)["a", "ERM", 1]
-    other["algorithm"]["version"] = 99
-    store.append(other, folder)
-    cells_ = compare(experiment, folder)
-    assert (cells_[0].seeds, cells_[0].stale) == ((0, 1), True)
-    assert markdown_table(experiment, cells_).count("†") == 2, "the number, and what it means"
-
-
 def test_every_cell_is_recorded():
     folder = Path(__file__).parents[2] / "results"
     for name in names():
@@ -370,21 +266,3 @@ def test_tables_run_by_the_same_processes_as_one_by_one(finished, tmp_path):
             assert record["numbers"] == expected[place]["numbers"]
             assert record["model"]["hash"] == expected[place]["model"]["hash"]
     assert len(list((tmp_path / "models").glob("*.safetensors"))) == 2
-
-
-def test_parts_of_a_group_have_one_target_and_one_method():
-    todo = [cell for name in ("table1", "losses") for cell in cells(load(name), (0,))]
-    groups_ = grouped(todo)
-    assert len(groups_) == 8, "four published source graphs and four drawn ones"
-    for group in groups_:
-        split = parts(group)
-        assert sorted(map(id, group)) == sorted(id(cell) for part in split for cell in part)
-        for part in split:
-            assert len({repr(cell.target) for cell in part}) == 1
-            assert len({cell.run.method for cell in part}) == 1
-
-
-def test_the_largest_data_sets_come_first():
-    found = [group[0].source["generator"] for group in grouped(cells(load("table2"), (0, 1)))]
-    assert set(found[:4]) == set(LARGEST)
-    assert set(found[4:]) == {"syn_cora"}

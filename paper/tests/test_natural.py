@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from matcha_gnn.evidence.trust import Trust
-from matcha_paper.studies.natural import PRESENT, Rule, chosen, runs_of, verdict
+from matcha_paper.studies.natural import PRESENT, Rule, runs_of, verdict
 
 RESULTS = Path(__file__).parents[2] / "results"
 RUNS = runs_of(
@@ -47,8 +47,3 @@ def test_generated_runs_lose_nothing():
     assert now.hurt == 0
     assert now.gain >= 0.9 * before.gain
     assert min(now.cover_before, now.cover_after) >= 90
-
-
-def test_belief_is_taken_nowhere():
-    taken = [chosen(run, Rule()) for run in RUNS if "answers" in run]
-    assert taken.count("belief") == 0

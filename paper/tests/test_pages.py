@@ -1,8 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from html_page import Page
 from matcha_paper.experiments import Comparison, load
 from matcha_paper.experiments.pairs import Paired
@@ -32,20 +30,7 @@ def test_gains_over_the_base_row_and_stale_cells_are_shown():
     assert "†" not in Page(render_experiment_page(load("table1"), [CELL], Path("nowhere"))).words
 
 
-def test_without_published_numbers_there_is_no_comparison():
-    cells = [replace(CELL, paper_mean=None, paper_sd=None)]
-    page = Page(render_experiment_page(load("table1"), cells, Path("nowhere")))
-    assert "The paper prints no numbers for it." in page.words
-    assert "svg" not in page.tags
-
-
 def test_records_say_what_they_were_made_with():
     records = Path(__file__).parents[2] / "results"
     words = Page(render_experiment_page(load("architectures"), [CELL], records)).words
     assert "records)" in words
-
-
-@pytest.mark.parametrize("mean", [73.62, 80.0])
-def test_the_picture_says_how_far_apart_they_are(mean):
-    text = render_experiment_page(load("table1"), [replace(CELL, ours_mean=mean)], Path("nowhere"))
-    assert f"{mean - 73.62:+.2f} points" in text

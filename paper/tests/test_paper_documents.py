@@ -5,7 +5,6 @@ import re
 import pytest
 
 from documents import PROJECT, build_site, code_blocks, run_block
-from matcha_paper.conclusions import published_tables
 from matcha_paper.documents import DOCUMENTS, PICTURE, picture_of_all, refreshed
 from matcha_paper.figures.theory import PICTURES
 
@@ -20,31 +19,9 @@ def test_tables_are_those_of_the_records(document):
     assert re.search(r"<!-- ([\w-]+)[^>]* -->\n[^<]+<!-- /\1 -->", text), "no table is filled"
 
 
-def test_all_tables_together_are_the_sum_of_the_tables():
-    text = (PAGES / "results.md").read_text()
-    pages = [path.read_text() for path in (PAGES / "results").glob("*.md")]
-    summaries = re.findall(
-        r"summary -->\n(\d+) cells with a published number: .*; (\d+) at or above it minus",
-        "".join(pages),
-    )
-    together = re.search(r"Of (\d+) cells with a published number (\d+) ", text)
-    assert len(summaries) >= 9
-    assert [sum(map(int, column)) for column in zip(*summaries, strict=True)] == [
-        int(number) for number in together.groups()
-    ]
-
-
 def test_the_picture_of_all_cells_is_that_of_the_records():
     drawn = re.search(r'aria-label="[^"]*"', picture_of_all(PROJECT / "results"))[0]
     assert drawn in (PROJECT / PICTURE).read_text(), "run: python -m matcha_paper.documents"
-
-
-def test_every_table_of_the_paper_has_a_page_that_is_linked():
-    text = (PAGES / "results.md").read_text()
-    for name in published_tables():
-        assert f"(results/{name}.md)" in text
-        page = (PAGES / "results" / f"{name}.md").read_text()
-        assert all(f"<!-- {name}{kind} -->" in page for kind in ("", " summary", " gains"))
 
 
 def test_the_pictures_of_the_theory_are_drawn():

@@ -4,7 +4,6 @@ import shutil
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import matcha_gnn as mg
@@ -15,7 +14,6 @@ from matcha_paper.figures import (
     csv_of,
     drawn,
     gamma,
-    margins,
     reproduced,
     shifts,
 )
@@ -23,12 +21,11 @@ from matcha_paper.figures.curves import rounds_of
 from matcha_paper.figures.numbers import (
     Effort,
     distinct,
-    mean_sd,
     read_rows,
     select,
     write_rows,
 )
-from matcha_paper.figures.settings import Setting, setting
+from matcha_paper.figures.settings import Setting
 
 COMMITTED = Path(__file__).parents[2] / "results"
 QUICK = Effort(seeds=(0, 1), quick=True)
@@ -79,16 +76,6 @@ def test_numbers_survive_their_file(tmp_path):
     assert distinct(rows, "b") == [1, -2]
 
 
-def test_a_missing_file_is_one_clear_line(tmp_path):
-    with pytest.raises(mg.InvalidFileError, match="nothing.csv"):
-        read_rows(tmp_path / "nothing.csv")
-
-
-def test_one_value_has_no_deviation():
-    assert mean_sd([3.0]) == (3.0, 0.0)
-    assert mean_sd([1.0, 3.0]) == pytest.approx((2.0, 2**0.5))
-
-
 def test_simulated_examples_of_gamma_have_the_accuracy_of_the_theory():
     rows = gamma.measure(QUICK)
     facts = [select(rows, panel=panel)[0] for panel in distinct(rows, "panel")]
@@ -103,12 +90,6 @@ def test_attribute_shift_costs_the_classifier_and_structure_shift_the_representa
         assert row["delta_g"] == pytest.approx(row["delta_g_theory"], abs=0.04)
 
 
-def test_best_threshold_finds_the_cut_on_either_side():
-    score = np.array([0.1, 0.2, 0.3, 0.9])
-    assert shifts.best_threshold(score, np.array([0, 0, 1, 1])) == (pytest.approx(0.25), 1.0)
-    assert shifts.best_threshold(score, np.array([1, 1, 1, 0])) == (pytest.approx(0.6), 1.0)
-
-
 @pytest.mark.parametrize("moves", ["gamma", "theta", "both"])
 def test_rounds_one_by_one_are_the_rounds_of_a_long_run(moves):
     model, graph = trained_model(), tiny_graph()
@@ -117,26 +98,3 @@ def test_rounds_one_by_one_are_the_rounds_of_a_long_run(moves):
     whole = mg.adapt(model, graph, strategy=mg.Matcha(lr=0.1, rounds=4, moves=moves))
     assert [loss for loss, _ in found] == pytest.approx(whole.trace.loss, rel=1e-5)
     assert found[-1][1] == pytest.approx(mg.metrics.accuracy(whole.probs, graph.y))
-
-
-def test_histograms_hold_every_node_and_the_accuracy():
-    model, _, graph = setting("cover", "attribute", 0, QUICK)
-    found = margins.margins(model, graph)
-    edges = np.linspace(found.min(), found.max() + 1e-9, margins.BINS + 1)
-    rows = margins.histogram_rows({"panel": "p"}, found, graph.y, edges)
-    width = edges[1] - edges[0]
-    assert sum(row["class_0"] for row in rows) * width == pytest.approx(1)
-    expected = mg.metrics.accuracy(model(graph.x, graph.edge_index), graph.y)
-    assert rows[0]["accuracy"] == pytest.approx(expected)
-
-
-def test_columns_with_one_source_share_its_model():
-    attribute, homophily = (setting("cover", c, 0, QUICK) for c in ("attribute", "homophily"))
-    assert attribute.model is homophily.model
-    assert attribute.target.num_edges != homophily.target.num_edges
-
-
-def test_reproduced_writes_numbers_and_pictures(tmp_path):
-    written = reproduced("gap", Effort(seeds=(0,), quick=True, results=tmp_path))
-    assert [path.suffix for path in written] == [".csv", ".svg", ".png"]
-    assert all(path.is_file() for path in written)

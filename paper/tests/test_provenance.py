@@ -69,11 +69,6 @@ def was_asked(repository):
     return (repository.parent / "asked").exists()
 
 
-def test_the_monitor_of_these_tests_runs_where_git_is_asked_plainly(repository):
-    git(repository, "describe", "--always", "--dirty")
-    assert was_asked(repository)
-
-
 def test_a_record_does_not_ask_the_repository_it_is_installed_in(repository):
     for source in SOURCES:
         shutil.copytree(PROJECT / source, repository / source, dirs_exist_ok=True)
@@ -105,28 +100,6 @@ def test_only_changed_sources_make_a_commit_dirty(repository):
     assert provenance.commit_of(package).endswith("-dirty")
 
 
-def test_settings_of_tables_and_documents_are_no_change_of_the_code(repository):
-    package = own(repository)
-    before = provenance.commit_of(package)
-    settings = repository / "paper/src/matcha_paper/experiments/paper/table.toml"
-    settings.parent.mkdir(parents=True)
-    settings.write_text("lr = 1.0\n")
-    git(repository, "add", ".")
-    git(repository, "commit", "--quiet", "-m", "second")
-    provenance.commit_of.cache_clear()
-    assert provenance.commit_of(package) == before
-    (package / "__init__.py").write_text("second\n")
-    git(repository, "commit", "--quiet", "-am", "third")
-    provenance.commit_of.cache_clear()
-    assert provenance.commit_of(package) == git(repository, "rev-parse", "--short=12", "HEAD")
-
-
-def test_variables_that_name_another_repository_are_not_followed(repository, monkeypatch):
-    package = own(repository)
-    monkeypatch.setenv("GIT_DIR", str(repository.parent / "nowhere"))
-    assert provenance.commit_of(package) is not None
-
-
 @pytest.mark.parametrize("text", ["", "[project", 'project = "x"', '[project]\nname = "other"'])
 def test_a_tree_of_another_project_is_none_of_ours(text, repository):
     package = own(repository)
@@ -141,10 +114,6 @@ def test_a_broken_checkout_does_not_make_git_look_above(repository):
     shutil.copytree(repository / "src", inner / "src")
     (inner / ".git").mkdir()
     assert provenance.commit_of(own(inner)) is None
-
-
-def test_an_installed_package_has_no_source_tree(tmp_path):
-    assert provenance.source_tree(tmp_path / "site-packages" / "matcha_gnn") is None
 
 
 def test_a_copy_without_history_can_be_told_its_commit(monkeypatch):

@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-import random
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from matcha_gnn.errors import InvalidFileError
 from matcha_paper.experiments import compare, store
 from matcha_paper.experiments.spec import parse
-from matcha_paper.pages import render_experiment_page
 
 TRAIN = {
     "backbone": "gprgnn",
@@ -74,10 +72,6 @@ def test_what_is_added_is_read(tmp_path):
     assert [c.ours_mean for c in compare(EXPERIMENT, path.parent)] == [15.0]
 
 
-def test_without_a_file_there_are_no_records(tmp_path):
-    assert store.read("small", tmp_path) == {}
-
-
 def test_the_last_record_of_a_cell_counts(tmp_path):
     add(tmp_path, record(0, 0.1), record(1, 0.2), record(0, 0.3))
     assert accuracies(tmp_path) == {0: 0.3, 1: 0.2}
@@ -95,11 +89,6 @@ def test_compacting_keeps_one_sorted_line_per_cell(tmp_path):
     assert path.stat().st_ino == compacted, "nothing to do, so the file was not written again"
 
 
-def test_compacting_nothing_makes_no_file(tmp_path):
-    store.compact("small", tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_last_line_cut_off_anywhere_does_not_count_and_goes_with_the_next_write(tmp_path):
     path = add(tmp_path, record(0, 0.1), record(1, 0.2))
     whole = path.read_bytes()
@@ -111,14 +100,6 @@ def test_a_last_line_cut_off_anywhere_does_not_count_and_goes_with_the_next_writ
         add(tmp_path, record(2, 0.4))
         assert accuracies(tmp_path) == kept | {2: 0.4}
         assert len(path.read_bytes().splitlines()) == len(kept) + 1
-
-
-def test_a_last_line_that_lacks_its_end_only_is_kept(tmp_path):
-    path = add(tmp_path, record(0, 0.1), record(1, 0.2))
-    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
-    assert accuracies(tmp_path) == {0: 0.1, 1: 0.2}
-    add(tmp_path, record(2, 0.4))
-    assert accuracies(tmp_path) == {0: 0.1, 1: 0.2, 2: 0.4}
 
 
 def add_many(folder, first, together):
@@ -186,50 +167,6 @@ def test_a_damaged_line_is_named_in_one_line(line, tmp_path):
         compare(EXPERIMENT, tmp_path)
     assert f"{path}, line 2 (" in str(raised.value)
     assert len(str(raised.value).splitlines()) == 1
-
-
-def mutated(good, draw):
-    """The bytes with one to three places cut out or written over."""
-    changing = bytearray(good)
-    for _ in range(draw.randint(1, 3)):
-        at = draw.randrange(len(changing))
-        put = draw.choice((b"", b'"', b"7", b"\n", b"\xe9"))
-        changing[at : at + draw.choice((0, 1, 1, 9))] = put
-    return bytes(changing)
-
-
-def refusal(folder):
-    """What is said of the records; None where they are shown."""
-    try:
-        render_experiment_page(EXPERIMENT, compare(EXPERIMENT, folder), folder)
-    except InvalidFileError as error:
-        return str(error)
-    return None
-
-
-def test_mutated_bytes_are_refused_in_one_line_or_shown(tmp_path):
-    path = add(tmp_path, record(0, 0.5), record(1, 0.25))
-    good, draw, said = path.read_bytes(), random.Random(0), []
-    for _ in range(500):
-        path.write_bytes(mutated(good, draw))
-        said.append(refusal(tmp_path))
-    refused = [line for line in said if line is not None]
-    assert 100 < len(refused) < 500
-    assert all(str(path) in line and len(line.splitlines()) == 1 for line in refused)
-
-
-def test_a_folder_in_place_of_the_file_is_one_clear_line(tmp_path):
-    (tmp_path / "small.jsonl").mkdir()
-    with pytest.raises(InvalidFileError, match="small.jsonl"):
-        store.read("small", tmp_path)
-    with pytest.raises(InvalidFileError, match="small.jsonl"):
-        store.append(record(), tmp_path)
-
-
-def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path):
-    (tmp_path / "plain").write_text("a file")
-    with pytest.raises(InvalidFileError, match="plain"):
-        store.append(record(), tmp_path / "plain")
 
 
 def test_tables_are_looked_for_in_the_source_tree_where_there_are_none_here(tmp_path, monkeypatch):

@@ -61,19 +61,6 @@ def test_shown_cells_have_the_promised_keys(name, capsys):
     assert all(cell["seeds"] == [0, 1, 2, 3, 4] for cell in cells)
 
 
-def test_stand_ins_have_no_published_number(capsys):
-    cells = json.loads(run(capsys, "table2", "--show", "--json")[1])
-    stand_ins = [c for c in cells if c["column"] == "syn-coauthor-cs"]
-    assert stand_ins
-    assert all(c["paper_mean"] is None and c["paper_sd"] is None for c in stand_ins)
-
-
-def test_a_table_says_how_far_it_is_from_the_paper(capsys):
-    code, said, _ = run(capsys, "evolving", "--show")
-    assert code == 0
-    assert "15 cells with a published number" in said
-
-
 def test_a_quick_figure_is_written_and_shown_again(tmp_path, capsys):
     code, _, _ = run(capsys, "gap", "--quick", "--results", tmp_path)
     assert code == 0
@@ -113,11 +100,6 @@ def test_without_data_it_says_what_goes_where(tmp_path, capsys, monkeypatch):
     assert "Traceback" not in error
 
 
-def test_bad_names_and_counts_are_refused(capsys):
-    assert "table9" in run(capsys, "table9")[2]
-    assert "--seeds" in run(capsys, "table1", "--seeds", 0)[2]
-
-
 def stale_line(folder, seed, **algorithm):
     """Add a record of the table `hops` with another algorithm."""
     cell = next(c for c in CELLS if (c.row, c.seed) == ("ERM + ours", seed))
@@ -147,33 +129,6 @@ def test_stale_records_are_listed_with_what_is_wrong(tmp_path, capsys):
     assert "3 records are stale" in said
 
 
-def test_where_no_record_is_stale_nothing_is_printed(tmp_path, capsys):
-    stale_line(tmp_path, 0)
-    code, said, _ = run(capsys, "all", "--stale", "--json", "--results", tmp_path)
-    assert (code, json.loads(said)) == (0, [])
-    assert run(capsys, "all", "--stale", "--results", tmp_path)[:2] == (0, "")
-
-
 @pytest.mark.xfail(strict=True, reason="strategies have had new versions since the records")
 def test_no_committed_record_is_stale(capsys):
     assert run(capsys, "all", "--stale", "--results", PROJECT / "results")[:2] == (0, "")
-
-
-def test_stale_records_are_sought_in_tables_that_exist(tmp_path, capsys):
-    code, _, error = run(capsys, "gap", "--stale", "--results", tmp_path)
-    assert code == 2
-    assert "'gap'" in error
-    code, _, error = run(capsys, "table1", "--stale", "--results", tmp_path)
-    assert code == 2
-    assert "make them with: matcha reproduce table1\n" in error
-
-
-def test_a_damaged_line_is_named_by_the_command(tmp_path, capsys):
-    stale_line(tmp_path, 0)
-    with (tmp_path / "hops.jsonl").open("a") as file:
-        file.write('{"cell": 3}\n')
-    for option in ("--show", "--stale"):
-        code, said, error = run(capsys, "hops", option, "--results", tmp_path)
-        assert (code, said) == (2, "")
-        assert "hops.jsonl, line 2 (" in "".join(error.splitlines())
-        assert "Traceback" not in error

@@ -6,11 +6,10 @@ import sys
 from dataclasses import replace
 
 import pytest
-import torch
 
 import matcha_gnn as mg
 from matcha_paper.experiments import run, source_models, store
-from matcha_paper.experiments.source_models import cached_source, hash_of, train_source
+from matcha_paper.experiments.source_models import cached_source, hash_of
 from matcha_paper.experiments.spec import cells, parse
 from test_experiments import SMALL
 
@@ -47,14 +46,6 @@ def test_tables_share_a_model_whatever_they_give_to_methods(tmp_path, trainings)
     assert all(each.seconds > 0 and each.model.source is not None for each in found)
 
 
-def test_arrays_that_are_added_later_are_those_of_training(tmp_path):
-    cell = first(SHIPPED)
-    added = cached_source(cell, tmp_path, methods={"adanpc"}).model.source_arrays["adanpc"]
-    at_once = train_source(cell, methods={"adanpc"}).source_arrays["adanpc"]
-    assert added.keys() == at_once.keys()
-    assert all(torch.equal(added[name], at_once[name]) for name in added)
-
-
 @pytest.mark.parametrize("change", ["seed", "graph", "training"])
 def test_what_makes_another_model_is_trained_anew(change, tmp_path, trainings):
     cell = first(SMALL)
@@ -65,15 +56,6 @@ def test_what_makes_another_model_is_trained_anew(change, tmp_path, trainings):
     }[change]
     hashes = {cached_source(each, tmp_path).made["hash"] for each in (cell, other)}
     assert len(trainings) == len(hashes) == 2
-
-
-def test_alpha_is_that_of_the_spec_or_of_the_architecture():
-    train = SMALL["train"] | {"backbone": "appnp", "epochs": 1}
-    found = [
-        train_source(first(SMALL | {"train": train | given})).alpha
-        for given in ({}, {"alpha": 0.3})
-    ]
-    assert found == [mg.APPNP(8, 2).alpha, 0.3]
 
 
 def test_another_commit_trains_again_and_what_was_cut_off_too(tmp_path, trainings, monkeypatch):
@@ -89,17 +71,6 @@ def test_another_commit_trains_again_and_what_was_cut_off_too(tmp_path, training
         about.unlink()
     cached_source(cell, tmp_path)
     assert len(trainings) == 3
-
-
-def test_all_rows_of_a_column_name_the_same_model(tmp_path, trainings):
-    assert run(parse("small", SMALL), tmp_path, jobs=1) == 8
-    hashes = {}
-    for (_, _, seed), record in store.read("small", tmp_path).items():
-        hashes.setdefault(seed, set()).add(record["model"]["hash"])
-    assert [len(found) for found in hashes.values()] == [1, 1]
-    assert hashes[0] != hashes[1]
-    # Both columns have the same source graph.
-    assert len(trainings) == 2
 
 
 TRAIN = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from matcha_paper.experiments import load, names, stale, store
+from matcha_paper.experiments import load, stale, store
 from matcha_paper.experiments.algorithms import algorithm_of
 from matcha_paper.experiments.pairs import sign_test
 from matcha_paper.experiments.spec import cells
@@ -69,16 +69,6 @@ def test_each_reason_is_named(folder):
     store.append(record(first, **good), folder)
     store.append(gone, folder)
     assert reasons(folder) == {("a row that is no more", (0,)): ("settings",)}
-
-
-def test_where_every_record_has_changes_all_are_stale(tmp_path):
-    for cell in CELLS:
-        store.append(record(cell, "abc-dirty", f"{cell.seed:04d}"), tmp_path)
-    assert set(reasons(tmp_path).values()) == {("commit",)}
-
-
-def test_all_tables_are_looked_at(folder):
-    assert stale(names(), folder) == []
 
 
 def test_the_sign_test_counts_halves():

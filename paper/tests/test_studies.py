@@ -11,20 +11,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-import matcha_gnn as mg
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_paper import studies
 from matcha_paper.experiments import load
 from matcha_paper.experiments.spec import cells, groups, quick
 from matcha_paper.studies import (
     added_hops,
-    base_settings,
     choosing_rounds,
-    data_checks,
     evidence,
-    gate,
     gtrans_csbm,
-    held_out,
     networks,
     same_bits,
     search_settings,
@@ -77,13 +72,6 @@ def test_the_shifts_of_harm_are_there_and_each_family_is_in_both_halves():
     assert families[0] == families[1]
 
 
-def test_a_shift_changes_the_target_alone():
-    source, target = source_graph(TINY, 0), target_graph(SHIFT, 0)
-    assert source.num_nodes == target.num_nodes == 200
-    alike = [mg.metrics.edge_homophily(g.edge_index, g.y) for g in (source, target)]
-    assert alike == pytest.approx([0.8, 0.2], abs=0.1)
-
-
 @pytest.mark.parametrize("kind", ["gpr", "gcn"])
 def test_estimates_stand_beside_those_of_others(kind, monkeypatch):
     monkeypatch.setattr(evidence, "EPOCHS", 20)
@@ -107,13 +95,6 @@ def test_added_hops_are_measured(kind, monkeypatch):
     assert all(0 <= one <= 100 for one in found)
 
 
-def test_neighbouring_cells_share_a_source_model():
-    shared_source = small_cells("ERM", "homo-hetero", "attr-homo-hetero", "hetero-homo")
-    models = [model for _, model in shared.with_models(shared_source)]
-    assert len(models) == 3
-    assert len({id(model) for model in models}) == 2
-
-
 def test_held_out_seeds_draw_their_own_graphs_where_a_table_has_five():
     table = shared.held_out_table("table1")
     assert list(table.columns) == list(groups(load("table1"))[""])
@@ -121,12 +102,6 @@ def test_held_out_seeds_draw_their_own_graphs_where_a_table_has_five():
     assert table.rows["Tent"].at("hetero-homo").method_options == {"steps": 10, "lr": 0.1}
     assert all(cell.target["seed"] == 1010 for cell in cells(table, (10,)))
     assert shared.held_out_table("table2").columns == load("table2").columns
-
-
-def test_settings_are_searched_where_seeds_draw_their_own_graphs():
-    found = search_settings.searched(load("table1"), ["ERM + Matcha"], (10,))
-    assert {column for column, _ in found} == set(groups(load("table1"))["five graphs"])
-    assert search_settings.searched(load("table2"), None, (10,)) == {}
 
 
 def test_settings_are_searched_without_labels_and_the_best_over_seeds_is_chosen(monkeypatch):
@@ -168,32 +143,6 @@ def test_the_step_of_the_theorem_stands_beside_that_of_the_table(tmp_path):
     said = theorem_step.line(cell, tmp_path)
     assert said.startswith("homo-hetero: β ")
     assert "(table: 1)" in said
-
-
-def test_held_out_cells_have_one_method_and_no_seed_of_the_table():
-    found = held_out.held_out_cells("lame", {"k": 3})
-    assert {cell.run.method for cell in found} == {"lame"}
-    assert {cell.seed for cell in found} == set(shared.HELD_OUT)
-    assert not set(shared.HELD_OUT) & set(load("table1").seeds)
-
-
-def test_a_record_of_base_settings_grows_by_seeds(tmp_path):
-    path = tmp_path / "base-settings.json"
-    for seed, score in ((10, 50.0), (11, 60.0)):
-        found = base_settings.Found("gprgnn", "released", {"alone": score}, {"alone": 66.26})
-        own = base_settings.remember(path, "tent", seed, found)
-    assert own == {"10": {"alone": 50.0}, "11": {"alone": 60.0}}
-    assert shared.read_record(path) == {
-        "tent": {"gprgnn": {"published": {"alone": 66.26}, "released": own}}
-    }
-
-
-def test_generated_graphs_are_compared_by_class_distance():
-    graph = data_checks.preferential(data_checks.pool(40, 5), 0.9, seed=0)
-    shares = data_checks.step_shares(graph)
-    assert shares.sum() == pytest.approx(1)
-    assert shares[0] > 0.7
-    assert data_checks.degrees(graph).sum() == graph.num_edges
 
 
 def test_half_of_the_unlabelled_rows_are_taken_off():
@@ -243,16 +192,6 @@ def test_networks_of_others_are_run_and_shown(monkeypatch, capsys):
     assert "summary: 1 runs, mean change -2.00 points, 1 hurt by more" in capsys.readouterr().out
 
 
-def test_f1_is_that_of_the_rare_class_where_there_is_one():
-    graph = tiny_graph(num_classes=2)
-    half = graph.y.clone()
-    half[(graph.y == 1).nonzero()[::2, 0]] = 0
-    scores = networks._scores("is", half, graph, 1)
-    assert scores["f1_is"] == pytest.approx(2 / 3, abs=0.02)
-    assert scores["accuracy_is"] == pytest.approx(75, abs=2)
-    assert networks._scores("is", graph.y, graph, None)["f1_is"] == 1
-
-
 def test_same_bits_gives_the_same_twice_and_names_what_differs(monkeypatch, tmp_path, capsys):
     sizes = {2: same_bits.SIZES[2]}
     monkeypatch.setattr(same_bits, "SIZES", sizes)
@@ -269,61 +208,6 @@ def test_same_bits_gives_the_same_twice_and_names_what_differs(monkeypatch, tmp_
     same_bits.main()
     assert "questions: 2 of 2 are the same\n" in capsys.readouterr().out
     assert paths[0].read_bytes() == paths[1].read_bytes()
-
-
-def test_same_bits_lists_apart_what_one_side_lacks():
-    before = {
-        "a": {"labels": "0011", "probs": "12", "candidate fitted, changed": "0x1.8p-1"},
-        "b": {"pic_before": "0x1.8000000000000p-1"},
-        "gone": {},
-    }
-    after = {"a": {"labels": "0010", "probs": "12"}, "b": {"pic_before": "0x1.0000000000000p-1"}}
-    assert same_bits.differences(before, after).splitlines() == [
-        "0 of 2 are the same",
-        "  a: 1 of 4 labels",
-        "  b: pic_before (0.75 → 0.5)",
-        "  only on one side: outcomes before: 1",
-        "  only on one side: candidate fitted (before): 1",
-    ]
-    assert same_bits.differences(before, before) == "3 of 3 are the same"
-
-
-def gate_run(default, second, chosen="pool", family="flip"):
-    return {
-        "study": "harm",
-        "family": family,
-        "case": "a",
-        "network": "gpr",
-        "method": "erm",
-        "seed": 0,
-        "before": 80.0,
-        "default": default,
-        "second": second,
-        "chosen": chosen,
-        "second_chosen": "pool",
-        "same_probs": default == second,
-    }
-
-
-@pytest.mark.parametrize(
-    ("run", "said"),
-    [
-        (gate_run(90.0, 90.05, "fitted"), "passed: mean difference +0.025"),
-        (gate_run(90.0, 90.25), "not passed: mean difference +0.125"),
-        (gate_run(80.0, 78.9), "not passed: mean difference -0.550"),
-        (gate_run(79.05, 78.95), "not passed: mean difference -0.050"),
-    ],
-)
-def test_the_gate_passes_only_within_its_limits(run, said, capsys):
-    gate.show([run, gate_run(85.0, 85.0)])
-    assert f"\n{said}" in capsys.readouterr().out
-
-
-def test_the_gate_fails_where_one_family_differs(capsys):
-    gate.show([gate_run(85.0, 85.0)] * 9 + [gate_run(85.0, 85.35, family="rare")])
-    assert "not passed: mean difference +0.035 points, largest of a family +0.350" in (
-        capsys.readouterr().out
-    )
 
 
 def test_missing_data_end_a_study_in_one_line(tmp_path):

@@ -18,7 +18,7 @@ from torch_geometric.nn import GCN
 import matcha_gnn as mg
 from matcha_gnn import cli
 from matcha_gnn.cli import demo
-from running import run
+from running import run, succeeds
 
 NET = ("--network", "network:net", "--weights", "weights.pt", "--source", "source.safetensors")
 TABLES = ("--nodes", "nodes.parquet", "--edges", "edges.parquet", *NET[4:])
@@ -30,9 +30,7 @@ ASKED = {"questions.csv", "questions.html", "questions.safetensors"}
 def files(tmp_path_factory):
     """What `matcha demo --files` writes."""
     folder = tmp_path_factory.mktemp("files")
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["demo", "--files", str(folder), "--json"])
-    assert stopped.value.code == 0
+    succeeds("demo", "--files", folder, "--json")
     return folder
 
 
@@ -180,7 +178,13 @@ def test_broken_features_exit_with_3_and_write_all_files(place, capsys):
 
 def test_answers_add_up_are_never_lost_and_need_no_graph(place, capsys):
     target = mg.read_graph("target.npz")
-    assert run(capsys, "adapt", "target.npz", *NET, "-o", "out", "--ask", 6, "--json")[0] == 0
+    table = (f"user {node},{node % 7}" for node in range(2000))
+    (place / "table.csv").write_text("\n".join(["name,group", *table]))
+    first = ("adapt", "target.npz", *NET, "-o", "out", "--ask", 6, "--table", "table.csv")
+    assert run(capsys, *first, "--json")[0] == 0
+    asked = pd.read_csv("out/questions.csv")
+    assert (asked["name"] == "user " + asked["node"].astype(str)).all()
+    assert (asked["group"] == asked["node"] % 7).all()
     answered("out/questions.csv", target.y, place / "first.csv")
     (place / "target.npz").unlink()
     code, said, complaint = run(capsys, "answer", "out", "first.csv", "--json")
@@ -248,6 +252,10 @@ BAD = {
     "--strategy: got 'max'": adapt(*NET, "--strategy", "Matcha(rounds=max(1, 2))"),
     "--ask: got 3; allowed: none with": adapt(*NET, "--ask", "3", "--strategy", "t3a"),
     "--table: got t.csv; allowed: none without": adapt(*NET, "--table", "t.csv"),
+    "text.csv (1 lines); allowed: a line for each of 2000": adapt(
+        *NET, "--ask", "3", "--table", "text.csv"
+    ),
+    "line 2: node 'x'; allowed: nodes 0 to 1999": adapt(*NET, "--ask", "3", "--table", "nodes.csv"),
     "metric: got 'roc'; allowed: accuracy": adapt(*NET, "--metric", "roc"),
     "classes: got ('a',)": adapt(*NET, "--classes", "a"),
     "--device: got 'tpu9'": adapt(*NET, "--device", "tpu9"),
@@ -280,6 +288,7 @@ def test_a_bad_call_is_one_line_exit_2_and_no_file(says, place, capsys):
     np.save("narrow.npy", np.ones((2000, 1), np.float32))
     np.save("n.npy", np.array([1, 1, 2]))
     (place / "text.csv").write_text("a,b\nx,y\n")
+    (place / "nodes.csv").write_text("node,b\nx,y\n")
     code, said, complaint = run(capsys, *BAD[says])
     assert (code, said, complaint.count("\n")) == (2, "", 1)
     assert complaint.startswith("matcha: ")
@@ -287,14 +296,7 @@ def test_a_bad_call_is_one_line_exit_2_and_no_file(says, place, capsys):
     assert not (place / "out").exists() or not any((place / "out").iterdir())
 
 
-@pytest.mark.parametrize("name", ["[red]g[/red].npz", "g\x1b[31m.npz", "[bold"])
-def test_names_are_printed_as_they_are(name, place, capsys):
-    code, _, complaint = run(capsys, "estimate", name, *NET)
-    assert (code, "\x1b" in complaint) == (2, False)
-    assert name.replace("\x1b", "\\x1b") in complaint
-
-
-def test_help_answers_without_torch_and_our_faults_exit_with_1(place):
+def test_help_answers_without_torch_and_a_full_disk_is_one_line(place):
     code = "import sys\nfrom matcha_gnn import cli\ntry:\n    cli.main(['--help'])\nfinally:\n    "
     done = subprocess.run(
         [sys.executable, "-c", code + "assert 'torch' not in sys.modules"],
@@ -304,14 +306,16 @@ def test_help_answers_without_torch_and_our_faults_exit_with_1(place):
     assert done.returncode == 0
     for command in ("demo", "summarise", "estimate", "adapt", "answer", "watch"):
         assert f"\n  {command} " in done.stdout
-    broken = (
-        "import matcha_gnn.io.graphfiles as f, matcha_gnn.cli as cli\n"
-        "def broken(*a, **k): raise RuntimeError('ours')\n"
-        f"f.read_graph = broken\ncli.main({['estimate', 'target.npz', *NET]!r})"
-    )
-    done = subprocess.run([sys.executable, "-c", broken], capture_output=True, text=True)
-    assert (done.returncode, "RuntimeError: ours" in done.stderr) == (1, True)
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "matcha_gnn", "estimate", "target.npz", *NET]
+        command = [sys.executable, "-m", "matcha_gnn", "--version"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (2, "matcha: No space left on device\n")
+
+
+def test_our_faults_are_not_called_the_users(place, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(mg, "read_graph", broken)
+    with pytest.raises(RuntimeError, match="ours"):
+        cli.main(["estimate", "target.npz", *NET])

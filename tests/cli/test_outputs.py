@@ -1,6 +1,5 @@
 """A folder of results holds the files of one run, and a summary only where they are complete."""
 
-import csv
 import json
 
 import pytest
@@ -54,13 +53,6 @@ def test_files_of_an_earlier_run_go_and_those_of_others_stay(page, result, tmp_p
     assert all((tmp_path / name).read_bytes() != b"earlier" for name in written)
 
 
-def test_a_summary_that_cannot_be_removed_stops_the_run_before_it_writes(result, tmp_path):
-    (tmp_path / "summary.json").mkdir()
-    with pytest.raises(mg.InvalidFileError, match=r"summary.json.*can be removed"):
-        outputs.write_outputs(result, tmp_path)
-    assert names(tmp_path) == {"summary.json"}
-
-
 def test_the_summary_is_the_result_with_scores(result, target, tmp_path):
     target = target.clone()
     target.test_mask = torch.arange(300) < 100
@@ -81,13 +73,8 @@ def test_the_summary_is_the_result_with_scores(result, target, tmp_path):
     assert "torch" in summary["versions"]
 
 
-def test_changed_nodes_are_written_with_labels_and_probabilities(result, tmp_path):
-    outputs.write_outputs(result, tmp_path, page=False)
-    with open(tmp_path / "changed.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == round(result.changed * 300) > 0
-    for row, change in zip(rows, result.changes(), strict=True):
-        assert int(row["node"]) == change.node
-        assert row["label_before"] == result.classes[change.before]
-        assert row["label_after"] == result.classes[change.after]
-        assert float(row["probability_after"]) == pytest.approx(change.prob_after, abs=1e-6)
+def test_a_summary_that_cannot_be_removed_stops_the_run_before_it_writes(result, tmp_path):
+    (tmp_path / "summary.json").mkdir()
+    with pytest.raises(mg.InvalidFileError, match=r"summary.json.*can be removed"):
+        outputs.write_outputs(result, tmp_path)
+    assert names(tmp_path) == {"summary.json"}

@@ -53,11 +53,3 @@ def test_unequal_nodes_make_degrees_less_telling():
         found.append(fit_degree_law(half, shares, incoming_degrees(graph)).dispersion)
     assert found[0] < 0.05
     assert found[1] > 0.3
-
-
-def test_a_graph_without_edges_says_nothing():
-    graph = Graph(torch.ones(4, 1), torch.zeros(2, 0, dtype=torch.long))
-    shares = torch.tensor([0.3, 0.7]).double()
-    law = fit_degree_law(shares[:, None] * shares, shares, incoming_degrees(graph))
-    odds = law.log_odds(incoming_degrees(graph))
-    assert bool((odds == odds[:, :1]).all())

@@ -10,7 +10,7 @@ from matcha_gnn.evidence.goals import METRICS, Accuracy, Wanted, expected_confus
 from matcha_gnn.evidence.posterior import Posterior
 from matcha_gnn.evidence.rating import rater_of
 from matcha_gnn.evidence.trust import Trust
-from matcha_gnn.metrics import average_precision, evaluate
+from matcha_gnn.metrics import average_precision
 
 SKLEARN = {
     "accuracy": lambda truth, probs: metrics.accuracy_score(truth, probs.argmax(1)),
@@ -106,21 +106,6 @@ def test_the_delta_method_gives_the_bounds_of_accuracy():
     assert delta.gain(other_new, other_old) == pytest.approx(exact.gain(new, old), abs=1e-9)
 
 
-def test_chance_by_the_delta_method_is_that_of_drawn_classes():
-    probs, _, candidate = drawn(3000, 2, 0, rare=4.0)
-    goal = goal_of("f1", 2)
-    rater = rater_of(goal, posterior_of(probs))
-    rated = rater.rate(candidate)
-    chance = torch.Generator().manual_seed(1)
-    scores = [
-        goal.score(torch.multinomial(probs, 1, generator=chance)[:, 0], candidate)
-        for _ in range(400)
-    ]
-    half = rater._chance(rated.slopes[rated.labels])
-    assert rater.value(rated).value == pytest.approx(np.mean(scores), abs=0.004)
-    assert half == pytest.approx(1.645 * np.std(scores), rel=0.1)
-
-
 def test_labels_for_a_metric_are_the_best_for_it():
     probs, _, _ = drawn(2000, 2, 0, rare=4.0)
     for metric in ("f1", "balanced_accuracy"):
@@ -145,24 +130,3 @@ def test_the_rarer_of_two_classes_is_positive():
     for wanted, number, known in ((Wanted("f1"), 3, shares), (Wanted("f1"), 2, None)):
         with pytest.raises(InvalidArgumentError, match="^positive: got None; allowed: the class"):
             wanted.goal(number, known)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"metric": "auc"}, "metric: got 'auc'; allowed: accuracy, balanced_accuracy, macro_f1,"),
-        ({"metric": 3}, "metric: got 3; allowed: accuracy"),
-        ({"positive": 1}, "positive: got 1; allowed: none, unless metric is f1 or average"),
-    ],
-)
-def test_what_is_no_metric_is_refused_in_one_line(given, said):
-    with pytest.raises(InvalidArgumentError) as error:
-        Wanted(**given)
-    assert str(error.value).startswith(said)
-
-
-def test_one_formula_serves_scores_and_estimates():
-    _, truth, candidate = drawn(300, 4, 1)
-    scores = evaluate(candidate, truth).as_dict()
-    for name, value in scores.items():
-        assert goal_of(name, 4).score(truth, candidate) == pytest.approx(value)

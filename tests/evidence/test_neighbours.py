@@ -9,7 +9,6 @@ import torch
 import matcha_gnn as mg
 from matcha_gnn.evidence import neighbours
 from matcha_gnn.evidence.neighbours import (
-    SAMPLE,
     Residuals,
     edge_ends,
     fit_edge_shares,
@@ -44,22 +43,6 @@ def test_shares_of_edges_between_known_classes_are_counts():
     everyone = torch.ones(800, dtype=torch.bool)
     counted = class_edge_shares(graph.y, everyone, graph.edge_index, 3)
     np.testing.assert_allclose(found.T, counted, atol=2e-3)
-
-
-def test_homophily_is_found_through_noise():
-    graph = mg.datasets.csbm(6000, 2, homophily=0.2, degree=4, seed=1)
-    rng = np.random.default_rng(0)
-    logit = 2.0 * (2 * graph.y.numpy() - 1) + 2.0 * rng.standard_normal(6000)
-    first = 1 / (1 + np.exp(-logit))
-    probs = torch.from_numpy(np.stack([1 - first, first], 1))
-    found = fitted(*probs[graph.edge_index], probs.mean(0))
-    value = likelihood_of(*probs[graph.edge_index], probs.mean(0), found)
-    assert abs(float(found.trace()) - 0.2) < 0.03
-    shuffled = probs[torch.randperm(6000, generator=torch.Generator().manual_seed(0))]
-    blind = fitted(*shuffled[graph.edge_index], probs.mean(0))
-    none = likelihood_of(*shuffled[graph.edge_index], probs.mean(0), blind)
-    assert abs(float(blind.trace()) - 0.5) < 0.05
-    assert value > none
 
 
 EDGE_SHARES = torch.tensor([[0.5, 0.2], [0.2, 0.1]]).double()
@@ -99,15 +82,6 @@ def test_two_rounds_are_exact_on_trees_two_hops_wide(links, monkeypatch):
     for node in range(4):
         expected = exact_marginal(evidence, links, node)
         np.testing.assert_allclose(found[node], expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("links", [[(0, 1)], [(0, 1), (1, 2)], [(0, 1), (0, 2), (0, 3)]])
-def test_damped_rounds_stay_close_to_exact_marginals(links):
-    evidence = torch.from_numpy(np.random.default_rng(0).standard_normal((4, 2)))
-    edges = torch.tensor([*links, *((j, i) for i, j in links)]).T
-    found = believe(evidence, EDGE_SHARES, SHARES, Graph(evidence, edges))
-    for node in range(4):
-        np.testing.assert_allclose(found[node], exact_marginal(evidence, links, node), atol=0.02)
 
 
 def test_a_directed_graph_has_no_reverse_messages_to_leave_out():
@@ -163,25 +137,6 @@ def test_the_fit_of_many_classes_does_not_end_early():
     reference = float(((receivers @ expected) * senders).sum(1).log().mean())
     pairs = len(probs) / 2
     assert abs(value - reference) * pairs < 0.5  # of the 2 that make two fits equally plausible
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_reciprocal_edges_are_detected(seed):
-    graph = mg.datasets.csbm(300, 2, degree=4, seed=seed)
-    edges = graph.edge_index
-    shuffled = edges[:, torch.randperm(edges.shape[1])]
-    assert Graph(graph.x, shuffled).reciprocal
-    turned = edges.clone()
-    turned[:, seed] = edges[:, seed].flip(0)
-    assert not Graph(graph.x, turned).reciprocal
-    assert not Graph(graph.x, edges[:, 1:]).reciprocal
-
-
-def test_a_sample_has_no_loops_and_is_bounded():
-    edges = torch.randint(50, (2, 100_000))
-    sample = Graph(torch.ones(50, 1), edges).sample_links(SAMPLE, seed=0)
-    assert sample.shape[1] <= 20_000
-    assert not (sample[0] == sample[1]).any()
 
 
 def test_no_edges_give_no_evidence():
@@ -273,17 +228,3 @@ def test_a_fit_that_errs_on_the_source_is_believed_less():
     found = shrunk_edge_shares(ends, fitted, source, misfit=0.25 * gain)
     kept = float((found - fitted).norm() / (source - fitted).norm())
     assert kept == pytest.approx(0.25, abs=0.01)
-
-
-def test_without_edges_the_sources_shares_are_kept():
-    source = torch.tensor([[0.4, 0.1], [0.1, 0.4]]).double()
-    nothing = torch.zeros(0, 2).double()
-    ends = edge_ends(nothing, nothing, torch.full((2,), 0.5).double())
-    found = shrunk_edge_shares(ends, source, source, misfit=0.0)
-    torch.testing.assert_close(found, source)
-
-
-def test_the_extrapolation_ends_where_an_iteration_of_one_rate_would():
-    end, away = torch.tensor([0.2, 0.3, 0.5]).double(), torch.tensor([0.1, -0.06, -0.04]).double()
-    start, once, twice = (end + away * 0.9**k for k in range(3))
-    torch.testing.assert_close(neighbours._extrapolated(start, once, twice), end)

@@ -1,6 +1,5 @@
 """A source summary is of one network: others are refused, what the library made of it is taken."""
 
-import copy
 from functools import cache
 
 import pytest
@@ -9,7 +8,7 @@ from torch import nn
 from torch_geometric.nn import APPNP, GCN
 
 import matcha_gnn as mg
-from matcha_gnn.gamma.testing import tiny_graph, trained_model
+from matcha_gnn.gamma.testing import tiny_graph
 
 SAYS = "^source: the summary is of a network with other weights than this .*: make it again"
 
@@ -80,17 +79,6 @@ SAME = {
 def test_the_same_network_is_taken_in_every_form(name):
     found = mg.estimate(SAME[name](Net().eval()), tiny_graph(), source=summary())
     assert found.low <= found.value <= found.high
-
-
-def test_models_of_this_library_are_told_apart_too():
-    made, other = copy.deepcopy(trained_model()), mg.GPRGNN(6, 3, K=3).eval()
-    result = mg.adapt(made, tiny_graph(), strategy=mg.Matcha(rounds=2), source=made.source)
-    again = copy.deepcopy(result.model)
-    again.source = None
-    for model in (made, result.model, again):
-        assert mg.adapt(model, tiny_graph(), source=made.source).posterior is not None
-    with pytest.raises(mg.IncompatibleError, match=SAYS):
-        mg.adapt(other, tiny_graph(), source=made.source)
 
 
 def test_where_it_cannot_be_told_there_is_a_warning():

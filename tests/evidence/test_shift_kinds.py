@@ -49,12 +49,6 @@ def test_the_true_kind_is_found(shares, offset, expected, scale):
     np.testing.assert_allclose(shift.shares, shares, atol=0.04)
 
 
-def test_the_offset_is_what_was_added():
-    offset = (1.0, -0.5, 0.7)
-    shift = estimate_shift(FeatureSample.of(draw(SHARES.numpy(), offset)), source(), torch.zeros(3))
-    np.testing.assert_allclose(shift.offset, offset, atol=0.1)
-
-
 def test_the_offset_allows_for_the_fitted_distance_between_classes():
     """Classes half as far apart and other shares: the mean moves by less than shares alone say."""
     offset = (0.9, -0.4, 0.6)
@@ -62,12 +56,6 @@ def test_the_offset_allows_for_the_fitted_distance_between_classes():
     shift = estimate_shift(FeatureSample.of(points), source(), torch.zeros(3))
     assert shift.kind is ShiftKind.BOTH
     np.testing.assert_allclose(shift.offset, offset, atol=0.15)
-
-
-def test_classes_that_do_not_differ_raise_no_error():
-    alike = FeatureStatistics(torch.zeros(3, 3).double(), torch.eye(3).double(), SHARES)
-    shift = estimate_shift(FeatureSample.of(draw(SHARES.numpy())), alike, torch.zeros(3))
-    assert shift.offset.isfinite().all()
 
 
 def test_a_misfit_of_the_source_is_no_evidence():
@@ -103,18 +91,6 @@ def test_densities_are_the_normal_law():
     for c, mean in enumerate(means):
         expected = multivariate_normal(mean.numpy(), covariance.numpy()).logpdf(points.numpy())
         np.testing.assert_allclose(ours[c], expected, rtol=1e-9)
-
-
-def test_one_iteration_never_loses_likelihood():
-    points = draw((0.2, 0.2, 0.6), (0.5, 0, 0), seed=5)
-    values = {
-        kind: fit_mixture(points, CENTROIDS, SHARES, kind.moves_shares, kind.moves_offset)
-        for kind in ShiftKind
-    }
-    same = values[ShiftKind.SAME].log_likelihood
-    assert all(fit.log_likelihood >= same - 1e-6 for fit in values.values())
-    both = values[ShiftKind.BOTH].log_likelihood
-    assert all(fit.log_likelihood <= both + 1e-3 for fit in values.values())
 
 
 def test_on_few_nodes_no_kind_gains():

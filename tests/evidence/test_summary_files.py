@@ -1,7 +1,6 @@
-"""The source travels in a file of its own: whole, small, and refused in one line where damaged."""
+"""The source travels in a file of its own, which is small and decides as the graph does."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,15 +18,6 @@ def network(classes=3, features=6, seed=0):
 
 def summary():
     return mg.summarise_source(network(), tiny_graph(0.8, seed=0))
-
-
-def test_a_summary_is_read_as_it_was_written(tmp_path):
-    path, made = tmp_path / "source.safetensors", summary()
-    made.save(path)
-    read = mg.SourceSummary.load(path)
-    assert read.tensors().keys() == made.tensors().keys()
-    assert all(torch.equal(read.tensors()[name], t) for name, t in made.tensors().items())
-    assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
 def test_it_is_small_and_has_no_rows_of_data(tmp_path):
@@ -57,55 +47,19 @@ def test_every_form_of_a_source_decides_alike(tmp_path, make):
     assert results[0].model.source is not None
 
 
-def damaged(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-10])
-
-
-def of_another_kind(path: Path) -> None:
-    mg.save_model(trained_model(), path)
-
-
-def of_an_older_version(path: Path) -> None:
-    rewritten(path, metadata={"format": "matcha-gnn source summary 2"})
-
-
-def without_a_part(path: Path) -> None:
-    rewritten(path, tensors={"class_prior": None})
-
-
-def not_finite(path: Path) -> None:
-    rewritten(path, tensors={"accuracy": torch.tensor(torch.nan)})
-
-
-def of_another_shape(path: Path) -> None:
-    rewritten(path, tensors={"class_edges": torch.ones(3, 4)})
-
-
-def of_other_evidence(path: Path) -> None:
-    rewritten(path, tensors={"evidence.pool": torch.ones(3)})
-
-
 @pytest.mark.parametrize(
-    ("spoil", "says"),
+    ("changed", "says"),
     [
-        (damaged, "not a safetensors file"),
-        (of_another_kind, "'matcha-gnn model 6'"),
-        (of_another_shape, "class_edges: shape [3, 4], where [3, 3] is needed"),
-        (of_other_evidence, "pool: shape [3], where [2] is needed"),
-        (of_an_older_version, "'matcha-gnn source summary 2', too old"),
-        (without_a_part, "no 'class_prior'"),
-        (not_finite, "NaN or infinite entries in accuracy"),
-        (Path.unlink, "no such file"),
+        ({"class_edges": torch.ones(3, 4)}, "class_edges: shape [3, 4], where [3, 3] is needed"),
+        ({"evidence.pool": torch.ones(3)}, "pool: shape [3], where [2] is needed"),
     ],
 )
-def test_other_files_are_refused_in_one_line(tmp_path, spoil, says):
-    path = tmp_path / "source.safetensors"
-    summary().save(path)
-    spoil(path)
+def test_other_shapes_are_refused_in_one_line(tmp_path, changed, says):
+    summary().save(tmp_path / "source.safetensors")
+    path = rewritten(tmp_path / "source.safetensors", tensors=changed)
     with pytest.raises(mg.InvalidFileError, match="^source: got ") as error:
         mg.adapt(network(), tiny_graph(), source=path)
     assert says in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.filterwarnings("ignore:source")
@@ -134,7 +88,3 @@ def test_classes_missing_in_the_source_leave_no_nan(tmp_path):
     assert result.probs.isfinite().all()
     assert "nan" not in result.summary().lower()
     assert result.severity != "good"
-
-
-def test_it_prints_in_one_line():
-    assert repr(summary()).startswith("SourceSummary(3 classes, homophily 0.8")

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.evidence.goals import Wanted
-from matcha_gnn.evidence.parts import measure_parts, thirds
+from matcha_gnn.evidence.parts import thirds
 from matcha_gnn.evidence.posterior import infer
 from matcha_gnn.evidence.probe import fit_probe, logits_without, rows_of
 from matcha_gnn.evidence.rating import per_error, rater_of
@@ -114,22 +114,6 @@ def test_intervals_are_wider_by_the_error(posterior):
     assert other.high - one.high == pytest.approx(changed * off.error)
 
 
-@pytest.mark.parametrize("metric", ["balanced_accuracy", "average_precision"])
-def test_other_metrics_are_wider_by_what_a_label_is_worth(posterior, metric):
-    goal = mg.evidence.goals.Wanted(metric).goal(2, posterior.source.shares)
-    off = Trust(0.02, 0.01, 0.0, 0.0, 0.0, 900)
-    values = []
-    for found in (NOTHING_WRONG, off):
-        rater = mg.evidence.rating.rater_of(goal, believing(posterior, found))
-        rated = rater.rate(posterior.belief)
-        first = rater.rate(posterior.probs.flip(1))
-        values.append((rater.value(rated), rater.gain(rated, first), rated.per_error))
-    (one, gain, worth), (other, wider, _) = values
-    assert worth > 0
-    assert one.low - other.low == pytest.approx(off.error * worth)
-    assert gain.low - wider.low >= off.error * worth * 0.5
-
-
 def test_what_a_label_is_worth_is_linear_to_a_perfect_answer():
     assert per_error(1.0, 0.7, 0.9) == pytest.approx(3.0)
     assert per_error(1.0, 1.0, 1.0) == 0.0
@@ -155,15 +139,6 @@ def test_beyond_the_limits_nothing_is_told(posterior, found, said):
     assert found.obstacle.startswith(said)
     assert bool(found.obstacle) == bool(said)
     assert believing(posterior, found).rejected == found.obstacle
-
-
-def test_the_assumption_names_what_makes_an_estimate_less_sure():
-    plain = Trust(0.07, 0.0, 0.0, 0.0, 0.0, 900).assumption
-    assert plain.endswith("were misjudged by ± 7 points.")
-    doubtful = Trust(0.07, 0.0, 0.3, 0.2, 0.0, 120).assumption
-    assert "classes seems 30 points off" in doubtful
-    assert "20 points above what was right on any part" in doubtful
-    assert "only 120 labelled nodes" in doubtful
 
 
 def test_a_probe_without_a_part_is_logistic_regression_on_the_rest():
@@ -226,32 +201,6 @@ def test_parts_show_that_features_mean_something_else(apart):
     assert (parts_error(evidence) > 0.1) == apart
 
 
-def test_too_few_labels_cannot_tell():
-    graph = mg.datasets.csbm(300, 8, seed=0)
-    graph.train_mask = torch.zeros(300, dtype=torch.bool)
-    graph.train_mask[:12] = True
-    graph.test_mask = ~graph.train_mask
-    model = mg.GPRGNN(8, 2)
-    mg.fit(model, graph, epochs=5)
-    assert len(model.source.evidence.parts) == 0
-    with pytest.warns(mg.NotAdaptedWarning, match="too few labelled nodes"):
-        result = mg.adapt(model, mg.datasets.csbm(300, 8, seed=1))
-    assert result.chosen == "source"
-
-
-def test_parts_are_a_file_of_numbers_alone(fitted, tmp_path):
-    model, source, _ = fitted
-    model.source.save(tmp_path / "source.safetensors")
-    again = mg.SourceSummary.load(tmp_path / "source.safetensors")
-    assert torch.equal(again.evidence.parts, model.source.evidence.parts)
-    assert again.evidence.parts.numel() <= 36
-    labels = torch.where(source.y > 5, 0, source.y)
-    fit = fit_probe(source.x, labels, torch.ones(900, dtype=torch.bool), 2)
-    known = torch.ones(900, dtype=torch.bool)
-    found = measure_parts(again.evidence, mg.unlabelled(source), fit, labels, known)
-    assert found.shape == (9, 2, 2)
-
-
 def test_a_gain_of_a_rare_class_may_be_lost_on_nodes_that_keep_their_label():
     options = {"num_nodes": 1500, "num_features": 16, "degree": 6, "signal": 2}
     source = mg.datasets.csbm(**options, shares=(0.9, 0.1), seed=0)
@@ -268,3 +217,12 @@ def test_a_gain_of_a_rare_class_may_be_lost_on_nodes_that_keep_their_label():
     changed = float((good.labels != 0).double().mean())
     assert gain.value - gain.low > changed * posterior.trust.error * good.per_error
     assert gain.low < value.low + 0.7 * (value.value - value.low)
+
+
+def test_the_assumption_names_what_makes_an_estimate_less_sure():
+    plain = Trust(0.07, 0.0, 0.0, 0.0, 0.0, 900).assumption
+    assert plain.endswith("were misjudged by ± 7 points.")
+    doubtful = Trust(0.07, 0.0, 0.3, 0.2, 0.0, 120).assumption
+    assert "classes seems 30 points off" in doubtful
+    assert "20 points above what was right on any part" in doubtful
+    assert "only 120 labelled nodes" in doubtful

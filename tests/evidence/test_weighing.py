@@ -90,16 +90,6 @@ def test_a_network_that_knows_neighbours_by_heart_counts_less_on_new_graphs(labe
     assert likely[1] > likely[0]
 
 
-def test_neighbours_that_were_not_trained_on_take_nothing_from_the_network(labels):
-    evidence, network = (
-        log_odds(labels, far, seed).log_softmax(1) for far, seed in ((1, 1), (2, 2))
-    )
-    exposed = torch.rand(NODES, generator=torch.Generator().manual_seed(6)).double()
-    plain = fit_pool_weights([(evidence, network)], labels, torch.zeros_like(exposed))
-    found = fit_pool_weights([(evidence, network)], labels, exposed)
-    np.testing.assert_allclose(found, plain, atol=0.12)
-
-
 def test_weak_evidence_counts_at_most_once(labels):
     weak = 0.25 * log_odds(labels, 2, 1)
     found = fit_pool_weights([(weak, torch.zeros_like(weak))], labels, torch.zeros(NODES).double())

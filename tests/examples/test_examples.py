@@ -1,21 +1,19 @@
 """The other examples run at small size, the notebook in a kernel."""
 
 import importlib.util
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import nbformat
 import pytest
-import torch
 from nbclient import NotebookClient
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.testing import check_method, tiny_graph, trained_model
+from running import run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SMALL = ["--nodes", "300", "--features", "30", "--epochs", "40"]
 PACKAGE = EXAMPLES / "third_party_method"
 
 
@@ -66,36 +64,6 @@ def test_the_third_party_method_passes_the_checks():
         mg.adapt(bare, tiny_graph(), strategy=label_shift())
 
 
-def test_the_third_party_method_ends_at_shares_that_agree_with_themselves():
-    label_shift = load(PACKAGE / "src" / "matcha_label_shift" / "__init__.py").LabelShift
-    model = trained_model()
-    plain = mg.predict(model, tiny_graph()).probs
-    corrected = mg.predict(model, tiny_graph(), label_shift(iterations=2000)).probs
-    ratio = corrected.mean(0) / model.source.class_prior
-    again = plain * ratio / (plain * ratio).sum(1, keepdim=True)
-    torch.testing.assert_close(again, corrected, atol=1e-4, rtol=0)
-    assert not torch.allclose(plain, corrected, atol=1e-3)
-
-
-def test_an_installed_package_brings_its_method_to_the_command(tmp_path):
-    place = tmp_path / "site"
-    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([sys.executable, *install, "--target", place, PACKAGE], check=True)
-    mg.write_graph(tiny_graph(), tmp_path / "g.npz")
-    mg.save_model(trained_model(), tmp_path / "m.safetensors")
-    path = os.pathsep.join([str(place), str(Path(mg.__file__).parents[1])])
-    adapt = ["-m", "matcha_gnn", "adapt", "m.safetensors", "g.npz", "-o", "out", "--json"]
-    done = subprocess.run(
-        [sys.executable, *adapt, "--strategy", "label_shift(iterations=5)"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert '"iterations": 5' in done.stdout
-
-
 def test_a_stream_is_watched(tmp_path, capsys):
     steps = example("06_watch_a_stream.py").main(["-o", str(tmp_path), "--epochs", "60"])
     assert len(steps) == 7
@@ -112,7 +80,8 @@ def job_lines():
 
 
 @pytest.mark.parametrize(("level", "code"), [("0.999", 1), ("0.01", 0)])
-def test_the_job_fails_while_an_alarm_lasts(tmp_path, level, code):
+def test_the_job_fails_while_an_alarm_lasts(tmp_path, level, code, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     model = mg.GPRGNN(24, 2, hidden_channels=8, K=3)
     graphs = [mg.datasets.csbm(1000, 24, degree=6, signal=2, seed=seed) for seed in (0, 1, 2)]
     mg.fit(model, graphs[0], epochs=80)
@@ -123,7 +92,7 @@ def test_the_job_fails_while_an_alarm_lasts(tmp_path, level, code):
     watch, fails = job_lines()
     assert "--level 0.8" in watch
     words = watch.replace("--level 0.8", f"--level {level}").split()[1:]
-    subprocess.run([sys.executable, "-m", "matcha_gnn", *words], cwd=tmp_path, check=True)
+    assert run(capsys, *words)[0] == 0
     script = fails.partition("\n")[2].rpartition("END")[0]
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True)
     assert done.returncode == code

@@ -7,7 +7,7 @@ import torch
 from torch_geometric.data import Data
 
 import matcha_gnn as mg
-from matcha_gnn.graphs.matrices import edges_of, entries_of, followed, is_matrix, matrix_of
+from matcha_gnn.graphs.matrices import entries_of, followed, is_matrix, matrix_of
 
 EDGES = torch.tensor([[0, 1, 1, 2, 3], [1, 0, 2, 3, 3]])
 WEIGHTS = torch.arange(1.0, 6.0)
@@ -99,11 +99,6 @@ def test_an_edge_that_is_listed_twice_has_one_entry():
 def test_other_edges_are_not_taken_for_these():
     matrix = matrix_of(EDGES[:, :3], 4, WEIGHTS[:3])
     assert followed(matrix, EDGES, EDGES, torch.arange(5)) is None
-
-
-def test_edges_of_a_matrix_are_its_own():
-    edges = edges_of(matrix_of(EDGES, 4, WEIGHTS))
-    assert set(map(tuple, edges.T.tolist())) == set(map(tuple, EDGES.T.tolist()))
 
 
 def sparse(layout, index):

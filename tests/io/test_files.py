@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import stat
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -58,21 +59,24 @@ def test_permissions_are_those_of_any_new_file_or_of_the_old_one(tmp_path, umask
     assert stat.S_IMODE((tmp_path / "ours").stat().st_mode) == 0o640
 
 
-@pytest.fixture
+@contextmanager
 def at_most_100_bytes():
-    """Files cannot grow further, as on a full disk."""
+    """Files cannot grow further, as on a full disk; pytest's own output is one of them."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, ignored)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
 
 
-def test_a_full_disk_is_one_line_and_leaves_the_old_file(tmp_path, at_most_100_bytes):
+def test_a_full_disk_is_one_line_and_leaves_the_old_file(tmp_path):
     target = tmp_path / "note.txt"
     target.write_text("old")
     with (
+        at_most_100_bytes(),
         pytest.raises(InvalidFileError, match=r"note.txt \(File too large\); allowed: room"),
         replacing(target) as beside,
     ):

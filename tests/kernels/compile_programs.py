@@ -3,7 +3,7 @@
 It needs no GPU: Triton's wheel has the assembler. What the host would start is recorded on tensors
 of the CPU, and compiled by Triton's own rules for arguments. Prints one line for each program.
 
-Run: python tests/kernels/compile_programs.py [--count]
+Run: python tests/kernels/compile_programs.py
 """
 
 import hashlib
@@ -132,10 +132,6 @@ def main() -> None:
     assert started == set(NAMES), "a program that the host starts is not compiled here"
     record_products()
     record_rounds()
-    if "--count" in sys.argv:
-        for name in NAMES:
-            print(name, sum(each == name for each, _ in starts.values()))
-        return
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         cases = [(*each, arch) for each in starts.values() for arch in SHARED]
         failures = [

@@ -13,7 +13,6 @@ import pytest
 import torch
 from torch import nn
 
-import matcha_gnn as mg
 from matcha_gnn import kernels
 from matcha_gnn.evidence.goals import by_products, sums_by_label
 from matcha_gnn.gamma import functional
@@ -209,14 +208,6 @@ def test_mix_keeps_gradients_where_they_are_asked_for():
     torch.testing.assert_close(gradient, stack.sum((0, 2)))
 
 
-def test_devices_without_fast_code_and_double_precision_take_the_reference(monkeypatch):
-    case = Case.draw((20, 3, 4, 2))
-    double = kernels.class_sums(case.stack.double(), case.weights.double())
-    monkeypatch.delitem(DEVICES, "cpu")
-    for found in (double, kernels.class_sums(case.stack, case.weights)):
-        np.testing.assert_allclose(found, case.exact("class sums")[0][0], rtol=1e-5, atol=1e-6)
-
-
 # The slope of σ²_inter, by whole sums or by two passes
 
 
@@ -321,14 +312,3 @@ assert sys.modules["triton"] is None
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_the_loss_is_the_same_both_ways(monkeypatch):
-    graph = mg.datasets.csbm(200, 9, shares=(0.1,) * 10, seed=0)
-    model = mg.GPRGNN(9, 10, hidden_channels=4, K=9)
-    answers = []
-    for pays in (True, False):
-        monkeypatch.setattr(kernels, "whole_sums_pay", lambda hops, classes, place, pays=pays: pays)
-        answers.append(mg.gamma.run(model, graph, strategy=mg.Matcha(lr=0.1, rounds=5)))
-    torch.testing.assert_close(answers[0].gamma, answers[1].gamma, atol=1e-5, rtol=1e-4)
-    np.testing.assert_allclose(answers[0].trace.loss, answers[1].trace.loss, rtol=1e-5)

@@ -59,12 +59,3 @@ def test_neighbour_sums_equal_a_loop_over_edges(kind, dtype):
     found = Graph(torch.ones(NODES, 1), edges).incoming.sums(values.to(dtype))
     expected = by_loop(edges, values, values, lambda sender, _: sender)
     torch.testing.assert_close(found, expected.to(dtype))
-
-
-def test_sorting_and_the_check_for_reverse_edges_are_done_once():
-    edges, _ = draw("parallel")
-    graph = Graph(torch.ones(NODES, 1), edges)
-    assert graph.incoming is graph.incoming
-    assert not graph.reciprocal
-    edges.copy_(torch.cat([edges[:, :75], edges[:, :75].flip(0)], 1))
-    assert graph.reciprocal, "edges that change in place are looked at again"

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_propagate import EDGES, NODES, edges, pyg_matrix, weights_for
+from test_propagate import EDGES, NODES, edges, weights_for
 
 from matcha_gnn.kernels import normalising
 from matcha_gnn.kernels.sparse import csr_of
@@ -28,25 +28,6 @@ def test_sorting_and_counting_find_the_same_entries(name, kind):
     by_sorting = normalising.sorted_entries(*given(name, kind))
     for one, other in zip(counted, by_sorting, strict=True):
         torch.testing.assert_close(one.double(), other.double(), rtol=1e-15, atol=0)
-
-
-@pytest.mark.parametrize("name", EDGES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_sorted_entries_give_the_matrix_of_pyg(name, kind, monkeypatch):
-    monkeypatch.setattr(normalising, "counted_entries", normalising.sorted_entries)
-    edge_index, nodes, weight = given(name, kind)
-    found = normalising.normalised_csr(edge_index, nodes, weight, torch.float64)
-    torch.testing.assert_close(found.to_dense(), pyg_matrix(edge_index, weight))
-
-
-def test_values_do_not_depend_on_the_blocks_they_are_computed_in(monkeypatch):
-    edge_index, nodes = large()
-    weight = torch.rand(edge_index.shape[1], generator=torch.Generator().manual_seed(1))
-    whole = normalising.normalised_csr(edge_index, nodes, weight, torch.float32)
-    monkeypatch.setattr(normalising, "_BLOCK", 1_000)
-    blocked = normalising.normalised_csr(edge_index, nodes, weight, torch.float32)
-    assert torch.equal(whole.values(), blocked.values())
-    assert torch.equal(whole.col_indices(), blocked.col_indices())
 
 
 def test_a_matrix_has_positions_of_one_type():

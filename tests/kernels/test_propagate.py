@@ -60,13 +60,6 @@ def test_equals_the_matrix_of_pyg(name, kind):
     )
 
 
-def test_a_node_whose_only_edge_is_a_loop_of_weight_zero_sends_and_gets_nothing():
-    loop = torch.tensor([[0], [0]])
-    matrix = ours(loop, torch.zeros(1)).matrix.to_dense()
-    assert matrix[0].abs().sum() == matrix[:, 0].abs().sum() == 0
-    assert torch.equal(matrix[1:, 1:], torch.eye(NODES - 1, dtype=torch.float64))
-
-
 # The stack
 
 

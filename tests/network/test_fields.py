@@ -1,7 +1,5 @@
 """Networks are given every field of the graph that they ask for, and never a label."""
 
-import copy
-
 import pytest
 import torch
 import torch_geometric.nn as pyg
@@ -18,7 +16,6 @@ ASKS = {
     nets.RelationNet: lambda net, g: net(g.x, g.edge_index, g.edge_type),
     nets.DataNet: lambda net, g: net(g),
 }
-HAVE_HOP_WEIGHTS = [build for build in ASKS if build is not nets.EdgeGAT]
 
 
 def untrained(build):
@@ -44,19 +41,6 @@ def test_with_added_hops_the_first_prediction_is_the_networks_own(build):
     same(before(mg.add_hops(net), graph), ASKS[build](net, graph).softmax(1))
 
 
-@pytest.mark.parametrize("build", HAVE_HOP_WEIGHTS)
-def test_wrapped_the_first_prediction_is_the_networks_own(build):
-    net, graph = untrained(build), target()
-    same(before(mg.wrap(net), graph), ASKS[build](net, graph).softmax(1))
-
-
-def test_weights_and_further_fields_go_together():
-    net, graph = untrained(nets.PositionNet), copy.copy(target())
-    graph.edge_weight = torch.rand(graph.num_edges)
-    expected = net(graph.pos, graph.x, graph.edge_index, graph.edge_weight).softmax(1)
-    same(before(mg.wrap(net), graph), expected)
-
-
 def layers_by_name():
     conv = pyg.GATConv(nets.FEATURES, nets.CLASSES, edge_dim=nets.EDGE_WIDTH)
     return pyg.Sequential("x, edge_index, edge_attr", [(conv, "x, edge_index, edge_attr -> x")])
@@ -72,21 +56,6 @@ def test_names_are_found_inside_modules_that_hand_arguments_on(build, dressed):
     net, graph = untrained(build), target()
     expected = net(graph.x, graph.edge_index, graph.edge_attr).softmax(1)
     same(before(mg.add_hops(dressed(net)), graph), expected)
-
-
-def test_the_adapted_model_takes_further_fields_by_name():
-    net, graph = untrained(nets.EdgeAPPNP), target()
-    result = mg.adapt(mg.wrap(net), graph, strategy=mg.Matcha(rounds=1))
-    got = result.model(graph.x, graph.edge_index, edge_attr=graph.edge_attr).softmax(1)
-    same(got.detach(), result.probs)
-
-
-def test_own_features_are_the_network_without_edges_and_their_fields():
-    net, graph = untrained(nets.DataNet), target()
-    alone = graph.clone()
-    alone.edge_index, alone.edge_attr = alone.edge_index[:, :0], alone.edge_attr[:0]
-    own = mg.add_hops(net).node_features(mg.unlabelled(graph))
-    same(own.softmax(1).detach(), net(alone).softmax(1))
 
 
 # Labels
@@ -163,26 +132,3 @@ def test_graphpatcher_is_refused_where_new_nodes_would_lack_a_field(build, name)
     says = f"asks for '{name}': graphpatcher adds nodes and edges that have none"
     with pytest.raises(mg.IncompatibleError, match=says):
         patcher.source_arrays(model, view, source.y, everyone, seed=0)
-
-
-class AdjacencyNet(nets.APPNPNet):
-    def forward(self, x, adj_t):
-        return super().forward(x, adj_t)
-
-
-def with_matrix(graph, edges):
-    ones, size = torch.ones(edges.shape[1]), (graph.num_nodes, graph.num_nodes)
-    graph = copy.copy(graph)
-    graph.adj_t = torch.sparse_coo_tensor(edges.flip(0), ones, size).to_sparse_csr()
-    return graph
-
-
-def test_a_matrix_of_the_edges_follows_them():
-    net, plain = untrained(AdjacencyNet), target()
-    graph = with_matrix(plain, plain.edge_index)
-    model = mg.wrap(net)
-    same(before(model, graph), net(graph.x, graph.adj_t).softmax(1))
-    kept = torch.arange(0, plain.num_edges, 3)
-    fewer = with_matrix(plain, plain.edge_index[:, kept])
-    left = model.seen(mg.unlabelled(graph).at_edges(kept))
-    torch.testing.assert_close(left, model.seen(mg.unlabelled(fewer)))

@@ -57,13 +57,6 @@ def test_a_network_is_taken_as_it_is(name):
     assert not net.training
 
 
-def test_what_needs_a_summary_says_so():
-    net, _, target = case("GCN")
-    assert "cannot be estimated" in repr(mg.estimate(net, target))
-    with pytest.raises(mg.IncompatibleError, match=r"give source=mg.summarise_source"):
-        mg.diagnose(net, target)
-
-
 class Batches:
     """Batches as a NeighborLoader with all neighbours makes them: seeds first."""
 
@@ -139,11 +132,6 @@ def test_what_is_no_loader_is_refused_in_one_line(make, says):
         mg.predict(net, target, loader=make(target))
 
 
-def test_a_loader_is_for_networks_of_others():
-    with pytest.raises(mg.InvalidArgumentError, match="loader: got one for GPRGNN"):
-        mg.predict(mg.GPRGNN(20, 2), csbm(**SIZE), loader=[])
-
-
 class Returning(nn.Module):
     def __init__(self, shape):
         super().__init__()
@@ -182,19 +170,6 @@ def test_regression_is_refused_by_the_labels_of_the_source():
             mg.adapt(net, csbm(**SIZE), source=source)
 
 
-def test_a_missing_field_is_named():
-    net, _, target = case("GAT, edge_attr")
-
-    class Needs(nn.Module):
-        def forward(self, x, edge_index, edge_attr):
-            return net(x, edge_index, edge_attr)
-
-    bare = target.clone()
-    del bare.edge_attr
-    with pytest.raises(mg.IncompatibleError, match="Needs asks for 'edge_attr', and the graph has"):
-        mg.predict(Needs(), bare)
-
-
 def test_a_graph_without_edge_index_is_read_from_its_matrix():
     net, source, target = case("torch.sparse")
     bare = target.clone()
@@ -204,24 +179,6 @@ def test_a_graph_without_edge_index_is_read_from_its_matrix():
         result.probs_before, KINDS["torch.sparse"].answer(net, target), rtol=0, atol=1e-6
     )
     assert accuracy(result.probs, target) > accuracy(result.probs_before, target)
-
-
-def test_pygs_adj_t_is_made_where_it_is_asked_for():
-    class Conv(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.lin = nn.Linear(20, 2)
-
-        def forward(self, x, adj_t):
-            return adj_t @ self.lin(x)
-
-    torch.manual_seed(0)
-    net, graph = Conv().eval(), csbm(**SIZE)
-    sums = torch.zeros(400, 2).index_add_(
-        0, graph.edge_index[1], net.lin(graph.x)[graph.edge_index[0]]
-    )
-    found = mg.predict(net, graph).probs
-    torch.testing.assert_close(found, sums.softmax(1).detach(), rtol=0, atol=1e-5)
 
 
 class WithEmbedding(nn.Module):
@@ -289,3 +246,28 @@ def test_another_number_of_features_is_said_before_the_network_fails(name):
     says = "graph.x: got 19 features; allowed: 20, as the source summary says"
     with pytest.raises(mg.InvalidGraphError, match=says):
         mg.adapt(net, other, source=summary)
+
+
+def test_what_needs_a_summary_says_so():
+    net, _, target = case("GCN")
+    assert "cannot be estimated" in repr(mg.estimate(net, target))
+    with pytest.raises(mg.IncompatibleError, match=r"give source=mg.summarise_source"):
+        mg.diagnose(net, target)
+
+
+def test_pygs_adj_t_is_made_where_it_is_asked_for():
+    class Conv(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin = nn.Linear(20, 2)
+
+        def forward(self, x, adj_t):
+            return adj_t @ self.lin(x)
+
+    torch.manual_seed(0)
+    net, graph = Conv().eval(), csbm(**SIZE)
+    sums = torch.zeros(400, 2).index_add_(
+        0, graph.edge_index[1], net.lin(graph.x)[graph.edge_index[0]]
+    )
+    found = mg.predict(net, graph).probs
+    torch.testing.assert_close(found, sums.softmax(1).detach(), rtol=0, atol=1e-5)

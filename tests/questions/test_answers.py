@@ -59,15 +59,6 @@ def test_a_filled_in_file_of_questions_is_a_file_of_answers(result, nodes, tmp_p
     assert read(result, str(path)) == dict.fromkeys(nodes[:4], 1)
 
 
-def test_class_names_that_are_numbers_are_names_first(nodes, result):
-    twisted = mg.Result(**vars(result) | {"questions": None})
-    twisted.ask(10, classes=["1", "0"])
-    assert twisted.answer({nodes[0]: "1", nodes[1]: 1}).questions.answers == {
-        nodes[0]: 0,
-        nodes[1]: 1,
-    }
-
-
 def test_the_same_answer_twice_is_one(result, nodes, written):
     path = written(f"node,label\n{nodes[0]},ham\n{nodes[0]},0\n")
     assert read(result, path) == {nodes[0]: 0}
@@ -99,15 +90,6 @@ def test_a_bad_file_is_refused_in_one_line(result, nodes, written, text):
         result.answer(written(text.format(*nodes)))
     assert "\n" not in str(caught.value)
     assert result.questions.answers == {}
-
-
-def test_files_that_cannot_be_read_are_refused(result, written, tmp_path):
-    with pytest.raises(mg.InvalidFileError, match="no such file"):
-        result.answer(tmp_path / "missing.csv")
-    with pytest.raises(mg.InvalidFileError, match="a folder"):
-        result.answer(tmp_path)
-    with pytest.raises(mg.InvalidFileError, match="not UTF-8"):
-        result.answer(written("node,label\n1,ä\n", "latin-1"))
 
 
 def test_a_file_that_contradicts_earlier_answers_is_refused(result, nodes, written):

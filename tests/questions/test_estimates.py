@@ -106,17 +106,6 @@ def test_evidence_that_answers_contradict_is_not_believed(world):
     assert decide(design, asked, known, None, wrong) == decide(design, asked, known)
 
 
-def test_bounds_never_cross_and_hold_what_is_estimated(world):
-    labels, truth = world
-    design, orders = repeated(labels, 60, 60)
-    for asked in orders:
-        for count in (5, 20, 40, 60):
-            known = {int(n): int(truth[n]) for n in asked[:count]}
-            for value, low, high in decide(design, asked[:count], known).gains[1:]:
-                assert low <= high
-                assert low <= value <= high or np.isnan(value), "NaN where no answer tells"
-
-
 def test_intervals_shrink_and_end_at_the_truth(world):
     labels, truth = world
     design = Design(labels, None)

@@ -1,14 +1,12 @@
 """Candidates that make the surest changes of the pool alone."""
 
 import numpy as np
-import pytest
 import torch
 
 from asked import truth
 from matcha_gnn.candidates import surer
 from matcha_gnn.questions import asking
-from matcha_gnn.questions.sampling import candidate_shares
-from matcha_gnn.questions.surest import PARTS, margins, surest_candidates
+from matcha_gnn.questions.surest import PARTS, margins
 
 
 def by_name(candidates):
@@ -37,24 +35,6 @@ def test_nothing_is_parted_where_little_changes():
     assert margins(logs, torch.tensor([[0.9, 0.1]]).log().expand(3, 2)) == {}
 
 
-def test_nothing_is_parted_where_all_changes_are_equally_sure():
-    logs = torch.tensor([[0.0, 1.0]]).log().expand(40, 2)
-    assert margins(logs, torch.tensor([[0.9, 0.1]]).log().expand(40, 2)) == {}
-
-
-def test_they_say_what_the_pool_or_the_source_says(result):
-    pool = by_name(result.candidates)["pool"].probs.argmax(1)
-    before, last = result.probs_before.argmax(1), torch.zeros(1500, dtype=torch.bool)
-    for one in surest_candidates(result):
-        labels = one.probs.argmax(1)
-        kept = labels == pool
-        assert torch.equal(labels[~kept], before[~kept])
-        changed = labels != before
-        assert (changed | ~last).all(), "each part has the smaller ones in it"
-        assert one.changed == pytest.approx(float(changed.double().mean()))
-        last = changed
-
-
 def test_answers_decide_among_them_too(result, target):
     questions = result.ask(20)
     assert [one.name for one in questions.candidates[-4:]] == [f"surest {p} of pool" for p in PARTS]
@@ -79,16 +59,3 @@ def test_few_answers_show_sure_changes_first():
     verdict = asking.decide(design, order, answers)
     assert verdict.taken == 2
     assert verdict.permitted[2]
-
-
-def test_shares_go_where_a_decision_is_near():
-    """Of two candidates with one expected gain, more goes to the one that changes less for it."""
-    prior = np.zeros((1000, 2))
-    prior[:, 1] = 0.5
-    prior[:100, 1], prior[100:500, 1] = 0.9, 0.6
-    prior[:, 0] = 1 - prior[:, 1]
-    labels = np.zeros((3, 1000), dtype=int)
-    labels[1, :100], labels[2, 100:500] = 1, 1
-    few, many = candidate_shares(labels, prior)
-    assert few > 2 * many
-    assert few + many == pytest.approx(1)

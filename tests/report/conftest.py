@@ -51,11 +51,14 @@ def browser():
 
 
 @pytest.fixture
-def visit():
-    """Open a file in a browser's context; complaints and further requests land in a list."""
+def opened(browser):
+    """Open a file; complaints, and requests beside the file itself, land in a list."""
+    contexts = []
 
-    def visited(context, path):
-        page, seen = context.new_page(), []
+    def open_page(path, width=1280, scheme="light"):
+        size = {"width": width, "height": 900}
+        contexts.append(browser.new_context(viewport=size, color_scheme=scheme, offline=True))
+        page, seen = contexts[-1].new_page(), []
         page.on("console", lambda message: seen.append(message.text))
         page.on("pageerror", lambda error: seen.append(str(error)))
         page.on("request", lambda request: seen.append(request.url))
@@ -63,4 +66,6 @@ def visit():
         assert seen.pop(0) == path.as_uri()
         return page, seen
 
-    return visited
+    yield open_page
+    for context in contexts:
+        context.close()

@@ -1,12 +1,9 @@
-import sys
-
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
 import matcha_gnn as mg
 from html_page import Page
-from matcha_gnn.errors import MatchaError
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
 
 
@@ -37,9 +34,3 @@ def test_the_trace_as_a_data_frame(make):
     assert frame.index.tolist() == [0, 1, 2, 3]
     assert frame["loss"].tolist() == result.trace.loss
     assert frame.loc[3, "gamma_1"] == pytest.approx(float(result.gamma[1]))
-
-
-def test_without_pandas_one_line_says_so(make, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MatchaError, match="frame: needs pandas"):
-        make()[0].trace.frame()

@@ -60,13 +60,6 @@ def test_texts_as_ids(tmp_path):
     assert sorted(pq.read_table(out).column("id").to_pylist()) == ids
 
 
-def test_ids_with_gaps(tmp_path):
-    made, out = world(2, 1500), str(tmp_path / "out.parquet")
-    ids = [7 * k - 5000 for k in range(1500)]
-    with mg.tables.adapt(*files(made, tmp_path, ids), source=made.summary, out=out) as answer:
-        compare(answer, in_memory(made), out)
-
-
 def test_each_edge_once(tmp_path):
     made, out = world(2, 1500), str(tmp_path / "out.parquet")
     result = in_memory(made)

@@ -13,7 +13,6 @@ from matcha_gnn.transforms.shifts import (
     SHIFTS,
     feature_spread,
     shifted,
-    with_attribute_shift,
     with_class_shares,
     with_degree,
     with_edge_shares,
@@ -87,21 +86,6 @@ def test_the_original_is_untouched_and_the_same_seed_repeats(name, make):
         assert hashes(shifted(graph, {name: TARGETS[name]}, seed=4)) != hashes(first)
 
 
-@pytest.mark.parametrize("name", SHIFTS)
-def test_an_undirected_graph_stays_undirected(name):
-    assert shifted(undirected(), {name: TARGETS[name]}).is_undirected()
-
-
-def test_shifts_compose_in_the_order_given():
-    graph = shifted(undirected(), {"homophily": 0.3, "degree": 2.0, "attribute": 1.0}, seed=0)
-    assert graph.num_edges == 1800
-    # Dropping at random afterwards leaves the homophily where it was, up to chance.
-    found = homophily(graph.edge_index, graph.y, method="edge")
-    assert found == pytest.approx(0.3, abs=5 * (0.21 / 900) ** 0.5)
-    exact = shifted(undirected(), {"degree": 3.0, "homophily": 0.3})
-    assert homophily(exact.edge_index, exact.y, method="edge") == pytest.approx(0.3, abs=1e-3)
-
-
 # Edges
 
 
@@ -165,15 +149,6 @@ def test_class_shares_are_met_with_as_many_nodes_as_possible(make):
 
 
 # Features
-
-
-def test_attribute_shift_is_csbms_own():
-    """The same graph with its centres displaced, up to the estimate of the noise."""
-    options = {"num_nodes": 4000, "num_features": 16, "seed": 5}
-    moved = with_attribute_shift(csbm(**options), 0.9)
-    expected = csbm(**options, shift=0.9)
-    assert torch.equal(moved.edge_index, expected.edge_index)
-    torch.testing.assert_close(moved.x, expected.x, atol=1e-3, rtol=0)
 
 
 def test_feature_noise_is_normal_and_as_strong_as_asked():

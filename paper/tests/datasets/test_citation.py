@@ -40,9 +40,3 @@ def test_coauthor_cs_keeps_its_features_sparse(data_root):
     assert graph.is_undirected()
     assert not contains_self_loops(graph.edge_index)
     assert int((torch.bincount(graph.y) >= 708).sum()) == 10
-
-
-def test_a_missing_coauthor_file_is_named_and_nothing_is_fetched(tmp_path, monkeypatch):
-    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: pytest.fail("went online"))
-    with pytest.raises(InvalidFileError, match=r"put coauthor_cs\.npz there"):
-        coauthor_cs(tmp_path)

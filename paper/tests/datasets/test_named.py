@@ -3,10 +3,8 @@
 import inspect
 
 import pytest
-import torch
 
 from matcha_gnn.errors import InvalidArgumentError
-from matcha_paper import datasets
 from matcha_paper.datasets.named import GRAPHS, make_graph
 
 
@@ -25,13 +23,6 @@ def test_every_data_set_at_hand_has_its_size(name, nodes, edges, data_root):
     graph = make_graph(name, root=data_root)
     assert (graph.num_nodes, graph.num_edges) == (nodes, edges)
     assert graph.y is not None
-
-
-def test_a_part_with_its_masks_and_homophily(data_root):
-    made = make_graph("syn-cora", part="source", homophily=0.9, run=2, root=data_root)
-    expected = datasets.syn_cora(source=0.9, run=2, root=data_root).source
-    for name in ("x", "edge_index", "y", "train_mask", "test_mask"):
-        assert torch.equal(made[name], expected[name])
 
 
 @pytest.mark.parametrize(

@@ -63,12 +63,6 @@ def test_the_root_is_the_argument_then_the_variable_then_the_cache_folder(monkey
     assert data_root() == Path.home() / ".cache" / "matcha-gnn"
 
 
-def test_a_file_that_is_there_is_read_in_place_and_the_network_left_alone(tmp_path, web):
-    path = put(tmp_path, CONTENT)
-    assert has_file(HERE, "a.txt", tmp_path)
-    assert raw_file(HERE, "a.txt", tmp_path) == path
-
-
 def test_a_missing_file_is_downloaded_once_and_kept(tmp_path, web):
     web["https://example.org/a.txt"] = CONTENT
     assert not has_file(HERE, "a.txt", tmp_path)

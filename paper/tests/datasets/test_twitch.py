@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch_geometric.utils import homophily
 
-from matcha_gnn.errors import InvalidFileError
 from matcha_paper.datasets import twitch
 from matcha_paper.datasets.twitch import COUNTRIES, PUBLISHED, country
 
@@ -53,19 +52,3 @@ def test_features_and_labels_are_those_of_the_files(graphs, data_root):
     with open(folder / "musae_ENGB_edges.csv") as file:
         listed = {(int(row["from"]), int(row["to"])) for row in csv.DictReader(file)}
     assert {tuple(column) for column in graphs.target.edge_index.T.tolist()} < listed
-
-
-def test_the_seed_decides_which_edges_are_dropped(graphs, data_root):
-    again, other = twitch(root=data_root), twitch(seed=7, root=data_root)
-    assert torch.equal(graphs.target.edge_index, again.target.edge_index)
-    assert not torch.equal(graphs.target.edge_index, other.target.edge_index)
-    assert torch.equal(graphs.source.edge_index, other.source.edge_index)
-
-
-def test_a_missing_country_is_named(tmp_path, monkeypatch):
-    def offline(address, timeout):
-        raise OSError("no network here")
-
-    monkeypatch.setattr("urllib.request.urlopen", offline)
-    with pytest.raises(InvalidFileError, match=r"twitch/DE/musae_DE_edges\.csv \(missing"):
-        twitch(root=tmp_path)
