@@ -28,12 +28,15 @@ from matcha_gnn.evidence.weighing import (
 )
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.network.network import Network
+from matcha_gnn.progress import LateBar
 from matcha_gnn.streams import Purpose, torch_stream
 
 MOST = 5_000
 """Nodes on which weights are fitted: their standard errors are below 0.03 then."""
 FEWEST_LINKS = 100
 """Labelled edges from which class-to-class shares are taken from them."""
+SHIFTS = 4
+"""Simulated shifts, the graph as it is among them."""
 DROPPED, REWIRED, APART = 0.5, 0.5, 0.75
 """Share of edges that are dropped; that get another end; of those inside a class that are
 dropped."""
@@ -55,7 +58,7 @@ class Known(NamedTuple):
 
 @torch.no_grad()
 def measure_evidence(
-    network: Network, graph: Graph, known: Known, classes: int, seed: int = 0
+    network: Network, graph: Graph, known: Known, logits: Tensor, seed: int = 0
 ) -> SourceEvidence:
     """Fit the probe, and learn on simulated shifts how to weigh node, edges and network.
 
@@ -63,13 +66,22 @@ def measure_evidence(
         network: trained; it runs once per simulated shift, if it can run on other graphs.
         graph: the source.
         known: its labels. Without held-out nodes network and evidence count alike.
-        classes: C.
+        logits: of the network on the graph, [N, C].
         seed: of folds and simulated shifts.
     """
-    found, fit = measure_probe(graph, known, classes, seed)
-    shifts = _simulated(network, graph, known, found, fit.logits.to(graph.device), seed)
-    weighed = _weighed(found, shifts, known, graph)
-    return with_parts(weighed, graph, known, fit, shifts[0].gathered)
+    progress, steps = LateBar("summarising the source"), 2 + SHIFTS
+    found, fit = measure_probe(graph, known, logits.shape[1], seed)
+    progress(1, steps)
+    shifts = list[_Shift]()
+    for changed in simulated_shifts(graph, known.labels, known.labelled, seed):
+        own = network.logits(changed) if shifts and network.reruns else logits
+        shifts.append(_shift(changed, own, known, found, fit.logits.to(graph.device)))
+        progress(1 + len(shifts), steps)
+    measured = with_parts(
+        _weighed(found, shifts, known, graph), graph, known, fit, shifts[0].gathered
+    )
+    progress(steps, steps)
+    return measured
 
 
 def with_parts(
@@ -206,22 +218,15 @@ class _Shift(NamedTuple):
     network: Tensor
 
 
-def _simulated(
-    network: Network,
-    graph: Graph,
-    known: Known,
-    source: SourceEvidence,
-    logits: Tensor,
-    seed: int,
-) -> list[_Shift]:
-    found = []
-    for changed in simulated_shifts(graph, known.labels, known.labelled, seed):
-        links = _labelled_links(changed, known.labelled)
-        logs = network.logits(changed if network.reruns else graph).double().log_softmax(1)
-        # With few labelled edges all serve: no fit of the probe has seen an unlabelled node.
-        enough = links.shape[1] >= FEWEST_LINKS
-        found.append(_Shift(gather(source, logits, changed, links if enough else None), logs))
-    return found
+def _shift(
+    changed: Graph, network: Tensor, known: Known, source: SourceEvidence, logits: Tensor
+) -> _Shift:
+    """Evidence on a changed copy of the source, from logits of network and probe, [N, C]."""
+    links = _labelled_links(changed, known.labelled)
+    # With few labelled edges all serve: no fit of the probe has seen an unlabelled node.
+    enough = links.shape[1] >= FEWEST_LINKS
+    gathered = gather(source, logits, changed, links if enough else None)
+    return _Shift(gathered, network.double().log_softmax(1))
 
 
 def simulated_shifts(graph: Graph, labels: Tensor, labelled: Tensor, seed: int) -> Iterator[Graph]:

@@ -69,6 +69,7 @@ def source_summary(
     trained: Tensor,
     held_out: Tensor,
     labelled: Tensor,
+    logits: Tensor | None = None,
 ) -> SourceSummary:
     """Measure a source graph with the network that was trained on it.
 
@@ -79,13 +80,14 @@ def source_summary(
         trained: nodes that the network was trained on, bool [N].
         held_out: labelled nodes that it was not trained on, bool [N]; may be none.
         labelled: all nodes whose class is known, bool [N]: features need no held-out nodes.
+        logits: of the network on the graph, [N, C], where they are at hand.
     """
     with evaluating(network):
-        probs = network.logits(graph).softmax(-1)
-        classes = probs.shape[1]
+        logits = network.logits(graph) if logits is None else logits
+        probs, classes = logits.softmax(-1), logits.shape[1]
         own = network.statistics(graph, labels, trained, held_out, classes)
         known = Known(labels, trained | held_out, held_out)
-        evidence = measure_evidence(network, graph, known, classes)
+        evidence = measure_evidence(network, graph, known, logits)
     features = profile(graph, labels, labelled | trained)
     parts = evidence.to(torch.device("cpu")), features
     summary = summarise(probs, labels, trained, held_out, graph.edge_index, *parts)
@@ -170,7 +172,7 @@ def summarised(network: Network, graph: GraphLike, trained: Nodes | None = None)
     _require_classes(network, logits, labels)
     held_out = held_out_nodes(graph, labels, used, classes)
     labelled = labelled_nodes(graph, labels, classes)
-    return source_summary(network, source, labels, used, held_out, labelled)
+    return source_summary(network, source, labels, used, held_out, labelled, logits)
 
 
 def _num_classes(graph: GraphLike) -> int | None:

@@ -67,7 +67,7 @@ def updated_share(hits: float, drawn: float, size: int, counts: tuple[float, flo
 
     Example:
         >>> [round(each, 2) for each in updated_share(2, 3, 100, (JEFFREYS, JEFFREYS))]
-        [0.62, 0.23, 0.94]
+        [0.62, 0.24, 0.94]
     """
     if drawn == size:
         return Interval(hits / drawn, hits / drawn, hits / drawn)
