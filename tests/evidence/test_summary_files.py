@@ -89,7 +89,7 @@ def of_other_evidence(path: Path) -> None:
     ("spoil", "says"),
     [
         (damaged, "not a safetensors file"),
-        (of_another_kind, "'matcha-gnn model 6'"),
+        (of_another_kind, "'matcha-gnn model 7'"),
         (of_another_shape, "class_edges: shape [3, 4], where [3, 3] is needed"),
         (of_other_evidence, "pool: shape [3], where [2] is needed"),
         (of_an_older_version, "'matcha-gnn source summary 2', too old"),

@@ -85,7 +85,8 @@ def test_own_features_are_the_network_without_edges_and_their_fields():
     net, graph = untrained(nets.DataNet), target()
     alone = graph.clone()
     alone.edge_index, alone.edge_attr = alone.edge_index[:, :0], alone.edge_attr[:0]
-    own = mg.add_hops(net).node_features(mg.unlabelled(graph))
+    none = torch.zeros(0, dtype=torch.long)
+    own = mg.add_hops(net).logits(mg.unlabelled(graph).at_edges(none))
     same(own.softmax(1).detach(), net(alone).softmax(1))
 
 

@@ -94,7 +94,7 @@ def test_a_long_run_is_thinned_and_says_so(make):
     result, _ = make()
     noise = np.random.default_rng(0).random(20_000)
     shares = [np.array([share, 1 - share]) for share in noise]
-    long = replace(result, trace=Trace(noise.tolist(), [], [result.gamma] * 20_000, shares))
+    long = replace(result, trace=Trace(noise.tolist(), [result.gamma] * 20_000, shares))
     for picture in (loss_curve(long), share_curves(long)):
         assert "1,000 of 20,000 rounds are drawn." in picture.caption
         assert len(picture.svg) < 150_000

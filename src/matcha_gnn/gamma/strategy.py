@@ -101,13 +101,6 @@ class Strategy(abc.ABC):
         return {name: described(getattr(self, name)) for name in own}
 
 
-def with_gamma(model: Backbone, gamma: Any) -> Backbone:
-    """A copy of a model with other hop-aggregation parameters."""
-    changed = model.copied()
-    changed.gamma.data.copy_(gamma)
-    return changed
-
-
 def described(value: object) -> object:
     """A hyperparameter as JSON: losses and strategies by name, with their own."""
     if isinstance(value, Strategy):

@@ -17,7 +17,6 @@ from small_models import (
 
 import matcha_gnn as mg
 from matcha_gnn.gamma.testing import tiny_graph
-from matcha_gnn.graphs.memory import Graph
 
 
 def by_pyg(model, x, edge_index, edge_weight):
@@ -40,12 +39,6 @@ def test_equals_pygs_layers_in_value_and_gradient(layers):
         model.gamma.copy_(draw(layers, seed=5))
     twin = by_pyg(model, x, directed_edges(), weights())
     assert_same(model(x, directed_edges(), weights()), twin, list(model.parameters()))
-
-
-def test_by_themselves_nodes_are_encoded_as_on_a_graph_without_edges():
-    model, x = randomised(mg.JKNet(FEATURES, CLASSES, WIDTH)), draw(NODES, FEATURES)
-    alone = model(x, torch.empty(2, 0, dtype=torch.long))
-    torch.testing.assert_close(model.node_features(Graph(x, directed_edges())), alone)
 
 
 def trained():

@@ -55,7 +55,7 @@ CALLS: dict[Callable[..., mg.Result], dict[str, Case]] = {
     mg.gamma.run: ENTRY
     | {
         "strategy": Case(lambda: mg.Matcha(rounds=2)),
-        "source": Case(lambda: tiny_graph(0.6, seed=3), {"strategy": mg.Fitted()}),
+        "source": Case(lambda: tiny_graph(0.6, seed=3), {"strategy": mg.ClosedForm()}),
         "progress": Case(3, refused=True),
     },
     mg.adapt: BASE
@@ -85,7 +85,6 @@ PARTS: dict[type, dict[str, Case]] = {
         "loss": Case(mg.PIC()),
         "rounds": Case(3, {"loss": mg.PIC()}),
     },
-    mg.Fitted: AROUND,
     mg.Unadapted: AROUND,
     mg.ERM: {},
     mg.T3A: {

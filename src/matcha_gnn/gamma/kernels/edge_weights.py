@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+from matcha_gnn import kernels
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.propagate import Adjacency, nested
 from matcha_gnn.kernels.sparse import csr_of, row_starts
 from matcha_gnn.typing import HopWeights, Repr
@@ -134,6 +136,39 @@ class EdgePattern:
 
     def _csr(self, crow: Tensor, col: Tensor, values: Tensor) -> Tensor:
         return csr_of(crow, col, values, (len(crow) - 1, len(crow) - 1))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WeightedGraph(Graph):
+    """A graph whose edges have raw weights that may be learnt.
+
+    Attributes:
+        pattern: where the weights stand.
+        learnt: weight of each entry of the pattern, at least 0, [M].
+    """
+
+    pattern: EdgePattern
+    learnt: Tensor
+
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """The normalised adjacency, without history."""
+        values, _ = self.pattern.normalise(self.learnt.detach())
+        return Adjacency(self.pattern.matrix(values))
+
+
+def hop(graph: Graph, h: Repr) -> Repr:
+    """P h, differentiable in h, and in the weights of a `WeightedGraph` that learns them."""
+    if isinstance(graph, WeightedGraph) and graph.learnt.requires_grad:
+        return weighted_filter(graph.pattern, graph.learnt, h, h.new_tensor([0.0, 1.0]))
+    return kernels.one_hop(graph.adjacency, h)
+
+
+def filter_hops(graph: Graph, h: Repr, hop_weights: HopWeights) -> Repr:
+    """Σ_k c_k P^k h, differentiable in h, in c, and in weights as `hop`."""
+    if isinstance(graph, WeightedGraph) and graph.learnt.requires_grad:
+        return weighted_filter(graph.pattern, graph.learnt, h, hop_weights)
+    return kernels.filter_hops(graph.adjacency, h, hop_weights)
 
 
 def numbered_pairs(row: Tensor, col: Tensor, num_nodes: int) -> tuple[Tensor, int]:

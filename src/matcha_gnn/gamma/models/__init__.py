@@ -8,7 +8,6 @@ from matcha_gnn.gamma.models.gcnii import GCNII as GCNII
 from matcha_gnn.gamma.models.gprgnn import GPRGNN as GPRGNN
 from matcha_gnn.gamma.models.jknet import JKNet as JKNet
 from matcha_gnn.gamma.models.linear import FilterBackbone as FilterBackbone
-from matcha_gnn.gamma.models.linear import LayeredBackbone as LayeredBackbone
 from matcha_gnn.gamma.models.linear import LinearBackbone as LinearBackbone
 from matcha_gnn.registry import registered, resolve_installed
 
