@@ -9,18 +9,16 @@ from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.gamma.kernels.edge_weights import EdgePattern
+from matcha_gnn.gamma.kernels.cosines import contrast
+from matcha_gnn.gamma.kernels.edge_weights import SMALLEST, EdgePattern, project
 from matcha_gnn.gamma.methods import View, gtrans
 from matcha_gnn.gamma.methods.gtrans import (
     DROP_RATE,
     LOOPS,
     SAMPLES,
-    SMALLEST,
     GTrans,
     WholeEditor,
-    contrast,
     editor_of,
-    project,
 )
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph, unlabelled

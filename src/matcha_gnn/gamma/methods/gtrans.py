@@ -2,13 +2,11 @@
 
 import abc
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.optim.adam import adam
 from typing_extensions import override
 
 from matcha_gnn.errors import (
@@ -18,10 +16,14 @@ from matcha_gnn.errors import (
     require_number,
     require_whole,
 )
+from matcha_gnn.gamma.kernels.adam import ADAM_EPSILON, BlockedAdam
+from matcha_gnn.gamma.kernels.cosines import contrast
 from matcha_gnn.gamma.kernels.edge_weights import (
+    SMALLEST,
     EdgePattern,
+    ListedEdges,
     WeightedGraph,
-    numbered_pairs,
+    project,
     weighted_filter,
 )
 from matcha_gnn.gamma.methods.base import BaseMethod, Modifies, Prediction, Prepared, State, View
@@ -52,11 +54,6 @@ DROP_RATE = 0.05
 """Share of directed edges that the dropped view lacks."""
 SAMPLES = 5
 """Edge sets compared in the end, the top B among them."""
-SMALLEST = 1e-7
-"""Edge variables stay this far from 0 and 1, so that no weight and no degree becomes 0."""
-ADAM_EPSILON = 1e-8
-BLOCK_ENTRIES = 1 << 19
-"""Features are edited in blocks of rows of this size, in cache from gradient to product."""
 MAX_DENSE_BYTES = 8 << 30
 """Largest size of the dense copies of sparse features; larger ones are not edited."""
 
@@ -74,9 +71,9 @@ class GTrans(BaseMethod):
     the released code uses a new Adam each time. In the end the B pairs of largest p, or a draw from
     p within the budget, are removed: the candidate of lowest loss.
 
-    Reference: Jin et al., "Empowering Graph Representation Learning with Test-Time Graph
-    Transformation", ICLR 2023. Defaults are those of the released script. Deviations: δ starts at
-    0 instead of 1e-7, and pairs whose p was never raised are kept even if they are among the top B.
+    From "Empowering Graph Representation Learning with Test-Time Graph Transformation", with the
+    defaults of its script. Deviations: δ starts at 0 instead of 1e-7, and pairs whose p was never
+    raised are kept even if they are among the top B.
 
     Args:
         lr_feat: Adam's step size on δ.
@@ -88,9 +85,8 @@ class GTrans(BaseMethod):
         refresh: "once" edits at the source γ, "each" again in every round of Matcha. An edit costs
             many inferences, and a round of Matcha much less than one.
         drift: passes over the target with the batch norm in training mode, before the edit: each
-            moves the running statistics one momentum step towards the target's. Edit and prediction
-            use these. The published runs seem to have had some; see
-            paper/docs/methods/gtrans.md.
+            moves the running statistics one momentum step towards the target's. The published
+            runs seem to have had some; see paper/docs/methods/gtrans.md.
 
     Example:
         >>> import matcha_gnn as mg
@@ -123,34 +119,31 @@ class GTrans(BaseMethod):
                 unless = f"edit is both or {what}"
                 require_default(name, getattr(self, name), getattr(GTrans, name), unless)
         require_whole("epochs", self.epochs, least=0)
-        if 0 < self.epochs < self._round:
-            allowed = f"0, or an integer >= {self._round}, the steps of one round"
+        steps = sum(self.loops.values())
+        if 0 < self.epochs < steps:
+            allowed = f"0, or an integer >= {steps}, the steps of one round"
             raise InvalidArgumentError("epochs", repr(self.epochs), allowed)
 
-    def _steps(self, what: str) -> int:
-        """How many steps of a round are on "features", or on "edges"."""
-        return LOOPS[what] if self.edit in ("both", what) else 0
-
     @property
-    def _round(self) -> int:
-        return sum(map(self._steps, LOOPS))
+    def loops(self) -> dict[str, int]:
+        """How many steps of a round are on "features", and on "edges"."""
+        return {what: steps for what, steps in LOOPS.items() if self.edit in ("both", what)}
 
     def edits(self, what: str) -> bool:
         """Whether there are steps on "features", or on "edges"."""
-        return bool(self.epochs and self._steps(what))
+        return self.epochs > 0 and what in self.loops
 
     @property
     def modifies(self) -> frozenset[Modifies]:
         """Features and edges, and the norm where its statistics drift."""
-        edited = frozenset({Modifies.FEATURES, Modifies.EDGES})
-        return edited | {Modifies.NORM} if self.drift else edited
+        norm = [Modifies.NORM] if self.drift else []
+        return frozenset({Modifies.FEATURES, Modifies.EDGES, *norm})
 
     @override
     def require(self, model: Backbone) -> None:
         if self.drift and not running_statistics(model):
-            raise IncompatibleError(
-                f"gtrans: {model.name} has no batch norm with statistics to drift"
-            )
+            said = f"gtrans: {model.name} has no batch norm with statistics to drift"
+            raise IncompatibleError(said)
         if isinstance(model, Foreign) and self.edits("edges"):
             instead = 'use edit="features"'
             if not takes_edge_weight(model.net):
@@ -177,11 +170,10 @@ class GTrans(BaseMethod):
 
     def _edited(self, view: View, drifted: Values) -> "EditedGraph":
         editor = editor_of(self, view)
-        for _ in range(self.epochs // self._round):
-            for _ in range(self._steps("features")):
-                editor.feature_step()
-            for _ in range(self._steps("edges")):
-                editor.edge_step()
+        kinds = {"features": editor.feature_step, "edges": editor.edge_step}
+        steps = [kinds[what] for what, number in self.loops.items() for _ in range(number)]
+        for step in steps * (self.epochs // len(steps)):
+            step()
         removed = editor.final_edges()
         return EditedGraph(ModifiedHops(view, editor.edited(removed), drifted), removed > 0)
 
@@ -193,11 +185,6 @@ class EditedGraph(NamedTuple):
     removed: Tensor
 
 
-def pattern_of(graph: Graph, dtype: torch.dtype) -> EdgePattern:
-    """The edges of a graph and a self loop for each node."""
-    return EdgePattern.of(graph.edge_index, graph.num_nodes, graph.edge_weight, dtype)
-
-
 def editor_of(method: GTrans, view: View) -> "GraphEditor":
     """The fastest editor for this model."""
     model = view.model
@@ -205,24 +192,6 @@ def editor_of(method: GTrans, view: View) -> "GraphEditor":
     if isinstance(model, FilterBackbone) and fast:
         return FilterEditor(method, view, model)
     return WholeEditor(method, view)
-
-
-class Entries(NamedTuple):
-    """The listed edges of a graph, named as those of an `EdgePattern`."""
-
-    row: Tensor
-    col: Tensor
-    weight: Tensor
-    pair: Tensor
-    num_pairs: int
-
-    @classmethod
-    def of(cls, graph: Graph, dtype: torch.dtype) -> "Entries":
-        """Each edge by itself, without self loops that are not there."""
-        col, row = graph.edge_index
-        ones = torch.ones(len(row), dtype=dtype, device=row.device)
-        weight = ones if graph.edge_weight is None else graph.edge_weight.detach().to(dtype)
-        return cls(row, col, weight, *numbered_pairs(row, col, graph.num_nodes))
 
 
 class Draw(NamedTuple):
@@ -243,7 +212,7 @@ class GraphEditor(abc.ABC):
 
     edit: Tensor
 
-    def __init__(self, method: GTrans, view: View, entries: "EdgePattern | Entries") -> None:
+    def __init__(self, method: GTrans, view: View, entries: EdgePattern | ListedEdges) -> None:
         self.method, self.view, self.entries = method, view, entries
         self.draws = torch_stream(view.seed, Purpose.GTRANS_EDITS, entries.weight.device)
         self.removal = entries.weight.new_full((entries.num_pairs,), SMALLEST)
@@ -280,25 +249,22 @@ class GraphEditor(abc.ABC):
         """The gradient of the loss in a leaf; IncompatibleError if there is none."""
         with torch.enable_grad():
             views = self.views(edit, self.draw(), p)
-        gradient = None
-        if any(view.requires_grad for view in views):
-            slopes = contrast(*views)[1]
-            (gradient,) = torch.autograd.grad(views, leaf, slopes, allow_unused=True)
-        if gradient is None:
+        learns, slopes = any(view.requires_grad for view in views), contrast(*views)[1]
+        found = torch.autograd.grad(views, leaf, slopes, allow_unused=True) if learns else (None,)
+        if found[0] is None:
             other = "edges" if what == "features" else "features"
             raise IncompatibleError(
                 f"GTrans: the model's output has no gradient in the {what}; use edit={other!r}"
             )
-        return gradient
+        return found[0]
 
     def final_edges(self) -> Tensor:
         """The best of `SAMPLES` edge sets within the budget: 1 where a pair is removed, else 0."""
-        p = self.removal.detach()
-        p = torch.where(p > SMALLEST, p, 0)
-        best, lowest = torch.zeros_like(p), math.inf
+        p = torch.where(self.removal.detach() > SMALLEST, self.removal.detach(), 0)
+        best, top, lowest = torch.zeros_like(p), torch.zeros_like(p), math.inf
         if not p.any():
             return best
-        draw, top = self.draw(), torch.zeros_like(p)
+        draw = self.draw()
         top[p.topk(self.budget).indices] = 1
         for sample in range(SAMPLES):
             drawn = torch.bernoulli(p, generator=self.draws) if sample else top * (p > 0)
@@ -311,11 +277,10 @@ class GraphEditor(abc.ABC):
 
     def draw(self) -> Draw:
         """The random draws of one step."""
-        row, col = self.entries.row, self.entries.col
+        row, nodes = self.entries.row, self.view.graph.num_nodes
         drawn = torch.rand(len(row), generator=self.draws, device=row.device)
-        nodes = self.view.graph.num_nodes
         order = torch.randperm(nodes, generator=self.draws, device=row.device)
-        return Draw((drawn >= DROP_RATE) | (row == col), order)
+        return Draw((drawn >= DROP_RATE) | (row == self.entries.col), order)
 
     def weights(self, p: Tensor) -> Tensor:
         """Raw weights of all entries when each pair keeps 1 − p of its weight, [M]."""
@@ -332,29 +297,25 @@ class FilterEditor(GraphEditor):
 
     def __init__(self, method: GTrans, view: View, model: FilterBackbone) -> None:
         x = model.accept(view.graph.x)
-        self.pattern = pattern_of(view.graph, x.dtype)
+        self.pattern = EdgePattern.of_graph(view.graph, x.dtype)
         super().__init__(method, view, self.pattern)
         if method.edits("features"):
             assert isinstance(model, GPRGNN), "others are edited as a whole"
             self.model, self.entered = model, model.linear(x)
             require_room(x, 2)
-            self.adam = Adam(x, method.lr_feat)
+            self.adam = BlockedAdam(x, method.lr_feat)
             self.scratch = self.entered.new_empty(2, self.adam.size, x.shape[1])
             self.edit = self._encoded(self.entered)
-        # H_0 from the hops, unless the norm has drifted.
-        elif method.drift:
-            self.edit = model.encode(x)
-        else:
-            self.edit = view.hops.stack[:, 0].contiguous()
+        else:  # H_0 is the first hop, unless the norm has drifted
+            self.edit = model.encode(x) if method.drift else view.hops.stack[:, 0].contiguous()
 
     @override
     def views(self, edit: Tensor, draw: Draw, p: Tensor) -> tuple[Tensor, Repr]:
         weight, hop_weights = self.weights(p), self.view.hop_weights
         both = torch.cat([edit, edit.index_select(0, draw.order)], dim=1)
         clean_and_shuffled = weighted_filter(self.pattern, weight, both, hop_weights)
-        return clean_and_shuffled, weighted_filter(
-            self.pattern, weight * draw.kept, edit, hop_weights
-        )
+        dropped = weighted_filter(self.pattern, weight * draw.kept, edit, hop_weights)
+        return clean_and_shuffled, dropped
 
     @override
     def move(self, slope: Tensor) -> None:
@@ -362,10 +323,10 @@ class FilterEditor(GraphEditor):
             leaf = self.entered.requires_grad_()
             (inner,) = torch.autograd.grad(self._encoded(leaf), leaf, slope)
         self.entered, weight = leaf.detach(), self.model.linear.weight.detach()
-        for rows, moments in self.adam.blocks():
+        for rows in self.adam.blocks():
             gradient, change = self.scratch[:, : rows.stop - rows.start]
             torch.mm(inner[rows], weight, out=gradient)
-            self.adam.move(moments, change.zero_(), gradient)
+            self.adam.move(rows, change.zero_(), gradient)
             self.entered[rows].addmm_(change, weight.T.contiguous())
         self.edit = self._encoded(self.entered)
 
@@ -387,40 +348,36 @@ class WholeEditor(GraphEditor):
     """
 
     def __init__(self, method: GTrans, view: View) -> None:
-        graph, made = view.graph, Entries.of if isinstance(view.model, Foreign) else pattern_of
-        super().__init__(method, view, made(graph, view.gamma.dtype))
+        graph, made = view.graph, ListedEdges if isinstance(view.model, Foreign) else EdgePattern
+        super().__init__(method, view, made.of_graph(graph, view.gamma.dtype))
         self.edit = view.model.accept(graph.x)
         if method.edits("features"):
             require_room(self.edit, 3)
-            self.edit = empty(self.edit.shape, self.edit).copy_(_dense(self.edit))
-            self.adam = Adam(self.edit, method.lr_feat)
+            self.edit = empty(self.edit.shape, self.edit).copy_(self.edit.to_dense())
+            self.adam = BlockedAdam(self.edit, method.lr_feat)
 
     @override
     def views(self, edit: Tensor, draw: Draw, p: Tensor) -> tuple[Tensor, Repr]:
         require_room(edit, 1)
         weights = self.weights(p)
         clean = self._z(edit, weights)
-        shuffled = self._z(_dense(edit).index_select(0, draw.order), weights)
+        shuffled = self._z(edit.to_dense().index_select(0, draw.order), weights)
         return torch.cat([clean, shuffled], dim=1), self._z(edit, weights, draw.kept)
 
     @override
     def move(self, slope: Tensor) -> None:
         self.edit = self.edit.detach()
-        for rows, moments in self.adam.blocks():
-            self.adam.move(moments, self.edit[rows], slope[rows])
+        for rows in self.adam.blocks():
+            self.adam.move(rows, self.edit[rows], slope[rows])
 
     @override
     def edited(self, removed: Tensor) -> MakeHops:
-        weights = self.weights(removed)
-        graph = self._graph(self.edit.detach(), weights, weights > 0, self._is_weighted)
+        weights, weighted = self.weights(removed), self.view.graph.edge_weight is not None
+        graph = self._graph(self.edit.detach(), weights, weights > 0, weighted)
         return lambda model: model.stack(graph)
 
-    @property
-    def _is_weighted(self) -> bool:
-        return self.view.graph.edge_weight is not None
-
     def _z(self, x: Tensor, weights: Tensor, kept: Tensor | None = None) -> Repr:
-        weighted = self._is_weighted or self.method.edits("edges")
+        weighted = self.view.graph.edge_weight is not None or self.method.edits("edges")
         graph, gamma = self._graph(x, weights, kept, weighted), {"gamma": self.view.gamma}
         return run_with(self.view.model, gamma, lambda model: model.representation(graph))
 
@@ -433,77 +390,6 @@ class WholeEditor(GraphEditor):
         return graph if kept is None else graph.at_edges(kept)
 
 
-class Adam:
-    """Adam on numbers [N, F] by blocks of rows; its two moments take twice their memory."""
-
-    def __init__(self, like: Tensor, lr: float) -> None:
-        self.lr, self.steps = lr, 0
-        self.size = min(len(like), max(1, BLOCK_ENTRIES // like.shape[1]))
-        self.mean, self.square = (empty(like.shape, like).zero_() for _ in range(2))
-
-    def blocks(self) -> Iterator[tuple[slice, tuple[Tensor, Tensor]]]:
-        """The rows of each block and its moments; a step ends with the last."""
-        for start in range(0, len(self.mean), self.size):
-            rows = slice(start, min(start + self.size, len(self.mean)))
-            yield rows, (self.mean[rows], self.square[rows])
-        self.steps += 1
-
-    def move(self, moments: tuple[Tensor, Tensor], values: Tensor, gradient: Tensor) -> None:
-        """Take a block of the values one step down, in place."""
-        # The function under `torch.optim.Adam`: it works on the buffers given, in one pass.
-        mean, square = moments
-        steps = torch.full((), float(self.steps), device=values.device)
-        rates: dict[str, Any] = {"lr": self.lr, "beta1": 0.9, "beta2": 0.999, "eps": ADAM_EPSILON}
-        off: dict[str, Any] = {"amsgrad": False, "weight_decay": 0.0, "maximize": False}
-        adam([values], [gradient], [mean], [square], [], [steps], fused=True, **rates, **off)
-
-
-@torch.no_grad()
-def contrast(clean_and_shuffled: Tensor, dropped: Repr) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """d(dropped, clean) − d(clean, shuffled), d the mean over nodes of 1 − cos, and its slopes.
-
-    A row of zeros has no direction: its cosine counts as 0 and has no slope. Clean and shuffled
-    representations lie side by side, [N, 2D].
-    """
-    clean, shuffled = clean_and_shuffled.chunk(2, dim=1)
-    per_c, per_s, per_d = map(_per_length, (clean, shuffled, dropped))
-    with_d, with_s = per_c * per_d, per_c * per_s
-    same, other = _dots(clean, dropped) * with_d, _dots(clean, shuffled) * with_s
-    value = (1 - same).mean() - (1 - other).mean()
-    # The derivative of cos(u, v) in u is the part of v/|v| orthogonal to u, over |u|: a sum of the
-    # two with one factor for each node, so that no unit vector is stored.
-    share = 1 / len(clean)
-    with_s, with_d, other = share * with_s, share * with_d, share * other
-    of_both = torch.empty_like(clean_and_shuffled)
-    of_clean, of_shuffled = of_both.chunk(2, dim=1)
-    torch.mul(clean, per_c * per_c * (share * same - other), out=of_clean)
-    of_clean.addcmul_(shuffled, with_s).addcmul_(dropped, with_d, value=-1)
-    torch.mul(clean, with_s, out=of_shuffled)
-    of_shuffled.addcmul_(shuffled, per_s * per_s * other, value=-1)
-    of_dropped = (dropped * (share * per_d * per_d * same)).addcmul_(clean, with_d, value=-1)
-    return value, (of_both, of_dropped)
-
-
-def project(p: Tensor, budget: float) -> Tensor:
-    """The point nearest to p with entries inside (0, 1) whose sum is at most the budget.
-
-    It is p − μ clipped to the interval, with the smallest μ ≥ 0 within the budget, by bisection.
-    """
-
-    def cut(shift: float) -> Tensor:
-        return (p - shift).clamp(SMALLEST, 1 - SMALLEST)
-
-    if float(cut(0.0).double().sum()) <= budget:
-        return cut(0.0)
-    low, high = 0.0, float(p.max())
-    # Halved until the two ends are adjacent numbers in the precision of p.
-    for _ in range(2 - int(math.log2(torch.finfo(p.dtype).eps))):
-        middle = (low + high) / 2
-        over = float(cut(middle).double().sum()) > budget
-        low, high = (middle, high) if over else (low, middle)
-    return cut(high)
-
-
 def require_room(x: Tensor, copies: int) -> None:
     """Raise IncompatibleError for sparse features that are too large as so many dense copies."""
     needed = copies * x.shape[0] * x.shape[1] * x.element_size()
@@ -512,18 +398,3 @@ def require_room(x: Tensor, copies: int) -> None:
             f"GTrans needs dense features to edit them, {needed / 1e9:.0f} GB for this graph; "
             'use edit="edges"'
         )
-
-
-def _dense(x: Tensor) -> Tensor:
-    return x if x.layout == torch.strided else x.to_dense()
-
-
-def _per_length(z: Repr) -> Tensor:
-    """One over the length of each row, [N, 1]; 0 for rows of zeros."""
-    length: Tensor = z.norm(dim=1, keepdim=True)
-    return torch.where(length > torch.finfo(z.dtype).eps * length.mean(), 1 / length, 0)
-
-
-def _dots(u: Repr, v: Repr) -> Tensor:
-    """Inner products of rows, [N, 1]."""
-    return (u * v).sum(1, keepdim=True)
