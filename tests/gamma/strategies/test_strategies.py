@@ -128,8 +128,6 @@ PARTS: dict[type, dict[str, Case]] = {
         "patches": Case(2),
         "hidden_channels": Case(4),
         "iterations": Case(5),
-        "batch_size": Case(16),
-        "lr": Case(1e-2),
     },
     mg.PIC: {"min_share": Case(0.4)},
     mg.Difference: {"min_share": Case(0.4)},
