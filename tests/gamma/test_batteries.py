@@ -1,7 +1,10 @@
 """Every built-in part passes the checks of matcha_gnn.gamma.testing, and broken parts fail them."""
 
+import ast
+import re
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -254,6 +257,15 @@ def test_the_battery_catches_a_broken_backbone(model, says):
     torch.manual_seed(0)
     with pytest.raises(AssertionError, match=says):
         check_backbone(model())
+
+
+def test_own_parts_on_the_page_take_thirty_lines_at_most():
+    page = (Path(__file__).parents[2] / "docs" / "extend.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    parts = [node for block in blocks for node in ast.parse(block).body]
+    sizes = {n.name: n.end_lineno - n.lineno + 1 for n in parts if isinstance(n, ast.ClassDef)}
+    assert sizes.keys() == {"Smooth", "Gini", "SGC", "LowestLoss"}
+    assert max(sizes.values()) <= 30
 
 
 @dataclass(frozen=True)

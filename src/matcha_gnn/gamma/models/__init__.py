@@ -1,6 +1,7 @@
 """How a graph becomes a representation: one file per architecture."""
 
 from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.gamma.kernels.edge_weights import hop as hop
 from matcha_gnn.gamma.models.appnp import APPNP as APPNP
 from matcha_gnn.gamma.models.base import Backbone as Backbone
 from matcha_gnn.gamma.models.base import TrainableBackbone as TrainableBackbone
