@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from inspect import signature
 
 import pytest
 import torch
@@ -28,18 +29,11 @@ def result_of(strategy=None, make=trained_model):
 
 @pytest.mark.parametrize("part", PARTS, ids=repr)
 def test_parts_are_copied_and_built_from_their_parameters(part):
-    given = part.get_params(deep=False)
+    given = {name: getattr(part, name) for name in signature(type(part)).parameters}
     assert type(part)(**given) == part
-    assert {name for name in part.get_params() if "__" not in name} == set(given)
     for copied in COPIES:
         assert copied(part) == part
         assert repr(copied(part)) == repr(part)
-
-
-def test_parameters_of_parts_are_named_as_in_scikit_learn():
-    strategy = mg.Matcha(mg.T3A(k=3), loss=mg.PIC(min_share=0.1), rounds=7)
-    found = strategy.get_params()
-    assert (found["rounds"], found["loss__min_share"], found["method__k"]) == (7, 0.1, 3)
 
 
 @pytest.mark.parametrize("copied", COPIES, ids=["deepcopy", "pickle"])

@@ -34,9 +34,8 @@ SIZES = (6, 3, 8)
 VARIANTS = [
     *(kind(**QUICK.get(name, {})) for name, kind in METHODS.items()),
     mg.AdaNPC(k=10, temperature=0.001),
-    mg.LAME(symmetric=True),
     mg.SOGA(steps=3, optimizer="adam"),
-    mg.T3A(k=None, scale="model"),
+    mg.T3A(k=-1, scale="model"),
     mg.Tent(steps=3, lr=0.01, optimizer="adam"),
     mg.GTrans(epochs=5, refresh="each"),
     mg.GTrans(epochs=5, edit="features"),
@@ -149,7 +148,7 @@ def test_backbones(name):
         mg.Unadapted(),
         mg.ClosedForm(loss=mg.PIC(), rounds=2),
     ]
-    + [mg.Matcha(loss=mg.Entropy(), rounds=2, moves="both", optimizer="adam")],
+    + [mg.Matcha(loss=mg.Entropy(), rounds=2, moves="both")],
     ids=lambda strategy: strategy.name,
 )
 def test_strategies(strategy):

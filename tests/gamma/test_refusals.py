@@ -14,7 +14,7 @@ from unknown_models import UnknownNet
     [
         (mg.Matcha, {"loss": mg.PIC}, "loss: got the class PIC; allowed: a Loss, such as mg.PIC()"),
         (mg.Matcha, {"method": mg.T3A}, "method: got the class T3A; allowed: a BaseMethod, such"),
-        (mg.Matcha, {"optimizer": "lbfgs"}, "optimizer: got 'lbfgs'; allowed: sgd, adam"),
+        (mg.Tent, {"optimizer": "lbfgs"}, "optimizer: got 'lbfgs'; allowed: sgd, adam"),
         (mg.Matcha, {"features": "base", "moves": "both"}, "features: got 'base'; allowed: source"),
         (mg.T3A, {"k": True}, "k: got True; allowed: an integer >= 1"),
         (mg.GTrans, {"edit": "features", "ratio": 0.5}, "ratio: got 0.5; allowed: 0.1 unless edit"),

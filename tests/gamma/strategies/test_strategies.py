@@ -75,7 +75,6 @@ PARTS: dict[type, dict[str, Case]] = {
         "loss": Case(mg.Entropy()),
         "lr": Case(0.1),
         "rounds": Case(2),
-        "optimizer": Case("adam"),
         "moves": Case("theta"),
         "restart": Case(False, {"method": mg.Tent()}),
         "features": Case("base", {"method": mg.Tent()}),
@@ -100,7 +99,6 @@ PARTS: dict[type, dict[str, Case]] = {
         "iterations": Case(1),
         "tolerance": Case(0.5),
         "scale": Case(5.0),
-        "symmetric": Case(True),
     },
     mg.SOGA: {
         "steps": Case(3),
