@@ -125,7 +125,7 @@ def test_losses(name):
 
 MODELS = {
     **{name: lambda kind=kind: kind(*SIZES, K=3) for name, kind in BACKBONES.items()},
-    **{f"appnp, {a}": lambda a=a: mg.APPNP(*SIZES, K=3, alpha=a) for a in (0.0, 1.0)},
+    **{f"appnp, {a}": lambda a=a: mg.APPNP(*SIZES, K=3, alpha=a) for a in (-0.4, 0.0, 1.0, 1.6)},
     "wrapped": wrapped,
     "added": lambda: mg.add_hops(UnknownNet(trained_model()), head="head"),
     "added to the output": lambda: mg.add_hops(UnknownNet(trained_model())),

@@ -27,6 +27,7 @@ from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import filter_hops
 from matcha_gnn.kernels.contexts import seeded
 from matcha_gnn.kernels.sparse import csr_tensor
+from matcha_gnn.metrics import accuracy
 from matcha_gnn.streams import Purpose, torch_seed
 from matcha_gnn.typing import Repr
 
@@ -36,9 +37,8 @@ RESTORED = (0.6, 0.3, 0.0)
 """Shares that are dropped from the neighbourhoods it should imitate, patch after patch."""
 BATCH, LR, WEIGHT_DECAY, DROPOUT = 512, 1e-4, 5e-4, 0.2
 """Nodes that lose neighbours per step, and AdamW's step size: much larger ones kill every unit."""
-EVALUATE_EVERY, PATIENCE = 10, 10
-MOST_PATCHES = 5
-"""Numbers of patches from 1 to this are tried on the source."""
+EVALUATE_EVERY, PATIENCE, MOST_PATCHES = 10, 10, 5
+"""Iterations, evaluations without a better one, and patches that are tried on the source."""
 ROWS_AT_ONCE = 4096
 """Rows of features F wide that exist at the same time when a whole graph is patched."""
 
@@ -56,7 +56,7 @@ class GraphPatcher(BaseMethod):
     Augmentation", of which paper/docs/methods/graphpatcher.md says more:
 
     - All nodes are patched at once, neighbours too: ego graphs of K = 9 hops are the whole graph.
-    - Losing a neighbour means not receiving from it; the neighbour's own input does not change.
+      Losing a neighbour means not receiving from it.
     - Each thinner graph is drawn once for a step, where the released code takes ten copies: the
       gradient is linear in the target, so one has the same mean gradient. The softmax in the loss
       runs over classes; in the released code it runs over these copies.
@@ -146,8 +146,7 @@ def _require_hops(model: Backbone) -> None:
 class Patcher(nn.Module):
     """Weights of the generator: two mean-aggregating graph layers, then an MLP of three layers.
 
-    The constructor draws nothing: call `reset_parameters`, or load a state. `width` is that of
-    every hidden layer.
+    The constructor draws nothing: call `reset_parameters`, or load a state.
     """
 
     def __init__(self, num_features: int, width: int) -> None:
@@ -209,10 +208,7 @@ class Patching:
         self._sent = self._sent_hidden = torch.zeros_like(self._own)
 
     def __call__(self) -> Tensor:
-        """The generator's last hidden layer for the next patch, [B, width].
-
-        `patcher.last` maps it to features [B, F], which may not fit memory for a whole graph.
-        """
+        """The last hidden layer for the next patch, [B, width]; features are what `last` makes."""
         patcher, merge = self.patcher, self.patcher.merge
         known = torch.full_like(self._centre_weight, self.count)
         received = self._near.index_add(0, self._place, self._sent)
@@ -260,8 +256,7 @@ class PatcherTraining:
         best, age = dict[str, Tensor](), 0
         with seeded(torch_seed(seed, Purpose.GRAPHPATCHER_TRAINING), self.x):
             self.patcher.reset_parameters()
-            weights = self.patcher.parameters()
-            steps = torch.optim.AdamW(weights, lr=LR, weight_decay=WEIGHT_DECAY)
+            steps = torch.optim.AdamW(self.patcher.parameters(), LR, weight_decay=WEIGHT_DECAY)
             for done in range(1, self.iterations + 1):
                 self.patcher.train()
                 steps.zero_grad()
@@ -313,8 +308,7 @@ class PatcherTraining:
         for _ in range(MOST_PATCHES):
             messages.append(self.predictor.message(self.patcher, patching()))
             logits = self.predictor.patched(self.source, self.nodes, messages)
-            hits = (logits.argmax(1) == self.labels)[self.labelled]
-            scores.append(float(hits.double().mean()))
+            scores.append(accuracy(logits, self.labels, self.labelled))
         if max(scores) < self.best_score:
             return False
         self.best_score, self.best_patches = max(scores), 1 + scores.index(max(scores))
