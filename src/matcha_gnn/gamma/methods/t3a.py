@@ -66,7 +66,7 @@ class T3A(BaseMethod):
     scale: str | float = "unit"
 
     def __post_init__(self) -> None:
-        if self.k != -1:
+        if not (isinstance(self.k, int) and self.k == -1):
             as_whole("k", self.k, least=1)
         if isinstance(self.scale, str) and self.scale not in SCALES:
             raise InvalidArgumentError("scale", repr(self.scale), "unit, model, or a number > 0")
