@@ -31,7 +31,7 @@ MODELS = (mg.APPNP, mg.GPRGNN, mg.JKNet, mg.GCNII)
 PARTS = (
     *(mg.ERM, mg.AdaNPC, mg.GTrans, mg.GraphPatcher, mg.LAME, mg.SOGA, mg.T3A, mg.Tent),
     *(mg.PIC, mg.Difference, mg.SURE, mg.Entropy, mg.PseudoLabel),
-    *(mg.ClosedForm, mg.Fitted, mg.Matcha, mg.Unadapted),
+    *(mg.ClosedForm, mg.Matcha, mg.Unadapted),
 )
 NOT_CALLED = {
     "what others subclass": ("Backbone", "BaseMethod", "FilterBackbone", "LinearBackbone", "Loss")

@@ -109,7 +109,7 @@ def runs(graph, turn):
         method = kind(**QUICK.get(name, {}))
         strategy = mg.Matcha(method, rounds=3)
         yield f"{name} in Matcha", lambda s=strategy: is_finite(mg.adapt(model, graph, strategy=s))
-    for strategy in (mg.ClosedForm(), mg.Fitted(), mg.T3A()):
+    for strategy in (mg.ClosedForm(), mg.T3A()):
         yield strategy, lambda s=strategy: is_finite(mg.adapt(model, graph, strategy=s))
     for name in BACKBONES:
         yield f"{name}, default", lambda n=name: is_finite(mg.adapt(trained(n, dtype), graph))

@@ -28,7 +28,7 @@ def test_a_model_file_with_numbers_that_are_not_finite_is_refused_by_name(tmp_pa
     path = tmp_path / "m.safetensors"
     mg.save_model(trained_model(methods=[mg.AdaNPC()]), path)
     tensors = {n: t for n, t in load_file(path).items() if t.is_floating_point() and t.numel()}
-    assert {"gamma", "norm.running_var", "source_summary.own.misfit"} < set(tensors)
+    assert {"gamma", "norm.running_var", "source_summary.own.logit_covariance"} < set(tensors)
     assert any(name.startswith("source_arrays.adanpc.") for name in tensors)
     for name, tensor in tensors.items():
         mg.save_model(trained_model(methods=[mg.AdaNPC()]), path)
@@ -50,9 +50,9 @@ def test_adapt_refuses_a_model_that_is_not_finite(name, value, strategy):
 
 def test_adapt_refuses_a_summary_and_arrays_that_are_not_finite():
     model = trained_model(methods=[mg.AdaNPC()])
-    covariance = model.source.own["covariance"]
+    covariance = model.source.own["logit_covariance"]
     covariance[0, 0] = math.nan
-    with pytest.raises(mg.InvalidArgumentError, match=r"source_summary\.own\.covariance"):
+    with pytest.raises(mg.InvalidArgumentError, match=r"source_summary\.own\.logit_covariance"):
         mg.adapt(model, tiny_graph())
     covariance[0, 0] = 1.0
     model.source_arrays["adanpc"]["rows"].view(-1)[0] = math.nan

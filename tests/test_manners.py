@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from inspect import signature
 
 import pytest
 import torch
@@ -28,9 +29,8 @@ def result_of(strategy=None, make=trained_model):
 
 @pytest.mark.parametrize("part", PARTS, ids=repr)
 def test_parts_are_copied_and_built_from_their_parameters(part):
-    given = part.get_params(deep=False)
+    given = {name: getattr(part, name) for name in signature(type(part)).parameters}
     assert type(part)(**given) == part
-    assert {name for name in part.get_params() if "__" not in name} == set(given)
     for copied in COPIES:
         assert copied(part) == part
         assert repr(copied(part)) == repr(part)

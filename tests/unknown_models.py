@@ -1,17 +1,15 @@
 """A model with the numbers of a GPRGNN that is not known to be a filter."""
 
 import copy
-from functools import partial
 
 import torch
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import matcha_gnn as mg
-from matcha_gnn.gamma.models import LayeredBackbone
-from matcha_gnn.kernels import one_hop
+from matcha_gnn.gamma.kernels.edge_weights import hop
 
 
-class Unknown(mg.LinearBackbone, LayeredBackbone):
+class Unknown(mg.LinearBackbone):
     """A copy of a GPRGNN in evaluation mode, of which nothing is known but its layers."""
 
     def __init__(self, model):
@@ -21,14 +19,11 @@ class Unknown(mg.LinearBackbone, LayeredBackbone):
             setattr(self, part, copy.deepcopy(getattr(model, part)))
         self.frozen()
 
-    def layers(self, x, hop):
-        hops = [self.norm(self.linear(x)).relu()]
-        for _ in range(self.num_hops):
-            hops.append(hop(hops[-1]))
-        return hops
-
     def stack(self, graph):
-        return torch.stack(self.layers(self.accept(graph.x), partial(one_hop, graph.adjacency)), 1)
+        hops = [self.norm(self.linear(self.accept(graph.x))).relu()]
+        for _ in range(self.num_hops):
+            hops.append(hop(graph, hops[-1]))
+        return torch.stack(hops, 1)
 
 
 class UnknownNet(torch.nn.Module):

@@ -32,7 +32,6 @@ from .gamma import ClosedForm as ClosedForm
 from .gamma import Difference as Difference
 from .gamma import Entropy as Entropy
 from .gamma import FilterBackbone as FilterBackbone
-from .gamma import Fitted as Fitted
 from .gamma import GraphPatcher as GraphPatcher
 from .gamma import GTrans as GTrans
 from .gamma import Hops as Hops

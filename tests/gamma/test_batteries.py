@@ -1,7 +1,10 @@
 """Every built-in part passes the checks of matcha_gnn.gamma.testing, and broken parts fail them."""
 
+import ast
+import re
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -31,9 +34,8 @@ SIZES = (6, 3, 8)
 VARIANTS = [
     *(kind(**QUICK.get(name, {})) for name, kind in METHODS.items()),
     mg.AdaNPC(k=10, temperature=0.001),
-    mg.LAME(symmetric=True),
     mg.SOGA(steps=3, optimizer="adam"),
-    mg.T3A(k=None, scale="model"),
+    mg.T3A(k=-1, scale="model"),
     mg.Tent(steps=3, lr=0.01, optimizer="adam"),
     mg.GTrans(epochs=5, refresh="each"),
     mg.GTrans(epochs=5, edit="features"),
@@ -47,10 +49,6 @@ def trained(build):
     model = build(*SIZES)
     mg.fit(model, tiny_graph(0.8, seed=0), epochs=30)
     return model
-
-
-def linear_model():
-    return trained(lambda *sizes: mg.GPRGNN(*sizes, K=3, relu=False))
 
 
 def wrapped():
@@ -74,7 +72,6 @@ def test_methods(method):
         (mg.T3A(), lambda: trained(mg.APPNP)),
         (mg.T3A(), lambda: trained(mg.JKNet)),
         (mg.LAME(), lambda: trained(mg.GCNII)),
-        (mg.Tent(steps=3), linear_model),
         (mg.Tent(), lambda: Unknown(trained_model())),
         (mg.SOGA(), lambda: Unknown(trained_model())),
         (mg.SOGA(), lambda: trained(mg.JKNet)),
@@ -126,13 +123,9 @@ def test_losses(name):
     check_loss(LOSSES[name]())
 
 
-DOMAINS = ("free", "clamped", "sigmoid")
 MODELS = {
     **{name: lambda kind=kind: kind(*SIZES, K=3) for name, kind in BACKBONES.items()},
-    **{f"appnp, {d}": lambda d=d: mg.APPNP(*SIZES, K=3, alpha=0.3, domain=d) for d in DOMAINS},
-    **{f"appnp, {a}": lambda a=a: mg.APPNP(*SIZES, K=3, alpha=a) for a in (0.0, 1.0)},
-    **{f"gcnii, {d}": lambda d=d: mg.GCNII(*SIZES, K=3, alpha=0.3, domain=d) for d in DOMAINS},
-    "gprgnn, given": lambda: mg.GPRGNN(*SIZES, K=2, relu=False, gamma_start=[0.0, 1.0, 0.0]),
+    **{f"appnp, {a}": lambda a=a: mg.APPNP(*SIZES, K=3, alpha=a) for a in (-0.4, 0.0, 1.0, 1.6)},
     "wrapped": wrapped,
     "added": lambda: mg.add_hops(UnknownNet(trained_model()), head="head"),
     "added to the output": lambda: mg.add_hops(UnknownNet(trained_model())),
@@ -155,7 +148,7 @@ def test_backbones(name):
         mg.Unadapted(),
         mg.ClosedForm(loss=mg.PIC(), rounds=2),
     ]
-    + [mg.Matcha(loss=mg.Entropy(), rounds=2, moves="both", optimizer="adam")],
+    + [mg.Matcha(loss=mg.Entropy(), rounds=2, moves="both")],
     ids=lambda strategy: strategy.name,
 )
 def test_strategies(strategy):
@@ -166,7 +159,6 @@ def test_strategies_on_another_model():
     deep = mg.GCNII(6, 3, hidden_channels=8, K=2)
     mg.fit(deep, tiny_graph(0.8, seed=0), epochs=60)
     check_strategy(mg.Matcha(rounds=2), deep)
-    check_strategy(mg.Fitted(), deep)
 
 
 class Unnormalised(mg.ERM):
@@ -232,7 +224,7 @@ class ForgetsTheChainRule(mg.GPRGNN):
 
 
 def test_the_battery_catches_a_forgotten_chain_rule():
-    model = ForgetsTheChainRule(6, 3, hidden_channels=8, K=3, gamma_start=[1.0, 0.5, 0.2, 0.1])
+    model = ForgetsTheChainRule(6, 3, hidden_channels=8, K=3, alpha=0.5)
     with pytest.raises(AssertionError, match="chain rule"):
         check_backbone(model)
 
@@ -247,19 +239,9 @@ class LooksAtOthers(SGC):
         return self.linear(x - x.mean(0))
 
 
-class OwnFeaturesSeeEdges(TwoSteps):
-    def node_features(self, graph):
-        return self.head(self.representation(graph))
-
-
 class KeepsItsWeights(SGC):
     def reset_parameters(self):
         self.head.reset_parameters()
-
-
-class ForgetsTheIntercept(mg.GPRGNN):
-    def add_intercept(self, intercept):
-        pass
 
 
 @pytest.mark.parametrize(
@@ -267,15 +249,22 @@ class ForgetsTheIntercept(mg.GPRGNN):
     [
         (HopsMoveWithGamma, "should agree|not depend on gamma"),
         (lambda: LooksAtOthers(6, 3), "each node by itself"),
-        (OwnFeaturesSeeEdges, "node features should not depend on edges"),
         (lambda: KeepsItsWeights(6, 3), "forget what was trained"),
-        (lambda: ForgetsTheIntercept(*SIZES), "intercept should be added"),
     ],
 )
 def test_the_battery_catches_a_broken_backbone(model, says):
     torch.manual_seed(0)
     with pytest.raises(AssertionError, match=says):
         check_backbone(model())
+
+
+def test_own_parts_on_the_page_take_thirty_lines_at_most():
+    page = (Path(__file__).parents[2] / "docs" / "extend.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    parts = [node for block in blocks for node in ast.parse(block).body]
+    sizes = {n.name: n.end_lineno - n.lineno + 1 for n in parts if isinstance(n, ast.ClassDef)}
+    assert sizes.keys() == {"Smooth", "Gini", "SGC", "LowestLoss"}
+    assert max(sizes.values()) <= 30
 
 
 @dataclass(frozen=True)
@@ -344,7 +333,7 @@ class ReturnsAnotherModel(Sound):
 @dataclass(frozen=True)
 class NamesAnotherStrategy(Sound):
     def seek(self, task):
-        return replace(super().seek(task), strategy=mg.Fitted())
+        return replace(super().seek(task), strategy=mg.ClosedForm())
 
 
 @pytest.mark.parametrize(

@@ -14,20 +14,20 @@ from unknown_models import UnknownNet
     [
         (mg.Matcha, {"loss": mg.PIC}, "loss: got the class PIC; allowed: a Loss, such as mg.PIC()"),
         (mg.Matcha, {"method": mg.T3A}, "method: got the class T3A; allowed: a BaseMethod, such"),
-        (mg.Matcha, {"optimizer": "lbfgs"}, "optimizer: got 'lbfgs'; allowed: sgd, adam"),
+        (mg.Tent, {"optimizer": "lbfgs"}, "optimizer: got 'lbfgs'; allowed: sgd, adam"),
         (mg.Matcha, {"features": "base", "moves": "both"}, "features: got 'base'; allowed: source"),
         (mg.T3A, {"k": True}, "k: got True; allowed: an integer >= 1"),
         (mg.GTrans, {"edit": "features", "ratio": 0.5}, "ratio: got 0.5; allowed: 0.1 unless edit"),
         (mg.GTrans, {"epochs": 4}, "epochs: got 4; allowed: 0, or an integer >= 5, the steps"),
-        (mg.GPRGNN, {"gamma_start": "pagerank"}, "gamma_start: got 'pagerank'; allowed: ppr, or K"),
-        (mg.GPRGNN, {"gamma_start": [1.0]}, "gamma_start: got [1.0]; allowed: ppr, or K + 1 = 10 "),
-        (mg.APPNP, {"alpha": 1.5, "domain": "clamped"}, "alpha: got 1.5; allowed: a number in [0"),
+        (mg.GTrans, {"refresh": 3}, "refresh: got 3; allowed: once, each"),
+        (mg.GPRGNN, {"dropout": 1}, "dropout: got 1; allowed: a rate in [0, 1)"),
+        (mg.GPRGNN, {"out_channels": 1}, "out_channels: got 1; allowed: an integer >= 2"),
     ],
 )
 def test_arguments(make, given, said):
     sizes = {"in_channels": 4, "out_channels": 2} if issubclass(make, mg.Backbone) else {}
     with pytest.raises(mg.InvalidArgumentError) as caught:
-        make(**sizes, **given)
+        make(**sizes | given)
     assert str(caught.value).startswith(said)
 
 
@@ -73,7 +73,6 @@ def deep():
         (trained_model, mg.GraphPatcher(), None, r"methods=\[GraphPatcher\(\)\]"),
         (lambda: other_patcher(True), mg.GraphPatcher(), None, "does not fit"),
         (lambda: other_patcher(False), mg.GraphPatcher(), None, "does not fit"),
-        (trained_model, mg.GTrans(epochs=5, refresh=3), mg.Matcha(), "restart=False"),
         (trained_model, mg.T3A(), mg.Matcha(restart=False), "restart: False has no effect with t3"),
         (trained_model, mg.ERM(), mg.Matcha(features="base"), "'base' has no effect with erm"),
         (deep, mg.ERM(), mg.Matcha(features="base"), "features: 'base' needs cached hops"),
@@ -81,7 +80,6 @@ def deep():
         (lambda: mg.APPNP(6, 3), mg.ERM(), mg.ClosedForm(loss=mg.PIC()), "hop weights that are fr"),
         (trained_model, mg.ERM(), mg.Matcha(loss=mg.SURE(), moves="theta"), "'sure' needs moves"),
         (without_summary, mg.ERM(), mg.Matcha(loss=mg.SURE()), "noise_share"),
-        (without_summary, mg.ERM(), mg.Fitted(), r"mg.summarise_source\(model, source_graph\)"),
         (lambda: torch.full((120, 3), 1 / 3), mg.T3A(), None, "has no hop weights to move"),
         (
             lambda: mg.add_hops(UnknownNet(trained_model()), "head"),

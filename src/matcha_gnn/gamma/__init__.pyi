@@ -37,7 +37,6 @@ from .running import predict as predict
 from .running import run as run
 from .status import Status as Status
 from .strategies import ClosedForm as ClosedForm
-from .strategies import Fitted as Fitted
 from .strategies import Matcha as Matcha
 from .strategies import Strategy as Strategy
 from .strategies import Task as Task

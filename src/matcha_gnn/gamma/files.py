@@ -17,7 +17,7 @@ from matcha_gnn.registry import installed_names, name_of_class
 
 FORMAT = TensorFormat(
     "model",
-    "matcha-gnn model 6",
+    "matcha-gnn model 7",
     allowed="a .safetensors file as matcha wrote it; for a PyG network of your own: mg.wrap",
 )
 MOST = 10_000

@@ -44,9 +44,9 @@ def write_page(
 
 
 def workings(result: MatchaResult) -> list[Picture]:
-    """Hop weights, and the rounds where there were some."""
-    rounds = (loss_curve, share_curves) if result.trace.loss else ()
+    """Hop weights where they moved, and the rounds."""
     bars = [gamma_bars(result)] if result.gamma_moved else []
+    rounds = (loss_curve, share_curves) if result.trace.loss else ()
     return [*bars, *(draw(result) for draw in rounds)]
 
 

@@ -33,7 +33,7 @@ class MatchaResult(Result):
         gamma_before: the source's.
         pic_before: the PIC loss at the source γ, whatever the loss was.
         pic_after: the PIC loss at the adapted γ.
-        trace: loss or expected accuracy, γ and class shares per round.
+        trace: loss, γ and class shares per round.
         ended: how it ended.
         strategy: what sought a better model, with its base method and seed.
     """
@@ -93,14 +93,7 @@ class MatchaResult(Result):
     @property
     def alarms(self) -> tuple[str, ...]:
         """What calls for a look before the predictions are used: short sentences with figures."""
-        shares = class_alarms(*self.class_counts, self.class_names)
-        estimates = self.trace.expected_accuracy
-        if not estimates or estimates[-1] >= estimates[0]:
-            return shares
-        before, after = estimates[0], estimates[-1]
-        lost = f"{100 * (after - before):+.1f} points"
-        fallen = f"Estimated accuracy fell from {before:.1%} to {after:.1%} ({lost})."
-        return (*shares, fallen)
+        return class_alarms(*self.class_counts, self.class_names)
 
     @property
     def severity(self) -> Severity:
@@ -144,8 +137,8 @@ class MatchaResult(Result):
     def metrics(self) -> dict[str, float]:
         """The outcome as finite numbers by flat names, such as an experiment tracker logs.
 
-        Losses and estimates are those of the last entry of the trace; `trace.rows()` has the same
-        for every round, `configuration()` the settings.
+        The loss is that of the last entry of the trace; `trace.rows()` has the same for every
+        round, `configuration()` the settings.
 
         Example:
             >>> import matcha_gnn as mg

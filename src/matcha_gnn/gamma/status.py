@@ -21,10 +21,7 @@ UNINFORMATIVE_FROM = 0.99
 class Status(enum.StrEnum):
     """How an adaptation ended."""
 
-    ADAPTED = "adapted"
-    KEPT_SOURCE = "kept source"
     UNADAPTED = "unadapted"
-    FITTED = "fitted"
     CONVERGED = "converged"
     STOPPED = "stopped"
     COLLAPSED_CLASS = "collapsed class"
@@ -37,10 +34,7 @@ class Status(enum.StrEnum):
     def meaning(self) -> str:
         """What it means, for a reader."""
         return {
-            Status.ADAPTED: "The adapted model is expected to be better than the source model.",
-            Status.KEPT_SOURCE: "Nothing that was tried is expected to beat the source model.",
             Status.UNADAPTED: "Not adapted: this is the source model's prediction.",
-            Status.FITTED: "The hop weights are those that fit the estimated classes best.",
             Status.CONVERGED: "The loss had stopped moving at the last round.",
             Status.STOPPED: "All rounds were run; the loss was still moving.",
             Status.COLLAPSED_CLASS: (
@@ -82,8 +76,6 @@ def outcome(trace: Trace, first: Prediction, last: Prediction, finite: bool) -> 
         return Status.COLLAPSED_CLASS
     if jumped(had, has):
         return Status.SHARES_JUMPED
-    if not trace.loss:
-        return Status.FITTED
     if trace.loss[-1] > trace.loss[0]:
         return Status.LOSS_ROSE
     moved = abs(trace.loss[-1] - trace.loss[-2])

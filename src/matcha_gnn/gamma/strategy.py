@@ -2,13 +2,12 @@
 
 import abc
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from matcha_gnn.errors import require_kind, require_seed
 from matcha_gnn.gamma.hops import Hops
 from matcha_gnn.gamma.losses import Loss
 from matcha_gnn.gamma.methods import ERM, BaseMethod
-from matcha_gnn.gamma.methods.settings import nested_parameters
 from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.network.network import Network
@@ -84,28 +83,10 @@ class Strategy(abc.ABC):
 
         return carried_out(self, as_backbone(network), graph, class_names=class_names)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Hyperparameters by name, with those of parts if `deep`; as in scikit-learn.
-
-        Example:
-            >>> from matcha_gnn.gamma.strategies import ClosedForm
-            >>> ClosedForm().get_params(deep=False)
-            {'method': ERM(), 'seed': 0, 'loss': SURE(noise_share=None), 'rounds': 1}
-        """
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
-        return nested_parameters(own, deep)
-
     def parameters(self) -> Parameters:
         """Hyperparameters but for method and seed as JSON values, for records."""
         own = (each.name for each in fields(self) if each.name not in _AROUND)
         return {name: described(getattr(self, name)) for name in own}
-
-
-def with_gamma(model: Backbone, gamma: Any) -> Backbone:
-    """A copy of a model with other hop-aggregation parameters."""
-    changed = model.copied()
-    changed.gamma.data.copy_(gamma)
-    return changed
 
 
 def described(value: object) -> object:

@@ -16,18 +16,13 @@ if TYPE_CHECKING:
 class Trace:
     """What each round saw before its step; the last entry is after the last step.
 
-    A strategy that minimises a loss records the loss, one that estimates accuracy the estimate: for
-    the source model first, then for the model that was taken.
-
     Attributes:
-        loss: one number per entry, or empty.
-        expected_accuracy: one number per entry, or empty.
+        loss: one number per entry.
         gamma: γ, [K+1] each.
         class_shares: the mean prediction, [C] each.
     """
 
     loss: list[float] = field(default_factory=list)
-    expected_accuracy: list[float] = field(default_factory=list)
     gamma: list[Tensor] = field(default_factory=list)
     class_shares: list[FloatArray] = field(default_factory=list)
 
@@ -37,22 +32,15 @@ class Trace:
         self.gamma.append(gamma.detach().clone())
         self.class_shares.append(class_shares)
 
-    def add_estimate(self, expected: float, gamma: Tensor, class_shares: FloatArray) -> None:
-        """Record a model and its expected accuracy."""
-        self.expected_accuracy.append(expected)
-        self.gamma.append(gamma.detach().clone())
-        self.class_shares.append(class_shares)
-
     def __len__(self) -> int:
         """Entries."""
         return len(self.gamma)
 
     def row(self, number: int) -> dict[str, float]:
         """One entry by flat names."""
-        named = {"loss": self.loss, "expected_accuracy": self.expected_accuracy}
         gamma, shares = self.gamma[number], self.class_shares[number]
         return (
-            {name: values[number] for name, values in named.items() if values}
+            {"loss": self.loss[number]}
             | {f"gamma_{k}": g for k, g in enumerate(gamma.tolist())}
             | {f"share_{c}": s for c, s in enumerate(shares.tolist())}
         )

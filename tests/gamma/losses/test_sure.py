@@ -89,7 +89,7 @@ def test_forms_equal_their_definition():
     centre = torch.eye(3).double() - 1 / 3
     assert forms.noise == pytest.approx(float((centre @ noise @ centre).trace()), rel=1e-6)
     traces = np.array([float(torch.linalg.matrix_power(dense, k).trace()) for k in range(4)]) / 120
-    np.testing.assert_allclose((gram[0] - forms.signal) / forms.noise, traces, atol=0.05)
+    np.testing.assert_allclose((gram[0] - forms.signal) / forms.noise, traces, atol=1e-6)
 
 
 def test_scaled_risk_is_the_risk_at_the_best_scale():

@@ -10,11 +10,11 @@ from matcha_gnn.graphs.memory import Graph
 K, FEATURES = 3, 6
 
 
-def drawn_gprgnn(classes=3, width=8, bias=False, relu=True, dtype=torch.float64):
+def drawn_gprgnn(classes=3, width=8, bias=False, dtype=torch.float64):
     """Weights, statistics and γ are all away from their starting values."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = mg.GPRGNN(FEATURES, classes, hidden_channels=width, K=K, relu=relu)
+        model = mg.GPRGNN(FEATURES, classes, hidden_channels=width, K=K)
         model.head = nn.Linear(width, classes, bias=bias)
         for tensor in (model.norm.weight, model.norm.bias, model.norm.running_mean, model.gamma):
             nn.init.normal_(tensor)

@@ -9,14 +9,18 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import matcha_gnn as mg
-from matcha_gnn.gamma.methods import View
-from matcha_gnn.gamma.methods.graphpatcher import MOST_PATCHES, GraphPatcher, PatcherTraining
-from matcha_gnn.gamma.methods.patching import (
-    Patcher,
-    Patching,
+from matcha_gnn.gamma.kernels.virtual_nodes import (
     neighbour_sums,
     patched_adjacency,
     propagate_patched,
+)
+from matcha_gnn.gamma.methods import View
+from matcha_gnn.gamma.methods.graphpatcher import (
+    MOST_PATCHES,
+    GraphPatcher,
+    Patcher,
+    PatcherTraining,
+    Patching,
 )
 from matcha_gnn.gamma.models import BACKBONES
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
@@ -24,7 +28,7 @@ from matcha_gnn.graphs.memory import Graph
 
 NODES, FEATURES, WIDTH, K = 30, 6, 5, 3
 SMALL = {"hidden_channels": 8, "iterations": 10}
-SETTINGS = GraphPatcher(hidden_channels=WIDTH, iterations=20, batch_size=None, lr=1e-2)
+SETTINGS = GraphPatcher(hidden_channels=WIDTH, iterations=20)
 
 
 def directed_graph(dtype=torch.float64):

@@ -9,16 +9,16 @@ from torch_geometric.data import Data
 
 import matcha_gnn as mg
 from matcha_gnn.errors import IncompatibleError
-from matcha_gnn.gamma.kernels.edge_weights import EdgePattern
-from matcha_gnn.gamma.methods import View, gtrans_editors
-from matcha_gnn.gamma.methods.gtrans import LOOPS, GTrans, editor_of
-from matcha_gnn.gamma.methods.gtrans_editors import (
+from matcha_gnn.gamma.kernels.cosines import contrast
+from matcha_gnn.gamma.kernels.edge_weights import SMALLEST, EdgePattern, project
+from matcha_gnn.gamma.methods import View, gtrans
+from matcha_gnn.gamma.methods.gtrans import (
     DROP_RATE,
+    LOOPS,
     SAMPLES,
-    SMALLEST,
-    LayersEditor,
-    contrast,
-    project,
+    GTrans,
+    WholeEditor,
+    editor_of,
 )
 from matcha_gnn.gamma.testing import tiny_graph, trained_model
 from matcha_gnn.graphs.memory import Graph, unlabelled
@@ -157,9 +157,6 @@ def test_equals_the_plain_one_on_a_directed_weighted_graph_with_loops():
     torch.testing.assert_close(hops.mix(view.hop_weights), expected, rtol=1e-5, atol=1e-6)
 
 
-# The battery
-
-
 # The loss
 
 
@@ -219,7 +216,7 @@ def test_the_prediction_is_that_of_the_graph_without_both_directions_of_removed_
 
 
 def test_sparse_features_too_large_to_be_dense_are_refused_and_edges_are_not(monkeypatch):
-    monkeypatch.setattr(gtrans_editors, "MAX_DENSE_BYTES", 2 * 120 * 6 * 4 - 1)
+    monkeypatch.setattr(gtrans, "MAX_DENSE_BYTES", 2 * 120 * 6 * 4 - 1)
     dense = tiny_graph()
     sparse = Data(x=dense.x.to_sparse_csr(), edge_index=dense.edge_index)
     with pytest.raises(IncompatibleError, match='use edit="edges"'):
@@ -238,8 +235,7 @@ def count_edits(monkeypatch):
 
 @pytest.mark.parametrize(
     ("refresh", "restart", "edits"),
-    [("once", True, 1), ("once", False, 1), ("each", True, 7), ("each", False, 7)]
-    + [(1, True, 7), (1, False, 7), (3, False, 3), (6, False, 2), (7, False, 1)],
+    [("once", True, 1), ("once", False, 1), ("each", True, 7), ("each", False, 7)],
 )
 def test_how_often_the_graph_is_edited(monkeypatch, refresh, restart, edits):
     made = count_edits(monkeypatch)
@@ -258,7 +254,7 @@ def test_how_often_the_graph_is_edited(monkeypatch, refresh, restart, edits):
 def test_layers_of_any_model_are_edited_as_those_of_a_filter(name):
     method = GTrans(**SETTINGS[name])
     fast, whole = view_of(seed=5), view_of(seed=5, model=Unknown(trained_model()))
-    assert isinstance(editor_of(method, whole), LayersEditor)
+    assert isinstance(editor_of(method, whole), WholeEditor)
     expected, edit = method.edited(fast), method.edited(whole)
     assert torch.equal(edit.removed, expected.removed)
     hops = edit.target.hops_at(whole)

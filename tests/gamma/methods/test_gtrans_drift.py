@@ -57,11 +57,11 @@ def test_statistics_drift_as_those_of_a_batch_norm_in_training_mode(passes):
     model = gprgnn()
     view, norm = view_of(model), copy.deepcopy(model.norm).train()
     for _ in range(passes):
-        norm(model.before_norm(view.graph.x))
+        norm(model.linear(view.graph.x))
     drifted = drifted_statistics(view, passes)
     torch.testing.assert_close(drifted["norm.running_mean"], norm.running_mean)
     torch.testing.assert_close(drifted["norm.running_var"], norm.running_var)
-    there = model.before_norm(view.graph.x).mean(0)
+    there = model.linear(view.graph.x).mean(0)
     share = (drifted["norm.running_mean"] - model.norm.running_mean) / (
         there - model.norm.running_mean
     )

@@ -7,7 +7,6 @@ from torch import nn
 
 import matcha_gnn as mg
 import pyg_networks as nets
-from matcha_gnn.gamma.methods.gtrans import GTrans
 from matcha_gnn.gamma.networks.added import LinearAddedHops
 
 KINDS = [pyg.GCNConv, pyg.SAGEConv, pyg.GATConv]
@@ -73,10 +72,3 @@ def test_a_curved_head_goes_by_autograd_on_kept_hops_and_agrees_with_the_sums():
     torch.testing.assert_close(
         result.probs, result.model(target.x, target.edge_index).softmax(1), rtol=1e-3, atol=1e-4
     )
-
-
-def test_gtrans_is_refused_where_the_network_takes_no_edge_weights():
-    with pytest.raises(mg.IncompatibleError, match="Convolutions takes no edge weights"):
-        mg.gamma.run(
-            mg.add_hops(untrained(pyg.GCNConv), head="lin"), nets.graphs()[1], GTrans(), mg.Matcha()
-        )

@@ -24,7 +24,7 @@ def test_training_and_saving_are_refused_in_one_line_where_they_cannot_be(build,
 
 
 def test_a_filter_cannot_have_other_hops_than_powers():
-    for name in ("stack", "layers", "representation"):
+    for name in ("stack", "representation"):
         with pytest.raises(TypeError, match=f"Other overrides '{name}' of FilterBackbone"):
             type("Other", (mg.GPRGNN,), {name: lambda self, *a: None})
 

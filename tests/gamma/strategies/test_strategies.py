@@ -55,7 +55,7 @@ CALLS: dict[Callable[..., mg.Result], dict[str, Case]] = {
     mg.gamma.run: ENTRY
     | {
         "strategy": Case(lambda: mg.Matcha(rounds=2)),
-        "source": Case(lambda: tiny_graph(0.6, seed=3), {"strategy": mg.Fitted()}),
+        "source": Case(lambda: tiny_graph(0.6, seed=3), {"strategy": mg.ClosedForm()}),
         "progress": Case(3, refused=True),
     },
     mg.adapt: BASE
@@ -75,7 +75,6 @@ PARTS: dict[type, dict[str, Case]] = {
         "loss": Case(mg.Entropy()),
         "lr": Case(0.1),
         "rounds": Case(2),
-        "optimizer": Case("adam"),
         "moves": Case("theta"),
         "restart": Case(False, {"method": mg.Tent()}),
         "features": Case("base", {"method": mg.Tent()}),
@@ -85,7 +84,6 @@ PARTS: dict[type, dict[str, Case]] = {
         "loss": Case(mg.PIC()),
         "rounds": Case(3, {"loss": mg.PIC()}),
     },
-    mg.Fitted: AROUND,
     mg.Unadapted: AROUND,
     mg.ERM: {},
     mg.T3A: {
@@ -101,7 +99,6 @@ PARTS: dict[type, dict[str, Case]] = {
         "iterations": Case(1),
         "tolerance": Case(0.5),
         "scale": Case(5.0),
-        "symmetric": Case(True),
     },
     mg.SOGA: {
         "steps": Case(3),
@@ -129,8 +126,6 @@ PARTS: dict[type, dict[str, Case]] = {
         "patches": Case(2),
         "hidden_channels": Case(4),
         "iterations": Case(5),
-        "batch_size": Case(16),
-        "lr": Case(1e-2),
     },
     mg.PIC: {"min_share": Case(0.4)},
     mg.Difference: {"min_share": Case(0.4)},

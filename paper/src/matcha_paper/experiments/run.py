@@ -276,7 +276,7 @@ def strategy_of(spec: RowSpec, lr: float, epochs: int) -> "Strategy":
     loss = resolve("loss", spec.loss, LOSSES)()
     if spec.optimizer == EXACT:
         return ClosedForm(loss=loss, rounds=epochs)
-    return Matcha(loss=loss, lr=lr, rounds=epochs, optimizer=spec.optimizer, features=spec.features)
+    return Matcha(loss=loss, lr=lr, rounds=epochs, features=spec.features)
 
 
 def _record(cell: Cell, source: SourceModel, graph: "Data", folder: Path) -> None:

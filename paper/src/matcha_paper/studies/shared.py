@@ -28,7 +28,6 @@ GTRANS: dict[str, dict[str, Any]] = {
     "script": {},
     "twitch-e": {"lr_feat": 1e-5, "lr_adj": 0.01, "epochs": 10, "ratio": 0.05},
     "cora": {"lr_feat": 1e-5, "lr_adj": 0.5, "epochs": 5, "ratio": 0.005},
-    "TSA": {"lr_feat": 1e-3, "lr_adj": 0.01, "epochs": 5, "loop_feat": 1, "loop_adj": 2},
     "arxiv": {"lr_feat": 1e-3, "lr_adj": 0.1, "epochs": 5, "ratio": 0.05},
     "elliptic": {"lr_feat": 5e-3, "lr_adj": 0.5, "epochs": 10, "ratio": 0.05},
 }

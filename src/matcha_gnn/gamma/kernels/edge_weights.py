@@ -4,18 +4,25 @@ Degrees are recomputed from the weights, so the gradient of an edge counts what 
 the normalisation of its receiver. Memory is O(E) plus the hops: no message per edge is kept.
 """
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+from matcha_gnn import kernels
+from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels.propagate import Adjacency, nested
 from matcha_gnn.kernels.sparse import csr_of, row_starts
 from matcha_gnn.typing import HopWeights, Repr
+
+SMALLEST = 1e-7
+"""What is learnt of an edge stays this far from 0 and 1: no weight and no degree becomes 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +63,11 @@ class EdgePattern:
     order: Tensor
     crow_t: Tensor
     col_t: Tensor
+
+    @classmethod
+    def of_graph(cls, graph: Graph, dtype: torch.dtype) -> "EdgePattern":
+        """Build from a graph's edges and weights."""
+        return cls.of(graph.edge_index, graph.num_nodes, graph.edge_weight, dtype)
 
     @classmethod
     def of(
@@ -134,6 +146,77 @@ class EdgePattern:
 
     def _csr(self, crow: Tensor, col: Tensor, values: Tensor) -> Tensor:
         return csr_of(crow, col, values, (len(crow) - 1, len(crow) - 1))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WeightedGraph(Graph):
+    """A graph whose edges have raw weights that may be learnt.
+
+    Attributes:
+        pattern: where the weights stand.
+        learnt: weight of each entry of the pattern, at least 0, [M].
+    """
+
+    pattern: EdgePattern
+    learnt: Tensor
+
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """The normalised adjacency, without history."""
+        values, _ = self.pattern.normalise(self.learnt.detach())
+        return Adjacency(self.pattern.matrix(values))
+
+
+def hop(graph: Graph, h: Repr) -> Repr:
+    """P h, differentiable in h, and in the weights of a `WeightedGraph` that learns them."""
+    if isinstance(graph, WeightedGraph) and graph.learnt.requires_grad:
+        return weighted_filter(graph.pattern, graph.learnt, h, h.new_tensor([0.0, 1.0]))
+    return kernels.one_hop(graph.adjacency, h)
+
+
+def filter_hops(graph: Graph, h: Repr, hop_weights: HopWeights) -> Repr:
+    """Σ_k c_k P^k h, differentiable in h, in c, and in weights as `hop`."""
+    if isinstance(graph, WeightedGraph) and graph.learnt.requires_grad:
+        return weighted_filter(graph.pattern, graph.learnt, h, hop_weights)
+    return kernels.filter_hops(graph.adjacency, h, hop_weights)
+
+
+class ListedEdges(NamedTuple):
+    """The listed edges of a graph, named as those of an `EdgePattern`."""
+
+    row: Tensor
+    col: Tensor
+    weight: Tensor
+    pair: Tensor
+    num_pairs: int
+
+    @classmethod
+    def of_graph(cls, graph: Graph, dtype: torch.dtype) -> "ListedEdges":
+        """Each edge by itself, without self loops that are not there."""
+        col, row = graph.edge_index
+        ones = torch.ones(len(row), dtype=dtype, device=row.device)
+        weight = ones if graph.edge_weight is None else graph.edge_weight.detach().to(dtype)
+        return cls(row, col, weight, *numbered_pairs(row, col, graph.num_nodes))
+
+
+def project(p: Tensor, budget: float) -> Tensor:
+    """The point nearest to p with entries inside (0, 1) whose sum is at most the budget.
+
+    It is p − μ clipped to the interval, with the smallest μ ≥ 0 within the budget, by bisection.
+    """
+
+    def cut(shift: float) -> Tensor:
+        return (p - shift).clamp(SMALLEST, 1 - SMALLEST)
+
+    if float(cut(0.0).double().sum()) <= budget:
+        return cut(0.0)
+    low, high = 0.0, float(p.max())
+    # Halved until the two ends are adjacent numbers in the precision of p.
+    for _ in range(2 - int(math.log2(torch.finfo(p.dtype).eps))):
+        middle = (low + high) / 2
+        over = float(cut(middle).double().sum()) > budget
+        low, high = (middle, high) if over else (low, middle)
+    return cut(high)
 
 
 def numbered_pairs(row: Tensor, col: Tensor, num_nodes: int) -> tuple[Tensor, int]:

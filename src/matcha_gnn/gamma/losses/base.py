@@ -3,6 +3,8 @@
 import abc
 from typing import ClassVar
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from matcha_gnn.errors import IncompatibleError
@@ -14,8 +16,9 @@ from matcha_gnn.typing import FloatArray, Probs, Repr
 class Loss(Configured, abc.ABC):
     """A label-free objective of the representation, given the base method's prediction.
 
-    Calling the loss is the plain form on Z, for autograd. `from_sums` is the fast form for
-    models that mix cached hops linearly: the value, and its exact gradient in the hop weights.
+    Calling the loss is the plain form on Z, for autograd, and all that a loss needs. `from_sums` is
+    the form for models that mix cached hops linearly: the value, and its gradient in the hop
+    weights. A loss may give a faster one than autograd through the plain form.
 
     Attributes:
         name: its name on the command line.
@@ -39,11 +42,16 @@ class Loss(Configured, abc.ABC):
         """What is the same in every round, computed once for a target graph."""
         return None
 
-    @abc.abstractmethod
     def from_sums(
         self, view: View, prediction: Prediction, prepared: Prepared
     ) -> tuple[float, FloatArray]:
         """Value and gradient [K+1] in the hop weights c."""
+        with torch.enable_grad():
+            hop_weights = view.hop_weights.detach().clone().requires_grad_()
+            z = view.hops.mix(hop_weights)
+            value = self(z, view.model.head(z), prediction.probs)
+        (slope,) = torch.autograd.grad(value, hop_weights)
+        return float(value.detach()), np.array(slope.tolist())
 
     def value(self, view: View, prediction: Prediction) -> float:
         """The loss alone, at a view."""

@@ -23,8 +23,10 @@ from matcha_gnn.kernels.devices import device_of
 from matcha_gnn.streams import Purpose, torch_stream
 from matcha_gnn.typing import FloatArray, HopForm, Probs, Repr
 
+EXACT = 256
+"""Nodes up to which traces are exact: there, signs, which follow node numbers, would decide."""
 PROBES = 16
-"""Most random sign vectors for the traces of the powers of P."""
+"""Most random sign vectors for the traces of the powers of P on larger graphs."""
 TRACE_ERROR = 0.005
 """Standard deviation that the estimate of tr P^k / N may have."""
 
@@ -108,11 +110,10 @@ def stein_forms(view: View, noise_share: float | None = None) -> SteinForms:
 
 
 def _powers(view: View) -> tuple[Tensor, FloatArray]:
-    """P^k 1, [K+1, N], and estimates of tr P^k / N, [K+1], by random signs."""
+    """P^k 1, [K+1, N], and tr P^k / N, [K+1]: exact on small graphs, else estimated by signs."""
     num_nodes, num_hops, _ = view.hops.shape
     like = view.model.head.weight.detach()
-    columns = _ones_and_signs(view, num_nodes)
-    probes = columns.shape[1] - 1
+    columns, probes = _ones_and_probes(view, num_nodes)
     if view.graph.symmetric:
         powers, sums = half_way(view.graph.adjacency, columns.to(like), num_hops)
         return powers, sums / (probes * num_nodes)
@@ -162,11 +163,15 @@ def probes_for(num_nodes: int) -> int:
     return min(PROBES, math.ceil(2 / (num_nodes * TRACE_ERROR**2)))
 
 
-def _ones_and_signs(view: View, num_nodes: int) -> Tensor:
-    """Ones, and random signs; bytes, [N, 1+S].
+def _ones_and_probes(view: View, num_nodes: int) -> tuple[Tensor, int]:
+    """Ones beside S columns v, in bytes [N, 1+S], and by how much Σ ⟨v, M v⟩ exceeds tr M.
 
-    They are drawn where the graph is: a seed means other signs on a GPU than on the CPU.
+    Columns are those of the identity on small graphs, else random signs. These are drawn where the
+    graph is: a seed means other signs on a GPU than on the CPU.
     """
+    if num_nodes <= EXACT:
+        identity = torch.eye(num_nodes, dtype=torch.int8, device=view.graph.device)
+        return torch.cat([torch.ones_like(identity[:, :1]), identity], 1), 1
     place, probes = view.graph.device, probes_for(num_nodes)
     generator = torch_stream(view.seed, Purpose.SURE_SIGNS, place)
     columns = torch.ones(num_nodes, 1 + probes, dtype=torch.int8, device=place)
@@ -177,7 +182,7 @@ def _ones_and_signs(view: View, num_nodes: int) -> Tensor:
             0, 2, (size, probes), generator=generator, dtype=torch.int8, device=place
         )
         columns[start : start + size, 1:] = 2 * drawn - 1
-    return columns
+    return columns, probes
 
 
 def _source_noise(view: View) -> float:

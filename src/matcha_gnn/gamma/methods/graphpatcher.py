@@ -5,28 +5,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import scipy.sparse
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 from typing_extensions import override
 
-from matcha_gnn.errors import IncompatibleError, InvalidArgumentError, as_whole, require_number
-from matcha_gnn.gamma.methods.base import Arrays, BaseMethod, Modifies, Prediction, State, View
-from matcha_gnn.gamma.methods.patching import (
-    Patcher,
-    Patching,
-    encode_virtual,
+from matcha_gnn.errors import IncompatibleError, as_whole
+from matcha_gnn.gamma.kernels.virtual_nodes import (
     filter_patched,
     neighbour_sums,
     patched_adjacency,
     patched_graph,
     propagate_patched,
 )
+from matcha_gnn.gamma.methods.base import Arrays, BaseMethod, Modifies, Prediction, State, View
 from matcha_gnn.gamma.methods.whole import ModifiedHops
 from matcha_gnn.gamma.models import Backbone, FilterBackbone
 from matcha_gnn.graphs.memory import Graph
 from matcha_gnn.kernels import filter_hops
 from matcha_gnn.kernels.contexts import seeded
+from matcha_gnn.kernels.sparse import csr_tensor
+from matcha_gnn.metrics import accuracy
 from matcha_gnn.streams import Purpose, torch_seed
 from matcha_gnn.typing import Repr
 
@@ -34,10 +35,12 @@ DROPPED = 0.9
 """Share of the centres' neighbours that is dropped from the patcher's input."""
 RESTORED = (0.6, 0.3, 0.0)
 """Shares that are dropped from the neighbourhoods it should imitate, patch after patch."""
-WEIGHT_DECAY = 5e-4
-EVALUATE_EVERY, PATIENCE = 10, 10
-MOST_PATCHES = 5
-"""Numbers of patches from 1 to this are tried on the source."""
+BATCH, LR, WEIGHT_DECAY, DROPOUT = 512, 1e-4, 5e-4, 0.2
+"""Nodes that lose neighbours per step, and AdamW's step size: much larger ones kill every unit."""
+EVALUATE_EVERY, PATIENCE, MOST_PATCHES = 10, 10, 5
+"""Iterations, evaluations without a better one, and patches that are tried on the source."""
+ROWS_AT_ONCE = 4096
+"""Rows of features F wide that exist at the same time when a whole graph is patched."""
 
 
 @dataclass(frozen=True)
@@ -50,27 +53,21 @@ class GraphPatcher(BaseMethod):
     γ, so a round of Matcha costs what it costs with ERM.
 
     Deviations from "GraphPatcher: Mitigating Degree Bias for Graph Neural Networks via Test-time
-    Augmentation" (Ju et al., NeurIPS 2023):
+    Augmentation", of which paper/docs/methods/graphpatcher.md says more:
 
-    - Ego graphs of K = 9 hops are the whole graph, so all nodes of a graph are patched at once,
-      neighbours too. In training a batch of nodes loses neighbours and is patched inside the whole
-      graph; a batch of one node is the paper's form.
-    - Losing a neighbour means not receiving from it; the neighbour's own input does not change.
+    - All nodes are patched at once, neighbours too: ego graphs of K = 9 hops are the whole graph.
+      Losing a neighbour means not receiving from it.
     - Each thinner graph is drawn once for a step, where the released code takes ten copies: the
       gradient is linear in the target, so one has the same mean gradient. The softmax in the loss
-      runs over classes; in the released code it runs over these copies, see
-      docs/methods/graphpatcher.md.
+      runs over classes; in the released code it runs over these copies.
     - Weights and the number of patches are chosen by accuracy on the labelled source nodes, where
-      the paper has validation nodes, from the tenth iteration on (its code waits for 100), and
-      training ends after ten evaluations, ten iterations apart, without a better one.
+      the paper has validation nodes. Training ends after ten evaluations without a better one.
 
     Args:
         patches: virtual neighbours per node at the target, or "source": the number from 1 to 5 that
             gives the labelled source nodes the highest accuracy. It does not change training.
         hidden_channels: the patcher's width; 1,024 in its paper.
         iterations: training steps at most.
-        batch_size: nodes that lose neighbours and are patched per step; None for all.
-        lr: AdamW's step size. Much larger ones kill every unit of the encoder.
 
     Example:
         >>> import matcha_gnn as mg
@@ -89,20 +86,12 @@ class GraphPatcher(BaseMethod):
     patches: int | str = "source"
     hidden_channels: int = 64
     iterations: int = 300
-    batch_size: int | None = 512
-    lr: float = 1e-4
 
     def __post_init__(self) -> None:
-        if isinstance(self.patches, str) and self.patches != "source":
-            allowed = "'source', or an integer >= 1"
-            raise InvalidArgumentError("patches", repr(self.patches), allowed)
-        if not isinstance(self.patches, str):
+        if self.patches != "source":
             as_whole("patches", self.patches, least=1)
-        if self.batch_size is not None:
-            as_whole("batch_size", self.batch_size, least=1)
         as_whole("hidden_channels", self.hidden_channels, least=1)
         as_whole("iterations", self.iterations, least=1)
-        require_number("lr", self.lr, above=0)
 
     def require(self, model: Backbone) -> None:
         """A model with hops, and a patcher for its features."""
@@ -112,8 +101,8 @@ class GraphPatcher(BaseMethod):
                 "GraphPatcher needs a patcher that was trained on the source graph: train with "
                 "fit(..., methods=[GraphPatcher()]) or `matcha train --method graphpatcher`"
             )
-        if model.in_channels:  # unknown for a wrapped network
-            _patcher(model.source_arrays[self.name], model.in_channels)
+        if model.in_channels:  # a wrapped network does not say
+            Patcher.of(model.source_arrays[self.name], model.in_channels)
 
     def source_arrays(
         self, model: Backbone, source: Graph, labels: Tensor, labelled: Tensor, seed: int
@@ -126,29 +115,27 @@ class GraphPatcher(BaseMethod):
 
     def prepare(self, view: View) -> ModifiedHops:
         """Generate the virtual nodes, which do not depend on γ, and patch the graph with them."""
-        model, graph = view.model, view.graph
+        model, graph, count = view.model, view.graph, view.graph.num_nodes
         arrays, x = model.source_arrays[self.name], model.accept(graph.x)
         patches = int(arrays["patches"] if self.patches == "source" else self.patches)
-        patcher = _patcher(arrays, x.shape[1]).to(view.gamma)
-        nodes = torch.arange(graph.num_nodes, device=x.device)
+        patcher = Patcher.of(arrays, x.shape[1]).to(view.gamma)
+        nodes = torch.arange(count, device=x.device)
         patching = Patching(patcher, x, neighbour_sums(graph), nodes)
         if not isinstance(model, FilterBackbone):
             larger = patched_graph(graph, nodes, [patcher.last(patching()) for _ in range(patches)])
-            count = graph.num_nodes
             return ModifiedHops(view, lambda model: model.hops(larger, keyed=False).stack[:count])
-        virtual = torch.zeros_like(view.hops.stack[:, 0])
+        h, virtual = view.hops.stack[:, 0].contiguous(), torch.zeros_like(view.hops.stack[:, 0])
         for _ in range(patches):
             virtual += encode_virtual(model, patcher, patching())
         adjacency, share = patched_adjacency(graph, nodes, patches, virtual.dtype)
-        h, pushed = view.hops.stack[:, 0].contiguous(), virtual * share[:, None]
+        pushed = virtual * share[:, None]
         return ModifiedHops(view, lambda m: propagate_patched(adjacency, h, pushed, m.num_hops))
 
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """The source head on the patched hops, mixed by the current γ."""
-        target: ModifiedHops = state
-        patched = target.hops_at(view)
+        patched = state.hops_at(view)
         probs, sums, mass = patched.classify(view.hop_weights, view.model.head, over=view.hops)
-        return Prediction(probs, patched, mass=mass, class_sums=(view.hops, sums)), target
+        return Prediction(probs, patched, mass=mass, class_sums=(view.hops, sums)), state
 
 
 def _require_hops(model: Backbone) -> None:
@@ -156,18 +143,89 @@ def _require_hops(model: Backbone) -> None:
         raise IncompatibleError("GraphPatcher needs a model with at least one hop (K >= 1)")
 
 
-def _patcher(arrays: Arrays, num_features: int) -> Patcher:
-    """The generator in the model, sharing its weights."""
-    weights = {name: tensor for name, tensor in arrays.items() if name != "patches"}
-    try:
-        patcher = Patcher(num_features, len(weights["second.bias"])).eval().requires_grad_(False)
-        patcher.load_state_dict(weights, assign=True)
-        fits = "patches" in arrays
-    except (KeyError, TypeError, RuntimeError):
-        fits = False
-    if not fits:
-        raise IncompatibleError("GraphPatcher: the patcher in the model file does not fit it")
-    return patcher
+class Patcher(nn.Module):
+    """Weights of the generator: two mean-aggregating graph layers, then an MLP of three layers.
+
+    The constructor draws nothing: call `reset_parameters`, or load a state.
+    """
+
+    def __init__(self, num_features: int, width: int) -> None:
+        super().__init__()
+        self.width = width
+        with torch.device("meta"):
+            self.first = nn.Linear(num_features, width)
+            self.second = nn.Linear(width, width)
+            self.merge = nn.Linear(width + num_features, width)
+            self.middle = nn.Linear(width, width)
+            self.last = nn.Linear(width, num_features, bias=False)
+        self.to_empty(device="cpu")
+
+    @classmethod
+    def of(cls, arrays: Arrays, num_features: int) -> "Patcher":
+        """The generator in a model, sharing its weights."""
+        weights = {name: tensor for name, tensor in arrays.items() if name != "patches"}
+        try:
+            patcher = cls(num_features, len(weights["second.bias"])).eval().requires_grad_(False)
+            patcher.load_state_dict(weights, assign=True)
+        except (KeyError, TypeError, RuntimeError) as error:
+            said = "GraphPatcher: the patcher in the model file does not fit it"
+            raise IncompatibleError(said) from error
+        return patcher
+
+    def reset_parameters(self) -> None:
+        """Xavier weights from torch's global generator, and no bias."""
+        for layer in (self.first, self.second, self.merge, self.middle, self.last):
+            nn.init.xavier_uniform_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+class Patching:
+    """Generates virtual neighbours for some nodes of a graph, one for each of them at every call.
+
+    Only what the graph layers reach from the centres is computed. A virtual node counts as a
+    neighbour of its centre for the ones generated after it, without a gradient to its features.
+
+    Args:
+        patcher: the generator.
+        x: features, [N, F], dense or CSR.
+        sums: `neighbour_sums` of the graph.
+        centres: nodes to patch, ascending, [B].
+    """
+
+    def __init__(
+        self, patcher: Patcher, x: Tensor, sums: scipy.sparse.csr_array, centres: Tensor
+    ) -> None:
+        self.patcher, self.count = patcher, 0
+        rows = centres.cpu().numpy()
+        near = np.unique(sums[rows].indices)
+        far = np.unique(sums[near].indices)
+        self._into_centres, self._centre_weight = _sliced(sums, rows, near, x)
+        into_near, self._near_weight = _sliced(sums, near, far, x)
+        self._place = torch.from_numpy(np.searchsorted(near, rows)).to(x.device)
+        self._near = into_near @ _times(x, far, patcher.first.weight)
+        self._own = _times(x, rows, patcher.merge.weight[:, patcher.width :])
+        self._sent = self._sent_hidden = torch.zeros_like(self._own)
+
+    def __call__(self) -> Tensor:
+        """The last hidden layer for the next patch, [B, width]; features are what `last` makes."""
+        patcher, merge = self.patcher, self.patcher.merge
+        known = torch.full_like(self._centre_weight, self.count)
+        received = self._near.index_add(0, self._place, self._sent)
+        weight = self._near_weight.index_add(0, self._place, known)
+        near = F.relu(received / weight + patcher.first.bias)
+        gathered = (self._into_centres @ near + self._sent_hidden) / (self._centre_weight + known)
+        from_graph = F.relu(patcher.second(gathered))
+        hidden = F.linear(from_graph, merge.weight[:, : patcher.width], merge.bias) + self._own
+        hidden = F.dropout(F.relu(hidden), DROPOUT, patcher.training)
+        hidden = F.dropout(F.relu(patcher.middle(hidden)), DROPOUT, patcher.training)
+        # (hidden · lastᵀ) · firstᵀ with the small product first: no features F wide are needed.
+        through = patcher.first.weight @ patcher.last.weight.detach()
+        sent = F.linear(hidden.detach(), through)
+        self._sent = self._sent + sent
+        self._sent_hidden = self._sent_hidden + F.relu(sent + patcher.first.bias)
+        self.count += 1
+        return hidden
 
 
 class PatcherTraining:
@@ -181,8 +239,7 @@ class PatcherTraining:
     ) -> None:
         self.model = copy.deepcopy(model).frozen()
         self.source, self.labels, self.labelled = source, labels, labelled
-        self.method = method
-        self.x = self.model.accept(source.x)
+        self.iterations, self.x = method.iterations, self.model.accept(source.x)
         self.predictor = Predictor(self.model)
         if isinstance(self.model, FilterBackbone):
             self.predictor = FilterPredictor(self.model, self.x)
@@ -196,50 +253,48 @@ class PatcherTraining:
 
     def run(self, seed: int) -> tuple[Patcher, int]:
         """Train; the patcher, and the number of patches with the best source accuracy."""
-        best: dict[str, Tensor] = {}
-        age = 0
+        best, age = dict[str, Tensor](), 0
         with seeded(torch_seed(seed, Purpose.GRAPHPATCHER_TRAINING), self.x):
             self.patcher.reset_parameters()
-            steps = torch.optim.AdamW(
-                self.patcher.parameters(), lr=self.method.lr, weight_decay=WEIGHT_DECAY
-            )
-            for done in range(1, self.method.iterations + 1):
-                self._step(steps)
+            steps = torch.optim.AdamW(self.patcher.parameters(), LR, weight_decay=WEIGHT_DECAY)
+            for done in range(1, self.iterations + 1):
+                self.patcher.train()
+                steps.zero_grad()
+                self.loss(self._batch()).backward()  # type: ignore[no-untyped-call]
+                steps.step()
                 if done % EVALUATE_EVERY:
                     continue
-                better = self._evaluate()
-                best = copy.deepcopy(self.patcher.state_dict()) if better else best
-                age = 0 if better else age + 1
+                age += 1
+                if self._evaluate():
+                    best, age = copy.deepcopy(self.patcher.state_dict()), 0
                 if age == PATIENCE:
                     break
-        if best:
-            self.patcher.load_state_dict(best)
-        else:
+        if not best:
             self._evaluate()
+        self.patcher.load_state_dict(best or self.patcher.state_dict())
         return self.patcher.eval(), self.best_patches
 
     def loss(self, centres: Tensor) -> Tensor:
         """One pass 0.9 → 0.6 → 0.3 → whole for the given nodes, ascending, [B]."""
         thinned = self._thinned(centres, DROPPED)
         patching = Patching(self.patcher, self.x, neighbour_sums(thinned), centres)
-        messages: list[Tensor] = []
-        terms = []
+        messages, terms = list[Tensor](), list[Tensor]()
         for dropped in RESTORED:
             latest = self.predictor.message(self.patcher, patching())
             logits = self.predictor.patched(thinned, centres, [*messages, latest])
-            terms.append(divergence(self._target(centres, dropped), logits[centres]))
+            with torch.no_grad():
+                fuller = self._thinned(centres, dropped) if dropped else None
+                target = self.full if fuller is None else self.predictor.logits(fuller)
+            terms.append(divergence(target[centres], logits[centres]))
             messages.append(latest.detach())
         return torch.stack(terms).sum()
 
-    def _step(self, steps: torch.optim.Optimizer) -> None:
-        self.patcher.train()
-        size, centres = self.method.batch_size, self.candidates
-        if size is not None and size < len(centres):
-            drawn = torch.randperm(len(centres), device=centres.device)[:size]
-            centres = centres[drawn].sort().values
-        steps.zero_grad()
-        self.loss(centres).backward()  # type: ignore[no-untyped-call]
-        steps.step()
+    def _batch(self) -> Tensor:
+        """Some of the nodes that have neighbours to lose, ascending, [B]."""
+        if len(self.candidates) <= BATCH:
+            return self.candidates
+        drawn = torch.randperm(len(self.candidates), device=self.candidates.device)[:BATCH]
+        return self.candidates[drawn].sort().values
 
     @torch.no_grad()
     def _evaluate(self) -> bool:
@@ -248,35 +303,23 @@ class PatcherTraining:
         At equal accuracy the longer training wins, and among its numbers of patches the lowest.
         """
         self.patcher.eval()
-        scores = {}
         patching = Patching(self.patcher, self.x, neighbour_sums(self.source), self.nodes)
-        messages: list[Tensor] = []
-        for patches in range(1, MOST_PATCHES + 1):
+        messages, scores = list[Tensor](), list[float]()
+        for _ in range(MOST_PATCHES):
             messages.append(self.predictor.message(self.patcher, patching()))
             logits = self.predictor.patched(self.source, self.nodes, messages)
-            hits = (logits.argmax(1) == self.labels)[self.labelled]
-            scores[patches] = float(hits.double().mean())
-        patches = max(scores, key=lambda tried: scores[tried])
-        if scores[patches] < self.best_score:
+            scores.append(accuracy(logits, self.labels, self.labelled))
+        if max(scores) < self.best_score:
             return False
-        self.best_score, self.best_patches = scores[patches], patches
+        self.best_score, self.best_patches = max(scores), 1 + scores.index(max(scores))
         return True
 
     def _thinned(self, centres: Tensor, dropped: float) -> Graph:
         """The source graph without a random share of what the centres receive."""
         sender, receiver = self.source.edge_index
-        is_centre = torch.zeros_like(self.nodes, dtype=torch.bool)
-        is_centre[centres] = True
-        spared = ~is_centre[receiver] | (sender == receiver)
+        spared = ~torch.isin(receiver, centres) | (sender == receiver)
         kept = spared | (torch.rand(len(sender), device=sender.device) >= dropped)
         return self.source.at_edges(kept)
-
-    @torch.no_grad()
-    def _target(self, centres: Tensor, dropped: float) -> Tensor:
-        """Logits of the fuller graph, [B, C]."""
-        if not dropped:
-            return self.full[centres]
-        return self.predictor.logits(self._thinned(centres, dropped))[centres]
 
 
 def divergence(target: Tensor, patched: Tensor) -> Tensor:
@@ -312,27 +355,46 @@ class FilterPredictor(Predictor):
     def __init__(self, model: FilterBackbone, x: Tensor) -> None:
         super().__init__(model)
         self.hop_weights = model.hop_weights(model.gamma)
+        self.bias: Tensor | int = 0 if model.head.bias is None else model.head.bias
         with torch.no_grad():
-            self.own = self._head(model.encode(x))
+            self.own = F.linear(model.encode(x), model.head.weight)
 
     @override
     def message(self, patcher: Patcher, hidden: Tensor) -> Tensor:
-        return self._head(encode_virtual(self.model, patcher, hidden))
+        return F.linear(encode_virtual(self.model, patcher, hidden), self.model.head.weight)
 
     @override
     def logits(self, graph: Graph) -> Tensor:
-        return self._biased(filter_hops(graph.adjacency, self.own, self.hop_weights))
+        return filter_hops(graph.adjacency, self.own, self.hop_weights) + self.bias
 
     @override
     def patched(self, graph: Graph, centres: Tensor, messages: Sequence[Tensor]) -> Tensor:
         adjacency, share = patched_adjacency(graph, centres, len(messages), self.own.dtype)
         sent = torch.stack([*messages]).sum(0)
         pushed = torch.zeros_like(self.own).index_add(0, centres, sent) * share[:, None]
-        return self._biased(filter_patched(adjacency, self.own, pushed, self.hop_weights))
+        return filter_patched(adjacency, self.own, pushed, self.hop_weights) + self.bias
 
-    def _head(self, encoding: Repr) -> Tensor:
-        return F.linear(encoding, self.model.head.weight)
 
-    def _biased(self, logits: Tensor) -> Tensor:
-        bias: Any = self.model.head.bias
-        return logits if bias is None else logits + bias
+def encode_virtual(model: FilterBackbone, patcher: Patcher, hidden: Tensor) -> Repr:
+    """Encodings of the virtual nodes that `Patching` gave hidden layers [B, width] for: [B, D]."""
+    blocks = torch.split(hidden, ROWS_AT_ONCE)
+    return torch.cat([model.encode(patcher.last(block)) for block in blocks])
+
+
+def _sliced(
+    sums: scipy.sparse.csr_array, rows: Any, columns: Any, like: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The chosen rows and columns as a tensor, and each row's weight, [rows, 1]."""
+    chosen = scipy.sparse.csr_array(sums[rows][:, columns])
+    chosen.sort_indices()
+    weight = torch.from_numpy(np.asarray(chosen.sum(1))).to(like.device, like.dtype)
+    return csr_tensor(chosen, like.dtype).to(like.device), weight[:, None]
+
+
+def _times(x: Tensor, rows: Any, weight: Tensor) -> Tensor:
+    """x[rows] · weightᵀ, [rows, width], a few thousand rows at a time."""
+    index = torch.from_numpy(rows).to(x.device)
+    if x.layout == torch.strided:
+        return torch.cat([F.linear(x[block], weight) for block in torch.split(index, ROWS_AT_ONCE)])
+    product: Tensor = torch.sparse.mm(x, weight.T)
+    return product[index]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from matcha_gnn.errors import as_whole, require_flag, require_number
+from matcha_gnn.errors import as_whole, require_number
 from matcha_gnn.gamma.methods.base import BaseMethod, Prediction, Prepared, State, View
 from matcha_gnn.kernels.sparse import csr_tensor
 from matcha_gnn.typing import Probs, Repr
@@ -43,7 +43,6 @@ class LAME(BaseMethod):
         iterations: limit on updates.
         tolerance: stop when the energy changes by less than this, relative to its size.
         scale: weight of the second term; 0 gives the source model's prediction.
-        symmetric: use (W + Wᵀ) / 2; off in the paper's runs.
 
     Shapes:
         view.z [N, D], view.logits [N, C] → probs [N, C]
@@ -62,14 +61,12 @@ class LAME(BaseMethod):
     iterations: int = 100
     tolerance: float = 1e-8
     scale: float = 1.0
-    symmetric: bool = False
 
     def __post_init__(self) -> None:
         as_whole("k", self.k, least=1)
         as_whole("iterations", self.iterations, least=0)
         require_number("tolerance", self.tolerance, least=0)
         require_number("scale", self.scale, least=0)
-        require_flag("symmetric", self.symmetric)
 
     def start(self, view: View, prepared: Prepared) -> State:
         """No neighbours yet."""
@@ -88,8 +85,6 @@ class LAME(BaseMethod):
         weights = np.full(nodes * k, self.scale)
         starts = np.arange(nodes + 1) * k
         matrix = scipy.sparse.csr_array((weights, neighbours.reshape(-1), starts), (nodes, nodes))
-        if self.symmetric:
-            matrix = ((matrix + matrix.T) / 2).tocsr()
         matrix.sort_indices()
         return csr_tensor(matrix, z.dtype).to(z.device)
 

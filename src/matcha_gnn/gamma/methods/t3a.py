@@ -37,7 +37,7 @@ class T3A(BaseMethod):
     γ, so each call starts from the classifier's rows, whatever `restart` is.
 
     Args:
-        k: supports kept per class; None or -1 keeps all. The published runs keep 2,000 on CSBM
+        k: supports kept per class; -1 keeps all. The published runs keep 2,000 on CSBM
             and all elsewhere; the paper searches 1, 5, 20, 50, 100 and all.
         scale: "unit", 1 as in the paper; "model", the factor that gives the logits the spread over
             classes that the model's logits have at the same γ. It changes no label, but the
@@ -62,21 +62,16 @@ class T3A(BaseMethod):
     needs_linear_head = True
     modifies = frozenset({Modifies.HEAD})
 
-    k: int | None = 100
+    k: int = 100
     scale: str | float = "unit"
 
     def __post_init__(self) -> None:
-        if self._limit is not None:
+        if not (isinstance(self.k, int) and self.k == -1):
             as_whole("k", self.k, least=1)
         if isinstance(self.scale, str) and self.scale not in SCALES:
             raise InvalidArgumentError("scale", repr(self.scale), "unit, model, or a number > 0")
         if not isinstance(self.scale, str):
             require_number("scale", self.scale, above=0)
-
-    @property
-    def _limit(self) -> int | None:
-        """Supports that are kept per class; None where all are."""
-        return None if isinstance(self.k, int) and self.k == -1 else self.k
 
     def prepare(self, view: View) -> Rows:
         """The classifier's rows as supports; they do not depend on γ."""
@@ -110,9 +105,9 @@ class T3A(BaseMethod):
         """Which supports are kept, bool [C + N]; entropies are computed only if some are not."""
         labels = torch.cat([torch.arange(len(rows.unit), device=labels.device), labels])
         counts = torch.bincount(labels).tolist()
-        if self._limit is None or max(counts) <= self._limit:
+        if self.k == -1 or max(counts) <= self.k:
             return torch.ones_like(labels, dtype=torch.bool)
-        return lowest(torch.cat([rows.entropy, _entropy(logits)]), labels, counts, self._limit)
+        return lowest(torch.cat([rows.entropy, _entropy(logits)]), labels, counts, self.k)
 
 
 def lowest(values: Tensor, labels: Tensor, counts: list[int], limit: int) -> Tensor:

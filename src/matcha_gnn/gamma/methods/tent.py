@@ -1,31 +1,23 @@
 """Tent (Wang et al., ICLR 2021): entropy steps on the batch norm of the target."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
-from typing_extensions import override
 
-from matcha_gnn import kernels
 from matcha_gnn.errors import IncompatibleError
 from matcha_gnn.gamma.methods.base import Modifies, Prediction, State, View
 from matcha_gnn.gamma.methods.tuning import (
     DescentMethod,
     FilterTuner,
-    Logits,
-    Point,
     Tuned,
-    Tuner,
     WholeTuner,
     descend,
 )
 from matcha_gnn.gamma.methods.whole import Values, norms_of
-from matcha_gnn.gamma.models import Backbone
-from matcha_gnn.gamma.models.gprgnn import NormedEncoder
-from matcha_gnn.kernels import propagate
-from matcha_gnn.typing import HopStack, Repr
+from matcha_gnn.gamma.models import GPRGNN, Backbone
+from matcha_gnn.typing import Repr
 
 SCALE, SHIFT = "norm.weight", "norm.bias"
 
@@ -37,10 +29,8 @@ class Tent(DescentMethod):
     With û the normalised input of the batch norm and s, t its scale and shift,
     H_0 = after_norm(s·û + t), and the loss is mean_i entropy(softmax(logits_i)). û is made once
     for a target. A step propagates the C − 1 columns of H_0 Wᵀ that determine the softmax, forward
-    and backward: 2K sparse products of width C − 1. Where nothing follows the norm,
-    P^k H_0 = s·(P^k û) + (P^k 1) tᵀ, and no step or round needs a sparse product. In models that
-    are no filter of an encoder, as in wrapped ones, every batch norm is tuned, and a step runs
-    the whole model.
+    and backward: 2K sparse products of width C − 1. In models that are no GPRGNN or APPNP, as in
+    wrapped ones, every batch norm is tuned, and a step runs the whole model.
 
     Wang et al., "Tent: Fully Test-Time Adaptation by Entropy Minimization", ICLR 2021, with the
     graph as one batch. Deviations: the prediction follows the last step (the released code uses
@@ -74,7 +64,7 @@ class Tent(DescentMethod):
     def prepare(self, view: View) -> Tuned:
         """û of the target, and the source's scale and shift, where every round starts."""
         model = view.model
-        if not isinstance(model, NormedEncoder):
+        if not isinstance(model, GPRGNN):
             norms = {path: norm for path, norm in norms_of(model).items() if norm.affine}
             trained: Values = {
                 f"{path}.{name}": parameter
@@ -82,12 +72,10 @@ class Tent(DescentMethod):
                 for name, parameter in norm.named_parameters()
             }
             return WholeTuner(view, on_target=True).start(trained)
-        hidden = model.before_norm(model.accept(view.graph.x))
+        hidden = model.linear(model.accept(view.graph.x))
         mean, variance = moments(hidden)
         normal = (hidden - mean) * torch.rsqrt(variance + model.norm.eps)
         start: Values = {SCALE: model.norm.weight, SHIFT: model.norm.bias}
-        if model.ends_in_norm:
-            return AffineTuner(view, normal).start(start)
 
         def encode(values: Values) -> Repr:
             return model.after_norm(torch.addcmul(values[SHIFT], normal, values[SCALE]))
@@ -97,31 +85,6 @@ class Tent(DescentMethod):
     def predict(self, view: View, state: State) -> tuple[Prediction, State]:
         """Take the steps at the view's γ; the state is scale, shift and Adam's moments."""
         return descend(state, view, entropy_slope, self)
-
-
-class AffineTuner(Tuner):
-    """For H_0 = s·û + t: the hops of û [N, D] and of a column of ones are computed once."""
-
-    def __init__(self, view: View, normal: Tensor) -> None:
-        super().__init__(view)
-        columns = torch.cat([normal, torch.ones_like(normal[:, :1])], 1)
-        self.hops = propagate(self.adjacency, columns, self.num_hops)
-
-    def at(self, values: Values) -> Point:
-        """Fold scale and shift into the head: [C−1, D+1]."""
-        weight, bias = self.relative_head(values)
-        folded = torch.cat([weight * values[SCALE], (weight @ values[SHIFT])[:, None]], 1)
-        return Point(values, folded, weight, bias)
-
-    def mixer(self, view: View) -> Callable[[Point], Logits]:
-        """One read of the kept hops for all steps of a round."""
-        mixed = kernels.mix(self.hops, view.hop_weights)
-        return lambda point: mixed @ point.narrow.T + point.bias
-
-    @override
-    def stack(self, point: Point) -> HopStack:
-        scale, shift = point.values[SCALE].detach(), point.values[SHIFT].detach()
-        return torch.addcmul(self.hops[..., :-1] * scale, self.hops[..., -1:], shift)
 
 
 def moments(hidden: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,7 @@
 """How a graph becomes a representation: one file per architecture."""
 
 from matcha_gnn.errors import InvalidArgumentError
+from matcha_gnn.gamma.kernels.edge_weights import hop as hop
 from matcha_gnn.gamma.models.appnp import APPNP as APPNP
 from matcha_gnn.gamma.models.base import Backbone as Backbone
 from matcha_gnn.gamma.models.base import TrainableBackbone as TrainableBackbone
@@ -8,7 +9,6 @@ from matcha_gnn.gamma.models.gcnii import GCNII as GCNII
 from matcha_gnn.gamma.models.gprgnn import GPRGNN as GPRGNN
 from matcha_gnn.gamma.models.jknet import JKNet as JKNet
 from matcha_gnn.gamma.models.linear import FilterBackbone as FilterBackbone
-from matcha_gnn.gamma.models.linear import LayeredBackbone as LayeredBackbone
 from matcha_gnn.gamma.models.linear import LinearBackbone as LinearBackbone
 from matcha_gnn.registry import registered, resolve_installed
 

@@ -1,4 +1,4 @@
-"""Step 3: a backbone says how a graph becomes a representation, and which numbers γ decide it.
+"""A backbone says how a graph becomes a representation, and which numbers γ decide it.
 
 What more is known of a model is said by its class: `LinearBackbone` and `FilterBackbone` (in
 `linear`) have cached hops, and `TrainableBackbone` can be trained by `fit` and saved.
@@ -6,6 +6,7 @@ What more is known of a model is said by its class: `LinearBackbone` and `Filter
 
 import abc
 import copy
+import inspect
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -39,7 +40,6 @@ class Backbone(Network, abc.ABC):
         source: what training recorded of the source graph, or None before training.
         source_arrays: arrays made from the source graph that travel with the model, by the name
             of the base method that needs them.
-        gamma_decides: whether the representation has gradients to γ.
         gamma_is_hop_weights: whether γ are the hop weights themselves, so that any weights can be
             reached.
     """
@@ -48,7 +48,6 @@ class Backbone(Network, abc.ABC):
     head: nn.Linear
     num_hops: int = 0
     in_channels: int
-    gamma_decides: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,20 +76,6 @@ class Backbone(Network, abc.ABC):
     def constants(self, graph: Graph) -> Any:
         """What `representation` can use again as long as only γ moves; None for nothing."""
         return None
-
-    def node_features(self, graph: Graph) -> Tensor:
-        """What is known of nodes by themselves, no edge seen, [N, D'].
-
-        The logits on the graph without its edges, unless the model has something before its first
-        non-linearity: that is closer to Gaussian, and an offset of all features is an offset there.
-        """
-        none = torch.zeros(0, dtype=torch.long, device=graph.device)
-        logits: Tensor = self.head(self.representation(graph.at_edges(none)))
-        return logits
-
-    def node_logits(self, own: Tensor) -> Tensor:
-        """From `node_features` to logits, [N, C]."""
-        return own
 
     def encoder_parameters(self) -> list[nn.Parameter]:
         """θ: all parameters but γ and the head's, in a fixed order."""
@@ -150,14 +135,6 @@ class Backbone(Network, abc.ABC):
         """Those at the model's γ, [K+1]."""
         return self.hop_weights(self.gamma.detach())
 
-    def statistics(
-        self, graph: Graph, labels: Tensor, trained: Tensor, held_out: Tensor, classes: int
-    ) -> Mapping[str, Tensor]:
-        """Statistics of its node features, see `node_statistics`."""
-        from matcha_gnn.gamma.node_statistics import node_statistics
-
-        return node_statistics(self, graph, labels, trained, held_out, classes)._asdict()
-
     def further_tensors(self) -> Mapping[str, Tensor]:
         """The source arrays of base methods."""
         return {
@@ -209,10 +186,21 @@ class TrainableBackbone(Backbone):
         if "__init__" in vars(cls):
             cls.__init__ = drawing_alone(cls.__init__)  # type: ignore[method-assign]
 
-    @abc.abstractmethod
     def config(self) -> dict[str, Any]:
-        """Arguments that build this architecture again, as JSON values."""
+        """Arguments that build this architecture again, from attributes of the same names."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     @abc.abstractmethod
     def reset_parameters(self) -> None:
         """Draw fresh parameters from torch's global generator."""
+
+
+def graph_of(
+    x: Tensor | GraphLike, edge_index: Tensor | None = None, edge_weight: Tensor | None = None
+) -> Graph:
+    """What a model is called with: a `Data`; or features [N, F], edges [2, E] and weights [E]."""
+    if not isinstance(x, Tensor):
+        return unlabelled(x)
+    if edge_index is None:
+        raise InvalidGraphError("edge_index", "none", "edges [2, E] beside features")
+    return Graph(x, edge_index, edge_weight)

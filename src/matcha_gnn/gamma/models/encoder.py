@@ -1,111 +1,121 @@
-"""A linear layer that meets the features first, after dropout."""
-
-import inspect
-from typing import Any, Self
+"""The layer that meets the features first, and the parts that models have in common."""
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
+from typing_extensions import override
 
-from matcha_gnn.errors import InvalidArgumentError, as_number, as_whole, require_flag
+from matcha_gnn.errors import InvalidArgumentError, as_number, as_whole
 from matcha_gnn.gamma.kernels.dropout import masked_dropout
-from matcha_gnn.gamma.models.base import TrainableBackbone
-from matcha_gnn.gamma.models.products import product_apart
+from matcha_gnn.gamma.models.products import dense_product, product_apart
+from matcha_gnn.kernels.propagate import empty
 
 
-class LinearEncoder(TrainableBackbone):
-    """A backbone whose features meet one linear layer first, after dropout.
-
-    A subclass keeps each argument of its constructor as an attribute of the same name. `bias` is
-    that of the first layer.
-    """
+class FirstLayer(nn.Linear):
+    """Dropout and a linear layer on the features, dense or sparse: [N, F] to [N, D]."""
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        hidden_channels: int,
-        dropout: float,
-        *,
-        bias: bool = True,
-        head_bias: bool = False,
+        self, in_channels: int, hidden_channels: int, dropout: float, bias: bool = True
     ) -> None:
-        super().__init__()
-        self.in_channels = as_whole("in_channels", in_channels, least=1)
-        self.hidden_channels = as_whole("hidden_channels", hidden_channels, least=1)
-        self.out_channels = as_whole("out_channels", out_channels, least=2)
-        require_flag("head_bias", head_bias)
-        self.dropout = as_number("dropout", dropout, "a rate in [0, 1)", least=0, most=1)
-        if self.dropout == 1:
-            raise InvalidArgumentError("dropout", dropout, "a rate in [0, 1)")
-        self.linear = nn.Linear(self.in_channels, self.hidden_channels, bias)
-        self.head = nn.Linear(self.hidden_channels, self.out_channels, head_bias)
+        inputs = as_whole("in_channels", in_channels, least=1)
+        super().__init__(inputs, as_whole("hidden_channels", hidden_channels, least=1), bias)
+        self.dropout = dropout_rate(dropout)
         self._dropped: Tensor | None = None
 
-    @property
-    def head_bias(self) -> bool:
-        """Whether the head has a bias."""
-        return self.head.bias is not None
-
-    def config(self) -> dict[str, Any]:
-        """Arguments that build this architecture again."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-
-    def enter(self, x: Tensor) -> Tensor:
-        """The first layer on features [N, F] with dropout: [N, D]."""
-        weight, bias = self.linear.weight, self.linear.bias
+    @override
+    def forward(self, x: Tensor) -> Tensor:
         if not (self.training and self.dropout > 0):
-            return self._enter_plainly(x)
+            return self._in_evaluation(x)
         if x.layout != torch.strided:
-            return _sparse_linear(_sparse_dropout(x, self.dropout), self.linear)
+            return self._sparse(_sparse_dropout(x, self.dropout))
         if x.requires_grad:
-            return F.linear(F.dropout(x, self.dropout), weight, bias)
+            return F.linear(F.dropout(x, self.dropout), self.weight, self.bias)
         # The buffer is out of reach until its gradient is taken: a second forward pass before
         # that needs one of its own.
         buffer, self._dropped = self._dropped, None
         if buffer is not None and (buffer.shape, buffer.dtype) != (x.shape, x.dtype):
             buffer = None
         dropped = masked_dropout(x, self.dropout, out=buffer)
-        product = F.linear(dropped, weight / (1 - self.dropout), bias)
+        product = F.linear(dropped, self.weight / (1 - self.dropout), self.bias)
         if product.requires_grad:
             product.register_hook(  # type: ignore[no-untyped-call]
                 lambda _: setattr(self, "_dropped", dropped)
             )
         return product
 
-    def _enter_plainly(self, x: Tensor) -> Tensor:
-        differentiated = torch.is_grad_enabled() and self.linear.weight.requires_grad
-        if not differentiated and (product := product_apart(x, self.linear.weight)) is not None:
-            return product if self.linear.bias is None else product + self.linear.bias
+    def _in_evaluation(self, x: Tensor) -> Tensor:
+        differentiated = torch.is_grad_enabled() and self.weight.requires_grad
+        if not differentiated and (product := product_apart(x, self.weight)) is not None:
+            return product if self.bias is None else product + self.bias
         if x.layout != torch.strided:
-            return _sparse_linear(x, self.linear)
-        if self.linear.bias is None or not differentiated:
-            entered: Tensor = self.linear(x)
-            return entered
+            return self._sparse(x)
+        if self.bias is None or not differentiated:
+            return super().forward(x)
         # From a Wᵀ that is stored by rows torch takes the weight's gradient as Xᵀ G, which two
         # cores finish in a quarter less time than Gᵀ X.
-        return torch.addmm(self.linear.bias, x, self.linear.weight.T.contiguous())
+        return torch.addmm(self.bias, x, self.weight.T.contiguous())
 
-    @torch.no_grad()
-    def add_intercept(self, intercept: Tensor) -> None:
-        """Add numbers [C] to the bias of the head, in place."""
-        bias = intercept if self.head.bias is None else self.head.bias + intercept
-        self.head.bias = nn.Parameter(bias.to(self.head.weight), requires_grad=False)
+    def _sparse(self, x: Tensor) -> Tensor:
+        product: Tensor = torch.sparse.mm(x, self.weight.T)
+        return product if self.bias is None else product + self.bias
 
-    def drop(self, h: Tensor) -> Tensor:
-        """Dropout on a hidden layer; nothing in evaluation."""
-        return F.dropout(h, self.dropout, self.training)
-
-    def train(self, mode: bool = True) -> Self:
-        """Switch mode; leaving training gives the buffer of dropped features back."""
+    @override
+    def train(self, mode: bool = True) -> "FirstLayer":
         if not mode:
             self._dropped = None
         return super().train(mode)
 
 
-def _sparse_linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    product: Tensor = torch.sparse.mm(x, layer.weight.T)
-    return product if layer.bias is None else product + layer.bias
+def dropout_rate(dropout: float) -> float:
+    """A rate below 1, or an error that says so."""
+    allowed = "a rate in [0, 1)"
+    rate = as_number("dropout", dropout, allowed, least=0, most=1)
+    if rate == 1:
+        raise InvalidArgumentError("dropout", dropout, allowed)
+    return rate
+
+
+def head_of(hidden_channels: int, out_channels: int, bias: bool) -> nn.Linear:
+    """The classifier on Z, for at least two classes."""
+    return nn.Linear(hidden_channels, as_whole("out_channels", out_channels, least=2), bias)
+
+
+def folds(layer: FirstLayer, norm: nn.Module, x: Tensor) -> bool:
+    """Whether a layer and the batch norm behind it may be taken as one linear map of features."""
+    if layer.training or norm.training or type(norm) is not nn.BatchNorm1d:
+        return False
+    parameters = (*layer.parameters(), *norm.parameters())
+    differentiated = x.requires_grad or any(each.requires_grad for each in parameters)
+    return bool(norm.track_running_stats) and not (torch.is_grad_enabled() and differentiated)
+
+
+def folded(layer: FirstLayer, norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
+    """What a layer and the batch norm behind it make of features in evaluation, without history.
+
+    One write of [N, D] instead of two.
+    """
+    scale, shift = _scale_and_shift(layer, norm)
+    product = product_apart(x, layer.weight)
+    if product is not None:
+        return torch.addcmul(shift, product, scale, out=empty(product.shape, product))
+    weight = (layer.weight * scale[:, None]).detach()
+    if x.layout == torch.strided:
+        return dense_product(x, weight, shift)
+    made: Tensor = torch.sparse.mm(x, weight.T)
+    return made.add_(shift)
+
+
+def _scale_and_shift(layer: nn.Linear, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
+    """What X Wᵀ is multiplied by, and what is added, for bias and batch norm, [D] each."""
+    mean, variance = norm.running_mean, norm.running_var
+    assert mean is not None
+    assert variance is not None
+    scale = (variance + norm.eps).rsqrt()
+    bias = -mean if layer.bias is None else layer.bias - mean
+    if norm.affine:
+        scale = scale * norm.weight
+    shift = bias * scale + norm.bias if norm.affine else bias * scale
+    return scale.detach(), shift.detach()
 
 
 def _sparse_dropout(x: Tensor, rate: float) -> Tensor:

@@ -1,7 +1,5 @@
 """JKNet (Xu et al., ICML 2018): a weighted sum of the layers of a GCN."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -9,14 +7,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from matcha_gnn.errors import as_whole
-from matcha_gnn.gamma.models.encoder import LinearEncoder
-from matcha_gnn.gamma.models.linear import LayeredBackbone, LinearBackbone
+from matcha_gnn.gamma.kernels.edge_weights import hop
+from matcha_gnn.gamma.models.base import TrainableBackbone, graph_of
+from matcha_gnn.gamma.models.encoder import FirstLayer, head_of
+from matcha_gnn.gamma.models.linear import LinearBackbone
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.kernels import one_hop
 from matcha_gnn.typing import HopStack, Repr
 
 
-class JKNet(LinearEncoder, LinearBackbone, LayeredBackbone):
+class JKNet(LinearBackbone, TrainableBackbone):
     """h_l = ReLU(P h_{l−1} W_l + b_l) for l = 1 … L, Z = Σ_l γ_l h_l, and a linear head.
 
     The layers do not depend on γ: they are cached as hops are, and adaptation needs their sums
@@ -49,38 +48,40 @@ class JKNet(LinearEncoder, LinearBackbone, LayeredBackbone):
         K: int = 2,  # noqa: N803 (every backbone's name for its depth)
         dropout: float = 0.5,
     ) -> None:
-        super().__init__(
-            in_channels, out_channels, hidden_channels, dropout, bias=False, head_bias=True
-        )
+        super().__init__()
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.hidden_channels, self.dropout = width, rate = hidden_channels, dropout
         self.K = layers = as_whole("K", K, least=1)
-        self.num_hops, width = layers - 1, self.hidden_channels
+        self.num_hops = layers - 1
+        self.linear = FirstLayer(in_channels, width, rate, bias=False)
+        self.head = head_of(width, out_channels, bias=True)
         self.later = nn.ModuleList(nn.Linear(width, width, False) for _ in range(layers - 1))
         self.bias = nn.Parameter(torch.zeros(layers, width))
         self.gamma = nn.Parameter(torch.full((layers,), 1 / layers))
 
-    def node_features(self, graph: Graph) -> Tensor:
-        """Logits of nodes that have no neighbours, [N, C]."""
-        z = self.mixed(self.layers(self.accept(graph.x), lambda h: h))
+    def forward(
+        self, x: Any, edge_index: Any = None, edge_weight: Any = None, **rest: Any
+    ) -> Tensor:
+        """The formula; adaptation mixes layers that are kept, which is the same."""
+        layers = self.layers(graph_of(x, edge_index, edge_weight))
+        z = self.gamma[0] * layers[0]
+        for gamma, h in zip(self.gamma[1:], layers[1:], strict=True):
+            z = z + gamma * h
         logits: Tensor = self.head(z)
         return logits
 
+    def layers(self, graph: Graph) -> list[Repr]:
+        """h_1 … h_L, each [N, D]."""
+        entering = self.linear(self.accept(graph.x))
+        found = [F.relu(hop(graph, entering) + self.bias[0])]
+        for linear, bias in zip(self.later, self.bias[1:], strict=True):
+            dropped = F.dropout(found[-1], self.dropout, self.training)
+            found.append(F.relu(hop(graph, linear(dropped)) + bias))
+        return found
+
     def stack(self, graph: Graph) -> HopStack:
         """h_1 … h_L of a checked graph, [N, L, D]."""
-        return torch.stack(self._layers_of(graph), 1)
-
-    def representation(self, graph: Graph, constants: Any = None) -> Repr:
-        """Z with gradients to every parameter, [N, D]."""
-        return self.mixed(self._layers_of(graph))
-
-    def _layers_of(self, graph: Graph) -> list[Repr]:
-        return self.layers(self.accept(graph.x), partial(one_hop, graph.adjacency))
-
-    def layers(self, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:
-        """h_1 … h_L."""
-        layers = [F.relu(hop(self.enter(x)) + self.bias[0])]
-        for linear, bias in zip(self.later, self.bias[1:], strict=True):
-            layers.append(F.relu(hop(linear(self.drop(layers[-1]))) + bias))
-        return layers
+        return torch.stack(self.layers(graph), 1)
 
     def reset_parameters(self) -> None:
         """Draw fresh parameters from torch's global generator; Glorot's law in every layer."""

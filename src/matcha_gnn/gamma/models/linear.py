@@ -1,16 +1,21 @@
 """Backbones that are linear in cached hops, and among them the filters of an encoder."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, final
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+from typing_extensions import override
 
+from matcha_gnn.evidence.shift_kinds import class_statistics
+from matcha_gnn.evidence.summarising import measured_on
 from matcha_gnn.gamma.hops import Hops
+from matcha_gnn.gamma.kernels.edge_weights import filter_hops
 from matcha_gnn.gamma.models.base import Backbone
 from matcha_gnn.graphs.memory import Graph
-from matcha_gnn.kernels import filter_hops, propagate
+from matcha_gnn.kernels import propagate
 from matcha_gnn.network.network import evaluating
 from matcha_gnn.typing import HopStack, HopWeights, Repr
 
@@ -38,42 +43,27 @@ class LinearBackbone(Backbone):
         """Carry a gradient in c back to γ; a subclass with its own `hop_weights` needs its own."""
         return hop_weight_gradient.to(gamma)
 
-    def mixed(self, hops: list[Repr]) -> Repr:
-        """Z of hops at the model's γ, [N, D]."""
-        return torch.stack(hops, -1) @ self.hop_weights(self.gamma)
-
     def representation(self, graph: Graph, constants: Any = None) -> Repr:
         """Z with gradients to every parameter, [N, D]."""
-        return self.mixed([*self.stack(graph).unbind(1)])
+        # As a product of [N, D, K+1] in one piece, which rounds as it was recorded.
+        hops = torch.stack([*self.stack(graph).unbind(1)], -1)
+        return hops @ self.hop_weights(self.gamma)
 
+    @override
     def _hop_tensors(self) -> list[Tensor]:
         return super()._hop_tensors()[:-1]
 
 
-class LayeredBackbone(Backbone):
-    """A model that is known for any way to take a hop, and not for the graph's own P alone."""
-
-    @abc.abstractmethod
-    def layers(self, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:
-        """H_0 … H_K, or Z alone of a model that is not linear in hops, each [N, D].
-
-        Args:
-            x: features as `accept` returns them, [N, F].
-            hop: from [N, ·] to [N, ·]; any function that is linear and acts on columns.
-        """
-
-
-class FilterBackbone(LinearBackbone, LayeredBackbone):
+class FilterBackbone(LinearBackbone):
     """Z = Σ_k c_k(γ) P^k encode(X): a polynomial filter of what an encoder makes of each node.
 
     A subclass gives `encode`. Methods have fast ways for filters, which rely on all of the model
-    being said by `encode` and `hop_weights`: `stack`, `layers` and `representation` cannot be
-    overridden.
+    being said by `encode` and `hop_weights`: `stack` and `representation` cannot be overridden.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name in ("stack", "layers", "representation"):
+        for name in ("stack", "representation"):
             if getattr(cls, name) is not getattr(FilterBackbone, name):
                 raise TypeError(
                     f"{cls.__name__} overrides {name!r} of FilterBackbone: its hops would be no "
@@ -83,11 +73,6 @@ class FilterBackbone(LinearBackbone, LayeredBackbone):
     @abc.abstractmethod
     def encode(self, x: Tensor) -> Repr:
         """H_0, what the model makes of nodes by themselves: [N, F] to [N, D]."""
-
-    def node_features(self, graph: Graph) -> Tensor:
-        """The head on H_0, [N, C]."""
-        logits: Tensor = self.head(self.encode(self.accept(graph.x)))
-        return logits
 
     @final
     def stack(self, graph: Graph) -> HopStack:
@@ -101,15 +86,21 @@ class FilterBackbone(LinearBackbone, LayeredBackbone):
             return Hops(self.representation(graph)[:, None], mixed=True)
 
     @final
-    def layers(self, x: Tensor, hop: Callable[[Tensor], Tensor]) -> list[Repr]:
-        """H_0 and K hops from there."""
-        hops = [self.encode(x)]
-        for _ in range(self.num_hops):
-            hops.append(hop(hops[-1]))
-        return hops
-
-    @final
     def representation(self, graph: Graph, constants: Any = None) -> Repr:
         """Z with gradients to every parameter, [N, D]."""
         h0 = self.encode(self.accept(graph.x))
-        return filter_hops(graph.adjacency, h0, self.hop_weights(self.gamma))
+        return filter_hops(graph, h0, self.hop_weights(self.gamma))
+
+    def node_logits(self, graph: Graph) -> Tensor:
+        """What is known of nodes by themselves, no edge seen: H_0 Wᵀ, [N, C]."""
+        return F.linear(self.encode(self.accept(graph.x)), self.head.weight)
+
+    @torch.no_grad()
+    def statistics(
+        self, graph: Graph, labels: Tensor, trained: Tensor, held_out: Tensor, classes: int
+    ) -> Mapping[str, Tensor]:
+        """What `SURE` needs: the covariance of the node-only logits within classes, [C, C]."""
+        measured, _ = measured_on(labels, trained, held_out, classes)
+        members = F.one_hot(labels[measured], classes).double()
+        _, covariance = class_statistics(self.node_logits(graph)[measured], members)
+        return {"logit_covariance": covariance.float().cpu()}

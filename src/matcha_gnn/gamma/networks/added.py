@@ -51,9 +51,6 @@ class LinearAddedHops(AddedHops, LinearBackbone):
         super().__init__(net, head, num_hops)
         self.num_hops = len(self.gamma) - 1
 
-    # A fit has a scale of the logits beside γ, so that γ is not spent on sureness.
-    gamma_is_hop_weights = False
-
     @override
     def constants(self, graph: Graph) -> None:
         return None

@@ -87,12 +87,6 @@ class Foreign(ModuleNetwork, Backbone):
             self._head_checked = True
         return z
 
-    def node_features(self, graph: Graph) -> Tensor:
-        """Logits of the network on the nodes without their edges, [N, C]."""
-        none = torch.zeros(0, dtype=torch.long, device=graph.device)
-        logits: Tensor = self.head(self.seen(graph.at_edges(none)))
-        return logits
-
 
 class Wrapped(Foreign):
     """A network whose own hop weights are γ; see `wrap`.

@@ -7,6 +7,7 @@ base method predicts once more.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 
@@ -30,20 +31,11 @@ from matcha_gnn.gamma.trace import Trace
 Move = Callable[[], object]
 
 
-class SGD:
-    """Plain gradient steps. `torch.optim.SGD` spends longer on bookkeeping than on K+1 numbers."""
-
-    def __init__(self, parameters: list[torch.nn.Parameter], lr: float) -> None:
-        self.parameters, self.lr = parameters, lr
-
-    def step(self) -> None:
-        """One step down the gradients."""
-        for parameter in self.parameters:
-            if parameter.grad is not None:
-                parameter.detach().add_(parameter.grad, alpha=-self.lr)
-
-
-OPTIMIZERS = {"sgd": SGD, "adam": torch.optim.Adam}
+def step_down(parameters: list[torch.nn.Parameter], lr: float) -> None:
+    """Down the gradients. `torch.optim.SGD` spends longer on bookkeeping than on K+1 numbers."""
+    for parameter in parameters:
+        if parameter.grad is not None:
+            parameter.detach().add_(parameter.grad, alpha=-lr)
 
 
 @dataclass(frozen=True)
@@ -56,7 +48,6 @@ class Matcha(Strategy):
         loss: what γ minimises.
         lr: step size.
         rounds: number of steps.
-        optimizer: "sgd", as in the published runs, or "adam".
         moves: which parameters take the steps: "gamma"; "theta", the encoder; or "both".
         restart: run the base method from its start in each round; otherwise it carries on, which
             is an error for methods that keep nothing from round to round.
@@ -78,7 +69,6 @@ class Matcha(Strategy):
     loss: Loss = field(default_factory=PIC)
     lr: float = 1.0
     rounds: int = 50
-    optimizer: str = "sgd"
     moves: str = "gamma"
     restart: bool = True
     features: str = "source"
@@ -89,7 +79,6 @@ class Matcha(Strategy):
         require_number("lr", self.lr, above=0, below=1e30)
         require_whole("rounds", self.rounds, least=1)
         require_kind("restart", self.restart, bool, "True or False")
-        require_choice("optimizer", self.optimizer, tuple(OPTIMIZERS))
         require_choice("moves", self.moves, ("gamma", "theta", "both"))
         require_choice("features", self.features, ("source", "base"))
         if self.features == "base" and self.moves != "gamma":
@@ -118,8 +107,7 @@ class Matcha(Strategy):
     def seek(self, task: Task) -> MatchaResult:
         """All rounds, and the prediction after the last."""
         run = Run(task, self.loss, Ways(self.moves, self.restart, self.features))
-        move = OPTIMIZERS[self.optimizer](run.moving, self.lr).step
-        return descend(self, task, run, move, self.rounds)
+        return descend(self, task, run, partial(step_down, run.moving, self.lr), self.rounds)
 
 
 def require_loss(loss: Loss, model: Backbone, moves: str = "gamma") -> None:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from matcha_gnn.candidates import NO_ESTIMATE, SOURCE, Candidate
 from matcha_gnn.errors import NonFiniteError
@@ -27,7 +26,6 @@ from matcha_gnn.gamma.status import Status
 from matcha_gnn.gamma.strategy import Strategy, Task
 from matcha_gnn.gamma.timing import Stopwatch
 from matcha_gnn.gamma.trace import Trace
-from matcha_gnn.network.modules import Patch, patched
 from matcha_gnn.typing import Repr
 
 
@@ -135,12 +133,6 @@ class Run:
                 self.gamma.copy_(trace.gamma[-1])
             self._refresh()
             self.predict()
-
-    def logits_at(self, gamma: Tensor) -> Tensor:
-        """Logits of a model without cached hops, with gradients to another γ alone, [N, C]."""
-        with patched([Patch(self.model, "gamma", gamma)]):
-            logits: Tensor = self.model.head(self._representation())
-        return logits
 
     def descend_direction(self) -> float:
         """Leave the gradient on the moving parameters and return the loss.

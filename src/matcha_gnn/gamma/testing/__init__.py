@@ -11,11 +11,10 @@ Example:
 from matcha_gnn.gamma.testing.backbones import check_backbone
 from matcha_gnn.gamma.testing.graphs import awkward_graphs, tiny_graph, trained_model
 from matcha_gnn.gamma.testing.losses import check_loss
-from matcha_gnn.gamma.testing.methods import FixedPrediction, check_method
+from matcha_gnn.gamma.testing.methods import check_method
 from matcha_gnn.gamma.testing.strategies import check_strategy
 
 __all__ = [
-    "FixedPrediction",
     "awkward_graphs",
     "check_backbone",
     "check_loss",

@@ -1,9 +1,9 @@
-"""Checks for base methods, and a method with a fixed prediction."""
+"""Checks for base methods."""
 
 import torch
 
 from matcha_gnn.errors import MatchaError, NonFiniteError
-from matcha_gnn.gamma.methods import BaseMethod, Modifies, Prediction, Prepared, State, View
+from matcha_gnn.gamma.methods import BaseMethod, Modifies, Prediction, State, View
 from matcha_gnn.gamma.models import Backbone
 from matcha_gnn.gamma.running import predict, run
 from matcha_gnn.gamma.strategies import Matcha, Strategy, Unadapted
@@ -15,36 +15,8 @@ from matcha_gnn.gamma.testing.graphs import (
     tiny_graph,
     trained_model,
 )
-from matcha_gnn.typing import Probs
 
 ROUNDS = 3
-
-
-class FixedPrediction(BaseMethod):
-    """Predicts given probabilities and counts its calls, to test the loop alone.
-
-    Args:
-        probs: its prediction, [N, C].
-
-    Example:
-        >>> graph = tiny_graph()
-        >>> fixed = torch.eye(3)[graph.y]
-        >>> bool((predict(trained_model(), graph, FixedPrediction(fixed)).probs == fixed).all())
-        True
-    """
-
-    name = "fixed"
-
-    def __init__(self, probs: Probs) -> None:
-        self._probs = probs
-
-    def start(self, view: View, prepared: Prepared) -> State:
-        """No call yet."""
-        return 0
-
-    def predict(self, view: View, state: State) -> tuple[Prediction, State]:
-        """The given probabilities; the state is the number of calls since the start."""
-        return Prediction(self._probs), state + 1
 
 
 def check_method(method: BaseMethod, model: Backbone | None = None) -> None:
