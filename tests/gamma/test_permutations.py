@@ -30,9 +30,16 @@ RUNS = {
     **{name: kind() for name, kind in STRATEGIES.items() if name != "matcha"},
 }
 SIZES = (3, 4, 5, 8, 13, 30)
-FEATURE_KINDS = (lambda x: 2 * x, lambda x: x + 3, torch.sign)
-"""Where all nodes are equal the default names some of them the surest, by their order: it is left
-out here, see `evidence.trust.contradiction`."""
+FEATURE_KINDS = (
+    lambda x: 2 * x,
+    lambda x: x + 3,
+    torch.sign,
+    torch.zeros_like,
+    lambda x: x[:1].expand_as(x).contiguous(),
+)
+ALL_EQUAL = (3, 4)
+"""Kinds where nodes differ in nothing but their edges: many hop weights have the least risk there,
+and rounding decides which of them the closed form takes."""
 
 
 @cache
@@ -53,6 +60,11 @@ def drawn(number):
     x = torch.randn(nodes, FEATURES, generator=draws, dtype=torch.float64)
     made = FEATURE_KINDS[number // len(SIZES) % len(FEATURE_KINDS)]
     return Data(x=made(x), edge_index=edges), torch.randperm(nodes, generator=draws)
+
+
+def determined(run, number):
+    """Whether the algorithm has one answer."""
+    return run != "closed_form" or number // len(SIZES) % len(FEATURE_KINDS) not in ALL_EQUAL
 
 
 def failure(backbone, run, number):
@@ -76,8 +88,8 @@ def failure(backbone, run, number):
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_renumbering_the_nodes_renumbers_the_answer(backbone, run):
-    said = [failure(backbone, run, number) for number in range(len(FEATURE_KINDS) * len(SIZES))]
-    assert not any(said)
+    numbers = range(len(FEATURE_KINDS) * len(SIZES))
+    assert not any(failure(backbone, run, number) for number in numbers if determined(run, number))
 
 
 def main(count):
@@ -85,7 +97,7 @@ def main(count):
     for number in range(count):
         for backbone in BACKBONES:
             for run in RUNS:
-                said = failure(backbone, run, number)
+                said = determined(run, number) and failure(backbone, run, number)
                 if said:
                     failed[backbone, run] += 1
                     print(number, backbone, run, said, flush=True)

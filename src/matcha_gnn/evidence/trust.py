@@ -193,5 +193,10 @@ def contradiction(gathered: Gathered, source: SourceEvidence, nodes: Tensor | No
     if len(probe) == 0:
         return 0.0
     sure, label = probe.max(1)
-    surest = sure.topk(max(1, round(SUREST * len(sure)))).indices
-    return float((label != belief.argmax(1))[surest].double().mean())
+    differs = (label != belief.argmax(1)).double()
+    number = max(1, round(SUREST * len(sure)))
+    least = sure.topk(number).values[-1]
+    above, tied = sure > least, sure == least
+    # Nodes that are as sure as the last one share its places, so that their order does not matter.
+    places = number - float(above.sum())
+    return float((differs[above].sum() + places * differs[tied].mean()) / number)

@@ -282,17 +282,23 @@ class Program:
 
     def _contradicted(self, table: str) -> float:
         """See `trust.contradiction`."""
-        engine = self.graph.engine
-        rows = engine.mapped(
-            "contradicted",
-            f"select * from {table}",
-            Contradicted(self.classes),
-            Contradicted.SCHEMA,
-            2 * self.classes,
-        )
         most = max(1, round(SUREST * self.graph.number))
-        surest = f"select other from {rows} order by sure desc limit {most}"
-        return float(engine.row(f"select avg(other) as other from ({surest})")["other"])
+        surest = f"select sure from {self._agreements(table)} order by sure desc limit {most}"
+        least = float(self.graph.engine.row(f"select min(sure) as sure from ({surest})")["sure"])
+        counts = self.graph.engine.row(
+            f"select sum(case when sure > {least!r} then 1.0 else 0.0 end) as above, "
+            f"sum(case when sure > {least!r} then other else 0.0 end) as differ, "
+            f"avg(case when sure = {least!r} then other end) as tied "
+            f"from {self._agreements(table)}"
+        )
+        above, differ, tied = (float(counts[name]) for name in ("above", "differ", "tied"))
+        return (differ + (most - above) * tied) / most
+
+    def _agreements(self, table: str) -> str:
+        """How sure the probe is of each node, and whether belief differs; to be read once."""
+        rows = f"select * from {table}"
+        kept = Contradicted(self.classes), Contradicted.SCHEMA, 2 * self.classes
+        return self.graph.engine.mapped("contradicted", rows, *kept)
 
     def _totals(self, table: str, proposals: Proposals) -> tuple[FloatArray, FloatArray]:
         """See `Totals`: one row for each candidate, and the sums of the posterior."""
