@@ -33,7 +33,7 @@ from matcha_paper.studies.harm_cases import Case, Source, cases, source_graph, t
 from matcha_paper.studies.plain_networks import trained as plain_trained
 
 NAMES = [module.name for module in pkgutil.iter_modules(studies.__path__)]
-LIBRARIES = ("ask_saved", "ask_selectors", "evidence_cases", "evidence_overview")
+LIBRARIES = ("ask_saved", "ask_selectors", "evidence_cases")
 LIBRARIES += ("harm_cases", "plain_networks", "shared", "worlds")
 COMMANDS = [name for name in NAMES if name not in LIBRARIES]
 TINY = Source(

@@ -1,5 +1,7 @@
 """Metrics of the user's choice: scikit-learn's values, and estimates that hold."""
 
+from functools import cached_property
+
 import numpy as np
 import pytest
 import torch
@@ -36,6 +38,10 @@ class Right(Posterior):
     """A posterior whose model is right."""
 
     trust = Trust(0.0, 0.0, 0.0, 0.0, 0.0, 900)
+
+    @cached_property
+    def belief(self):
+        return self.probs
 
 
 def posterior_of(probs):
@@ -92,6 +98,17 @@ def test_estimates_and_intervals_hold_where_the_posterior_is_right(metric):
     assert abs(np.mean(errors)) < 0.006
     assert np.abs(errors).max() < 0.05
     assert np.mean(inside) >= 0.9
+
+
+def test_an_accuracy_may_be_as_high_as_evidence_without_the_network_says():
+    probs, _, candidate = drawn(500, 3, 0)
+    labels = candidate.argmax(1)
+    usual = posterior_of(probs)
+    sure = posterior_of(probs)
+    sure.__dict__["belief"] = torch.nn.functional.one_hot(labels, 3).double()
+    assert sure.accuracy(labels).high == 1
+    assert sure.accuracy(labels)[:2] == usual.accuracy(labels)[:2]
+    assert usual.accuracy(labels).high < 1
 
 
 def test_the_delta_method_gives_the_bounds_of_accuracy():

@@ -33,7 +33,7 @@ from matcha_paper.conclusions import (
 from matcha_paper.experiments import compare, load
 from matcha_paper.experiments.spec import groups, names, published
 from matcha_paper.pages import ours_against_paper
-from matcha_paper.studies import ask, evidence_overview, networks
+from matcha_paper.studies import ask, networks
 from matcha_paper.tables import gain_table, markdown_table, summary_line
 
 DOCUMENTS = (
@@ -80,11 +80,6 @@ def ask_table(results: Path, name: str) -> str:
     """What `studies.ask show` says of a kind of graphs."""
     file, _, kind = name.partition("#")
     return ask.table(ask.kinds(_record(results / file)["runs"])[kind])
-
-
-def evidence_table(results: Path, name: str) -> str:
-    """Gain, harm and errors of estimates in a record of the evidence study."""
-    return evidence_overview.table(_record(results / name)["runs"])
 
 
 def _record(path: Path) -> dict[str, Any]:
@@ -189,7 +184,6 @@ MADE: dict[str, Callable[..., str]] = {
     "choosing": choosing_table,
     "ask": ask_table,
     "networks": networks_table,
-    "evidence": evidence_table,
     "cost": cost_table,
     "default": default_line,
     "overall": overall_line,

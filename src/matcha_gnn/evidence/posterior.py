@@ -66,7 +66,7 @@ class Posterior:
         """Estimated share of edges inside a class."""
         return float(self.edge_shares.diagonal().sum())
 
-    @property
+    @cached_property
     def belief(self) -> Probs:
         """Class probabilities by features and edges, without the network, [N, C]."""
         return self.gathered.weighted(self.source).exp()
@@ -91,10 +91,12 @@ class Posterior:
         They hold if the odds of a class are off by `CLASS_ODDS` in either direction, and contain
         the chance that labels of this many nodes have, the largest error that estimates had under
         simulated shifts of the source, and the error of the model (`trust`). The middle is lower
-        by what estimates were too high on parts of the source.
+        by what estimates were too high on parts of the source. The upper bound is at least what
+        features and edges say without the network, which may be wrong here with confidence.
         """
         sums = self.hit_sums(self.probs, labels).cpu().numpy()
-        return accuracy_of(sums, len(self.probs), self.source, self.trust)
+        believed = float(self._at(self.belief, labels).sum())
+        return accuracy_of(sums, believed, len(self.probs), self.source, self.trust)
 
     def gain(self, labels: Tensor, over: Tensor) -> Interval:
         """Accuracy that labels [N] gain over others, with bounds.
@@ -151,11 +153,14 @@ def rejection(source: SourceEvidence) -> str:
     return ""
 
 
-def accuracy_of(sums: FloatArray, number: int, source: SourceEvidence, trust: Trust) -> Interval:
+def accuracy_of(
+    sums: FloatArray, believed: float, number: int, source: SourceEvidence, trust: Trust
+) -> Interval:
     """`Posterior.accuracy` from sums over nodes.
 
     Args:
         sums: by `Posterior.hit_sums`, [2 + 2C].
+        believed: sum of the probabilities of the labels by features and edges alone.
         number: N.
         source: what the source has measured.
         trust: what the estimate may be off by.
@@ -165,7 +170,7 @@ def accuracy_of(sums: FloatArray, number: int, source: SourceEvidence, trust: Tr
     variance = float(spread) / number + (value * (1 - value) / held if held else 0.0)
     around = NORMAL_90 * math.sqrt(max(variance, 0.0)) + source.estimate_error
     low = float(min(bounds)) - around - trust.error
-    high = float(max(bounds)) + around + UPWARD * trust.error
+    high = max(float(max(bounds)) + around + UPWARD * trust.error, believed / number)
     return Interval(max(value - trust.bias, 0.0), max(0.0, low), min(1.0, high))
 
 

@@ -318,19 +318,19 @@ class Program:
         """What is expected of each candidate, and the one with the largest lower bound above 0."""
         number, classes = self.graph.number, self.classes
         mean = torch.from_numpy(likely / number)
-        sure = float(totals[CANDIDATES.index("pool"), 2]) / number
+        sure = float(totals[CANDIDATES.index("pool"), 3]) / number
         trust = trust_of(self.source, mean, sure, contradicted)
         obstacle = broken or rejection(self.source) or trust.obstacle
         if not obstacle:
             obstacle = self.summary.without_label(totals[0, -classes:], ())
-        before = totals[0, 2:-classes]
+        before = totals[0, 3:-classes]
         candidates = []
-        for name, (changed, spread, *sums) in zip(CANDIDATES, totals, strict=True):
+        for name, (changed, spread, believed, *sums) in zip(CANDIDATES, totals, strict=True):
             accuracy = gain = NO_ESTIMATE
             if not obstacle:
                 hits = np.array(sums[:-classes])
                 more = hits - before
-                accuracy = accuracy_of(hits, number, self.source, trust)
+                accuracy = accuracy_of(hits, float(believed), number, self.source, trust)
                 parts = float(more[0]), float(spread), more[2:], int(changed)
                 gain = gain_of(*parts, number, trust)
             candidates.append(Candidate(name, accuracy, gain, float(changed) / number))

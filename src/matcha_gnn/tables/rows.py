@@ -257,8 +257,8 @@ class Totals:
     """What estimates need of all nodes: sums for each candidate, one after the other.
 
     For each: labels that differ from the source's; of these the spread that `gain_of` needs; the
-    sums of `Posterior.hit_sums`, [2 + 2C]; and nodes of each class, [C]. At the end, once: the sums
-    of the posterior, [C].
+    probabilities of the labels by belief; the sums of `Posterior.hit_sums`, [2 + 2C]; and nodes of
+    each class, [C]. At the end, once: the sums of the posterior, [C].
     """
 
     proposals: Proposals
@@ -268,7 +268,7 @@ class Totals:
     @property
     def length(self) -> int:
         """Sums for one candidate."""
-        return 4 + 3 * self.proposals.classes
+        return 5 + 3 * self.proposals.classes
 
     def __call__(self, batches: Batches) -> Batches:
         """From p, n, e to places and their sums over a batch."""
@@ -285,8 +285,9 @@ class Totals:
                 )
                 spread = (new + old - (new - old).square()).sum()
                 counts = torch.bincount(labels, minlength=self.proposals.classes)
-                sums += [differ.sum()[None], spread[None], Posterior.hit_sums(posterior, labels)]
-                sums.append(counts)
+                believed = probs["belief"].gather(1, labels[:, None]).sum()
+                sums += [each[None] for each in (differ.sum(), spread, believed)]
+                sums += [Posterior.hit_sums(posterior, labels), counts]
             sums.append(posterior.sum(0))
             values = torch.cat([each.double() for each in sums]).numpy()
             places = np.arange(len(values), dtype=np.int32)

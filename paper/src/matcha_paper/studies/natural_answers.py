@@ -7,6 +7,7 @@ and by Tent as well, for comparison.
 
 Run: python -m matcha_paper.studies.natural_answers run first --out FILE.json [--jobs 2]
      python -m matcha_paper.studies.natural_answers show FILE.json [FILE.json]
+Sources that are in the file already are left out.
 """
 
 import math
@@ -212,11 +213,13 @@ def main() -> None:
         return
     if args.names[0] not in FAMILIES or args.out is None:
         parser.error(f"run needs one of {', '.join(FAMILIES)}, and --out")
-    pairs, records = list(natural_pairs(args.names[0])), list[Record]()
+    records: list[Record] = read_record(args.out).get("runs", [])
+    done = {(run["family"], run["source"]) for run in records}
+    pairs = [pair for pair in natural_pairs(args.names[0]) if pair[:2] not in done]
     with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
-        for done in pool.imap_unordered(runs, pairs):
-            records += [judged(run) for run in done]
-            print(*(done[0][name] for name in ("family", "source")), flush=True)
+        for found in pool.imap_unordered(runs, pairs):
+            records += [judged(run) for run in found]
+            print(*(found[0][name] for name in ("family", "source")), flush=True)
             write_json(args.out, {"runs": records}, indent=0)
     show(records)
 
