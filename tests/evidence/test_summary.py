@@ -10,7 +10,6 @@ from matcha_gnn.evidence.summarising import (
     class_edge_shares,
     confidence_histogram,
     degree_histogram,
-    measured_on,
     summarise,
 )
 from matcha_gnn.evidence.summary import CONFIDENCE_BINS, DEGREE_EDGES
@@ -121,30 +120,3 @@ def test_statistics_are_taken_on_nodes_not_trained_on_where_there_are_enough():
     everyone = torch.ones_like(given["trained"])
     edges = class_edge_shares(given["labels"], everyone, given["edge_index"], CLASSES)
     assert torch.equal(summary.class_edges, edges)
-
-
-def test_a_tiny_class_does_not_keep_the_others_from_being_measured():
-    """Of many classes one is always tiny; a larger class without held-out nodes counts."""
-    labels = torch.tensor([0, 1] * 100 + [2] * 4 + [3] * 40)
-    trained = torch.arange(len(labels)) % 3 < 2
-    for class_, keeps in ((2, False), (3, True)):
-        chosen = labels <= 1
-        chosen |= labels == class_
-        held_out = ~trained & chosen & (labels != class_)
-        found, enough = measured_on(labels, trained & chosen, held_out, 4)
-        assert enough != keeps
-        assert bool((found == (trained & chosen if keeps else held_out)).all())
-
-
-def test_a_class_that_is_met_in_training_alone_has_a_share():
-    given = source()
-    rare = given["labels"] == 2
-    given["trained"] = torch.arange(200) % 2 == 0
-    few = rare & (rare.cumsum(0) <= 2)
-    given["labels"][rare & ~few] = 1
-    given["trained"] |= few
-    given["held_out"] = ~given["trained"]
-    summary = summarise(**given)
-    assert int(summary.held_out) > 0
-    counts = torch.bincount(given["labels"], minlength=CLASSES).double()
-    torch.testing.assert_close(summary.class_prior, (counts / counts.sum()).float())

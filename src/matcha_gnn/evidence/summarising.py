@@ -37,9 +37,7 @@ from matcha_gnn.network.network import (
 from matcha_gnn.typing import Probs
 
 FEWEST_HELD_OUT = 5
-"""Held-out nodes that a trained class needs for the statistics to be taken on them."""
-RARE = 0.05
-"""Share of the training nodes in classes that may have fewer: of many classes some are tiny."""
+"""Held-out nodes that every trained class needs for the statistics to be taken on them."""
 Nodes: TypeAlias = Tensor | NDArray[Any] | Sequence[int]
 """Some of the nodes: a mask [N], or their indices."""
 NO_REGRESSION = "regression is not supported, and classes that are kept as floats go in as y.long()"
@@ -118,8 +116,8 @@ def summarise_source(
 
     `fit` does this itself. For networks that were trained elsewhere, `adapt` needs it to estimate
     accuracy; a few statistics are kept, no rows of data. They are taken on labelled nodes that the
-    model was not trained on where there are at least five of all but rare classes, else on the
-    training nodes, where confidence is higher than elsewhere; see `SourceSummary.basis`.
+    model was not trained on where there are at least five of every class, else on the training
+    nodes, where confidence is higher than elsewhere; see `SourceSummary.basis`.
 
     Args:
         model: a trained network, its class probabilities [N, C] on this graph, or a function that
@@ -305,9 +303,6 @@ def summarise(
     num_classes = probs.shape[1]
     measured, enough = measured_on(labels, trained, held_out, num_classes)
     counts = torch.bincount(labels[measured], minlength=num_classes).double()
-    known = torch.bincount(labels[trained | held_out], minlength=num_classes).double()
-    if bool(((counts == 0) & (known > 0)).any()):
-        counts = known
     degree = torch.bincount(edge_index[1], minlength=len(probs))
     summary = SourceSummary(
         class_prior=(counts / counts.sum()).float(),
@@ -332,10 +327,9 @@ def measured_on(
 
 
 def enough_held_out(labels: Tensor, trained: Tensor, held_out: Tensor, num_classes: int) -> bool:
-    """Whether trained classes but rare ones have `FEWEST_HELD_OUT` nodes not trained on."""
+    """Whether every trained class has `FEWEST_HELD_OUT` nodes that were not trained on."""
     known, new = (torch.bincount(labels[m], minlength=num_classes) for m in (trained, held_out))
-    few = known[(known > 0) & (new < FEWEST_HELD_OUT)]
-    return bool(few.sum() <= RARE * known.sum())
+    return bool((new[known > 0] >= FEWEST_HELD_OUT).all())
 
 
 def degree_histogram(degree: Tensor) -> Tensor:

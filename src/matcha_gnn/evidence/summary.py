@@ -157,7 +157,7 @@ class SourceSummary:
     """Statistics of the source graph that travel with the model, or in a file of their own.
 
     Those of classes are taken on labelled nodes that the model was not trained on, where there are
-    at least five of all but rare classes, because confidence and accuracy are too high on the
+    at least five of every class, because confidence and accuracy are too high on the
     training nodes. Otherwise they are taken on the training nodes.
 
     Attributes:
