@@ -169,16 +169,7 @@ def show(records: Sequence[Record]) -> None:
         cells = [_row([run["alone"] for run in own])]
         cells += [_row([one for run in own for one in run["answered"][str(c)]]) for c in COUNTS]
         print(f"| {name} | {len(own)} | {best:+.1f} | {silent:.0%} | {' | '.join(cells)} |")
-    back = [run for run in records if run["alone"][0] == 0 and run["best"] - run["before"] > HURT]
-    shares = [
-        f"{np.mean([one[0] > 0 for run in back for one in run['answered'][str(count)]]):.0%} of "
-        f"{count}"
-        for count in COUNTS
-    ]
-    print(
-        f"\n{len(back)} runs were kept where a candidate gains over a point: answers that gained, "
-        f"{', '.join(shares)} answers"
-    )
+    _show_kept(records)
     for method in METHODS:
         change = [run[f"by {method}"] - run["before"] for run in records if f"by {method}" in run]
         known = np.array([each for each in change if math.isfinite(each)])
@@ -188,6 +179,21 @@ def show(records: Sequence[Record]) -> None:
             end="",
         )
     print()
+
+
+def _show_kept(records: Sequence[Record]) -> None:
+    """How often answers gain where the default kept the network and something was to be had."""
+    kept = [run for run in records if run["alone"][0] == 0 and run["best"] - run["before"] > HURT]
+    if not kept:
+        return
+    shares = []
+    for count in COUNTS:
+        gains = [one[0] for run in kept for one in run["answered"][str(count)]]
+        shares.append(f"{np.mean(np.array(gains) > 0):.0%} of {count}")
+    print(
+        f"\n{len(kept)} runs were kept where a candidate gains over a point: answers that gained, "
+        f"{', '.join(shares)} answers"
+    )
 
 
 def _row(outcomes: Sequence[Sequence[float | None]]) -> str:
