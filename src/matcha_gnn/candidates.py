@@ -74,7 +74,7 @@ class Answer:
         elif self.kind == "pool":
             logs = posterior.probs.clamp_min(1e-30).log()
         elif self.kind == "belief":
-            logs = posterior.gathered.weighted(posterior.source)
+            logs = posterior.evidence
         else:
             logs = posterior.gathered.node
         logs = logs.to(network)

@@ -40,8 +40,8 @@ class Right(Posterior):
     trust = Trust(0.0, 0.0, 0.0, 0.0, 0.0, 900)
 
     @cached_property
-    def belief(self):
-        return self.probs
+    def evidence(self):
+        return self.probs.log()
 
 
 def posterior_of(probs):
@@ -105,7 +105,7 @@ def test_an_accuracy_may_be_as_high_as_evidence_without_the_network_says():
     labels = candidate.argmax(1)
     usual = posterior_of(probs)
     sure = posterior_of(probs)
-    sure.__dict__["belief"] = torch.nn.functional.one_hot(labels, 3).double()
+    sure.__dict__["evidence"] = torch.nn.functional.one_hot(labels, 3).double().log()
     assert sure.accuracy(labels).high == 1
     assert sure.accuracy(labels)[:2] == usual.accuracy(labels)[:2]
     assert usual.accuracy(labels).high < 1

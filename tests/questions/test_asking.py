@@ -171,7 +171,7 @@ def test_the_page_of_a_decided_result_shows_what_answers_say(result, target, tmp
     assert "estimated without labels" not in page
     first = result.answer(truth(result.ask(40)[:1], target))
     first.report(tmp_path / "first.html")
-    assert "Estimated from 1 answer, accuracies" in (tmp_path / "first.html").read_text()
+    assert "Estimated from 1 answer, the accuracies" in (tmp_path / "first.html").read_text()
     # One answer leaves what evidence said nearly as it is.
     before, after = result.candidates[0].accuracy, first.candidates[0].accuracy
     assert after.value == pytest.approx(before.value, abs=0.1)

@@ -67,9 +67,14 @@ class Posterior:
         return float(self.edge_shares.diagonal().sum())
 
     @cached_property
+    def evidence(self) -> Tensor:
+        """Log-probabilities by features and edges, without the network, [N, C]."""
+        return self.gathered.weighted(self.source)
+
+    @property
     def belief(self) -> Probs:
-        """Class probabilities by features and edges, without the network, [N, C]."""
-        return self.gathered.weighted(self.source).exp()
+        """The same as class probabilities, [N, C]."""
+        return self.evidence.exp()
 
     @cached_property
     def trust(self) -> Trust:
@@ -95,7 +100,7 @@ class Posterior:
         features and edges say without the network, which may be wrong here with confidence.
         """
         sums = self.hit_sums(self.probs, labels).cpu().numpy()
-        believed = float(self._at(self.belief, labels).sum())
+        believed = float(self._at(self.evidence, labels).exp().sum())
         return accuracy_of(sums, believed, len(self.probs), self.source, self.trust)
 
     def gain(self, labels: Tensor, over: Tensor) -> Interval:
@@ -133,8 +138,7 @@ class Posterior:
             network: class probabilities of the network itself, [N, C].
             pool: the weights.
         """
-        evidence = self.gathered.weighted(self.source)
-        return pool.pool(evidence, network_logs(network).to(evidence))
+        return pool.pool(self.evidence, network_logs(network).to(self.evidence))
 
     @staticmethod
     def _at(probs: Probs, labels: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ class Verdict:
         taken: number of the candidate to take; 0 for the source.
         answered: answers.
         skipped: questions without an answer that come before an answered one.
-        accuracies: of the candidates.
+        accuracies: of the candidates, by answers and evidence.
         gains: over the source.
         wealths: of the bets against "worse than the source by more than a point", for all
             candidates at once; permitted from 1 / `ERROR_RATE`.

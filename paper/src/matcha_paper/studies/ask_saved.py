@@ -110,7 +110,7 @@ def saved_run(
     if posterior is not None:
         known = {
             "prior": None if result.obstacle else _array(posterior.probs[scored]),
-            "evidence": _array(posterior.gathered.weighted(posterior.source)[scored]),
+            "evidence": _array(posterior.evidence[scored]),
             "network": _array(network_logs(result.probs_before[scored])),
             "pool": np.array(posterior.source.pool_weights),
         }

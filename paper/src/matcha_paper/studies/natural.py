@@ -720,6 +720,8 @@ def main() -> None:
         return
     if args.names[0] not in FAMILIES or args.out is None:
         parser.error(f"run needs one of {', '.join(FAMILIES)}, and --out")
+    if args.kind == "generated" and args.names[0] not in GENERATED:
+        parser.error(f"generated shifts are {' and '.join(GENERATED)}")
     warnings.simplefilter("ignore")
     lines = args.out.read_text().splitlines() if args.out.exists() else []
     names = ("kind", "family", "source", "network")
